@@ -1,0 +1,110 @@
+"""Tasks, the gangs they form, and the jobs that users submitted.
+
+A task's life, as the core sees it:
+
+    WAITING --bind--> BOUND --started--> RUNNING --ended--> SUCCEEDED | FAILED
+                        |                   |
+                        +----- evicted -----+--> RELEASING --gone
+
+A bound, running or releasing task occupies its node. Succeeded members still count towards their
+gang's minimum; failed and gone ones do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NewType
+
+from windlass.model.constraints import Constraints
+from windlass.model.gpus import Slice
+from windlass.model.resources import Pairs, Request
+
+TaskId = NewType("TaskId", str)
+GangId = NewType("GangId", str)
+JobId = NewType("JobId", str)
+
+
+class TaskState(StrEnum):
+    """Where a task is in its life."""
+
+    WAITING = "Waiting"
+    BOUND = "Bound"
+    RUNNING = "Running"
+    RELEASING = "Releasing"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+OCCUPYING = frozenset({TaskState.BOUND, TaskState.RUNNING, TaskState.RELEASING})
+"""States in which a task's resources are taken."""
+ACTIVE = frozenset({TaskState.BOUND, TaskState.RUNNING})
+"""States in which a task counts as a working member of its gang."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """All that decides where a task can run. Tasks of equal shape are interchangeable."""
+
+    request: Request
+    constraints: Constraints = Constraints()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One pod."""
+
+    id: TaskId
+    gang: GangId
+    shape: Shape
+    group: str = ""
+    labels: Pairs = ()
+    state: TaskState = TaskState.WAITING
+    node: str = ""
+    devices: tuple[Slice, ...] = ()
+    started_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """A wish for closeness: all tasks inside one domain of this level of a topology."""
+
+    topology: str
+    level: str
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A sub-group of a gang: so many of its tasks start with the gang, perhaps close together."""
+
+    name: str = ""
+    minimum: int = 1
+    domain: Domain | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Tasks that start together or not at all.
+
+    Each group needs its minimum, the gang as a whole at least `minimum` (zero: the groups' sum).
+    Tasks beyond that are elastic: they join one at a time while there is room.
+    """
+
+    id: GangId
+    queue: str
+    job: JobId
+    groups: tuple[Group, ...] = (Group(),)
+    minimum: int = 0
+    domain: Domain | None = None
+    user: str = ""
+    namespace: str = "default"
+    priority: int = 0
+    preemptible: bool = True
+    created_at: int = 0
+    duration_s: int | None = None
+    """How long it is expected to run, where known; backfill and reservations rest on it."""
+
+    def needed(self) -> int:
+        """How many members it takes for the gang to run."""
+        return max(self.minimum, sum(group.minimum for group in self.groups))

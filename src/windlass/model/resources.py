@@ -1,0 +1,51 @@
+"""What one task needs: CPU, memory, GPUs and named extras, all as integers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from windlass.model.gpus import WHOLE, GpuRequest
+
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
+"""A small hashable mapping, such as labels or a selector, sorted by key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The resources of one task; it also takes one pod slot."""
+
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    gpu: GpuRequest | None = None
+    extra: tuple[tuple[str, int], ...] = ()
+
+
+def describe(request: Request) -> str:
+    """The request in words, such as "2 GPUs (H100-80GB), 8 CPU, 64 GiB"."""
+    parts = [_gpus(request.gpu)] if request.gpu else []
+    if request.cpu_milli:
+        parts.append(f"{request.cpu_milli / 1000:g} CPU")
+    if request.memory_mib:
+        parts.append(f"{request.memory_mib / 1024:g} GiB")
+    parts += [f"{amount} {name}" for name, amount in request.extra]
+    return ", ".join(parts) or "nothing but a pod slot"
+
+
+def _gpus(gpu: GpuRequest) -> str:
+    models = f" ({' or '.join(gpu.models)})" if gpu.models else ""
+    if gpu.profile:
+        return f"{gpu.count} MIG {gpu.profile}{models}"
+    if gpu.memory_mib:
+        return f"{gpu.memory_mib} MiB on each of {gpu.count} GPUs{models}"
+    if gpu.milli < WHOLE:
+        return f"{gpu.milli / WHOLE:g} of each of {gpu.count} GPUs{models}".replace(
+            "each of 1 GPUs", "a GPU"
+        )
+    return f"{gpu.count} GPU{'s' if gpu.count > 1 else ''}{models}"
+
+
+def pairs(mapping: Mapping[str, str]) -> Pairs:
+    """Freeze a mapping, in key order so that equal mappings are equal values."""
+    return tuple(sorted(mapping.items()))

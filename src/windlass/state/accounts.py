@@ -1,0 +1,93 @@
+"""What each queue has, at every level of the tree.
+
+`held` is everything its tasks occupy, `firm` the part that cannot be preempted. Charging a queue
+charges all queues above it. Amounts are per dimension, see `model/queues.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from windlass.model.gpus import Slice
+from windlass.model.nodes import Node
+from windlass.model.queues import CPU, GPU, MEMORY, ROOT, Queue, of_model
+from windlass.model.resources import Request
+
+Charges: TypeAlias = tuple[tuple[str, int], ...]
+"""Amounts per dimension that one task adds to its queue."""
+
+
+class Accounts:
+    """Sums per queue and dimension."""
+
+    __slots__ = ("_paths", "_queues", "firm", "held", "users")
+
+    def __init__(self, queues: Mapping[str, Queue]) -> None:
+        self._queues = queues
+        self._paths: dict[str, tuple[str, ...]] = {}
+        self.held: dict[str, dict[str, int]] = {}
+        self.firm: dict[str, dict[str, int]] = {}
+        self.users: dict[tuple[str, str], int] = {}
+        """GPU thousandths per queue and user."""
+
+    def path(self, queue: str) -> tuple[str, ...]:
+        """The queue and all above it, without the root."""
+        path = self._paths.get(queue)
+        if path is None:
+            path = self._paths[queue] = tuple(self._climb(queue))
+        return path
+
+    def charge(self, queue: str, charges: Charges, sign: int, firm: bool) -> None:
+        """Add (sign 1) or take away (sign -1) a task's amounts along the path."""
+        for name in self.path(queue):
+            _add(self.held.setdefault(name, {}), charges, sign)
+            if firm:
+                _add(self.firm.setdefault(name, {}), charges, sign)
+
+    def charge_user(self, queue: str, user: str, milli: int) -> None:
+        """Add GPU thousandths to a user of a queue."""
+        key = (queue, user)
+        self.users[key] = self.users.get(key, 0) + milli
+
+    def forget_paths(self) -> None:
+        """The tree has changed."""
+        self._paths.clear()
+
+    def _climb(self, queue: str) -> Iterable[str]:
+        seen: set[str] = set()
+        while queue != ROOT and queue not in seen:
+            seen.add(queue)
+            yield queue
+            found = self._queues.get(queue)
+            queue = found.parent if found else ROOT
+
+
+def _add(sums: dict[str, int], charges: Charges, sign: int) -> None:
+    for dimension, amount in charges:
+        sums[dimension] = sums.get(dimension, 0) + sign * amount
+
+
+def charges_of(request: Request, slices: Iterable[Slice], node: Node | None) -> Charges:
+    """What a task that was given these slices of a node adds to its queue."""
+    models = models_of(slices, node)
+    charges = [(GPU, sum(milli for _, milli in models)), *_per_model(models)] if models else []
+    if request.cpu_milli:
+        charges.append((CPU, request.cpu_milli))
+    if request.memory_mib:
+        charges.append((MEMORY, request.memory_mib))
+    return tuple(charges)
+
+
+def models_of(slices: Iterable[Slice], node: Node | None) -> list[tuple[str, int]]:
+    """Thousandths per GPU model; without its node a task's models are not known."""
+    sums: dict[str, int] = {}
+    for each in slices:
+        known = node is not None and each.device < len(node.gpus)
+        model = node.gpus[each.device].model if node is not None and known else ""
+        sums[model] = sums.get(model, 0) + each.milli
+    return sorted(sums.items())
+
+
+def _per_model(models: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    return [(of_model(model), milli) for model, milli in models]

@@ -1,0 +1,171 @@
+"""Nodes as columns: what is free, node by node, in arrays that placement can sweep.
+
+`free[field, slot]` holds CPU, memory, pod slots and every extra resource; `device_number[slot]`
+the interned device state. Slots follow node names, so neither arrival order nor history shows.
+Labels and taints become small integers per key, so a selector is one comparison over all nodes.
+Whoever changes a slot appends it to `log`; class vectors catch up from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.model.constraints import HOSTNAME, Taint
+from windlass.model.gpus import WHOLE, Slice
+from windlass.model.nodes import Node
+from windlass.model.resources import Request
+from windlass.state.devices import Devices, DeviceStates, with_back, without
+
+Ints: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+CPU, MEMORY, PODS = 0, 1, 2
+
+
+class Columns:
+    """The arrays; `take` and `give` are the only writers."""
+
+    __slots__ = (
+        "_amounts",
+        "_labels",
+        "_taints",
+        "cordoned",
+        "device_number",
+        "devices",
+        "empty",
+        "empty_number",
+        "extras",
+        "free",
+        "grown",
+        "log",
+        "names",
+        "nodes",
+        "slot",
+        "states",
+    )
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.nodes: list[Node] = sorted(nodes, key=lambda node: node.name)
+        self.names = [node.name for node in self.nodes]
+        self.slot = {name: slot for slot, name in enumerate(self.names)}
+        names = sorted({name for node in self.nodes for name in node.extra})
+        self.extras = {name: PODS + 1 + at for at, name in enumerate(names)}
+        self.states = DeviceStates()
+        self.devices: list[Devices] = _empty_devices(self.nodes, self.states)
+        numbers = [self.states.number(devices) for devices in self.devices]
+        self.device_number: Ints = np.array(numbers, np.int64)
+        self.free: Ints = _allocatable(self.nodes, names)
+        self.empty: Ints = self.free.copy()
+        self.empty_number: Ints = self.device_number.copy()
+        self.cordoned: Mask = np.array([node.cordoned for node in self.nodes], np.bool_)
+        self.log: list[int] = []
+        self.grown = 0
+        """Counts the times something came free: until it moves, what did not fit does not fit."""
+        self._labels: dict[str, tuple[Ints, list[str]]] = {}
+        self._taints: tuple[Ints, list[tuple[Taint, ...]]] | None = None
+        self._amounts: dict[Request, Ints | None] = {}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def take(self, slot: int, amounts: Ints, slices: Sequence[Slice]) -> None:
+        """Occupy part of a node."""
+        self.free[:, slot] -= amounts
+        if slices:
+            self._set_devices(slot, without(self.devices[slot], slices))
+        self.log.append(slot)
+
+    def give(self, slot: int, amounts: Ints, slices: Sequence[Slice]) -> None:
+        """Return part of a node."""
+        self.free[:, slot] += amounts
+        if slices:
+            self._set_devices(slot, with_back(self.devices[slot], slices))
+        self.log.append(slot)
+        self.grown += 1
+
+    def restore(self, slot: int, free: Ints, number: int, devices: Devices) -> None:
+        """Put a node back as it was found."""
+        self.free[:, slot] = free
+        self.device_number[slot] = number
+        self.devices[slot] = devices
+        self.log.append(slot)
+
+    def amounts(self, request: Request) -> Ints | None:
+        """The request as a column; None if it names an extra that no node has."""
+        if request not in self._amounts:
+            self._amounts[request] = self._column(request)
+        return self._amounts[request]
+
+    def labels(self, key: str) -> tuple[Ints, list[str]]:
+        """Per node the number of its value for a label (-1: none), and the values, sorted."""
+        if key not in self._labels:
+            found = [self._label(node, key) for node in self.nodes]
+            values = sorted({value for value in found if value is not None})
+            numbers = {value: at for at, value in enumerate(values)}
+            column = [-1 if value is None else numbers[value] for value in found]
+            self._labels[key] = np.array(column, np.int64), values
+        return self._labels[key]
+
+    def taints(self) -> tuple[Ints, list[tuple[Taint, ...]]]:
+        """Per node the number of its set of taints, and the sets."""
+        if self._taints is None:
+            numbers: dict[tuple[Taint, ...], int] = {}
+            column = [numbers.setdefault(node.taints, len(numbers)) for node in self.nodes]
+            self._taints = np.array(column, np.int64), list(numbers)
+        return self._taints
+
+    def capacity(self) -> dict[str, int]:
+        """All that schedulable nodes offer: CPU, memory, and thousandths per GPU model."""
+        usable = ~self.cordoned
+        sums = {"cpu": int(self.empty[CPU, usable].sum())}
+        sums["memory"] = int(self.empty[MEMORY, usable].sum())
+        for node in self.nodes:
+            if not node.cordoned:
+                for gpu in node.gpus:
+                    if gpu.healthy:
+                        sums[f"gpu/{gpu.model}"] = sums.get(f"gpu/{gpu.model}", 0) + WHOLE
+        sums["gpu"] = sum(v for k, v in sums.items() if k.startswith("gpu/"))
+        return sums
+
+    def _set_devices(self, slot: int, devices: Devices) -> None:
+        self.devices[slot] = devices
+        self.device_number[slot] = self.states.number(devices)
+
+    def _column(self, request: Request) -> Ints | None:
+        column = np.zeros(len(self.free), np.int64)
+        column[CPU], column[MEMORY], column[PODS] = request.cpu_milli, request.memory_mib, 1
+        for name, amount in request.extra:
+            if name not in self.extras:
+                return None
+            column[self.extras[name]] = amount
+        return column
+
+    @staticmethod
+    def _label(node: Node, key: str) -> str | None:
+        return node.labels.get(key, node.name if key == HOSTNAME else None)
+
+
+def _empty_devices(nodes: Sequence[Node], states: DeviceStates) -> list[Devices]:
+    seen: dict[object, Devices] = {}
+    for node in nodes:
+        if node.gpus not in seen:
+            seen[node.gpus] = states.empty(node.gpus)
+    return [seen[node.gpus] for node in nodes]
+
+
+def _allocatable(nodes: Sequence[Node], extras: Sequence[str]) -> Ints:
+    table: Ints = np.zeros((PODS + 1 + len(extras), len(nodes)), np.int64)
+    for slot, node in enumerate(nodes):
+        table[CPU, slot], table[MEMORY, slot] = node.cpu_milli, node.memory_mib
+        table[PODS, slot] = node.pods
+        if node.extra:
+            table[PODS + 1 :, slot] = _extra_column(node.extra, extras)
+    return table
+
+
+def _extra_column(extra: Mapping[str, int], names: Sequence[str]) -> list[int]:
+    return [extra.get(name, 0) for name in names]

@@ -1,0 +1,98 @@
+"""The devices of a node as one number.
+
+A device's state is small: what it is, what is left of it, which MIG instances lie on it. A node's
+device states, sorted, form a tuple, and each different tuple gets an integer. Whole GPUs,
+fractions, memory and MIG thus share one mechanism: everything that depends on devices is worked
+out once per number and then looked up for thousands of nodes at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
+
+from windlass.model.gpus import WHOLE, Gpu, Slice
+from windlass.model.mig import Instance
+
+
+class Kind(NamedTuple):
+    """What a device is, apart from what is left of it."""
+
+    model: str
+    memory_mib: int
+    mig: bool
+
+
+class Device(NamedTuple):
+    """What is left of one device: thousandths without MIG, room beside the instances with it."""
+
+    kind: int
+    milli: int
+    instances: tuple[Instance, ...]
+
+
+Devices: TypeAlias = tuple[Device, ...]
+"""The devices of one node, in the order of the node."""
+
+
+class DeviceStates:
+    """Gives each different set of device states its number."""
+
+    __slots__ = ("_kind_ids", "_numbers", "free_milli", "kinds", "states")
+
+    def __init__(self) -> None:
+        self.kinds: list[Kind] = []
+        self.states: list[Devices] = []
+        self.free_milli: list[int] = []
+        self._kind_ids: dict[Kind, int] = {}
+        self._numbers: dict[Devices, int] = {}
+
+    def empty(self, gpus: Iterable[Gpu]) -> Devices:
+        """The devices of a node on which nothing runs; unhealthy ones have nothing left."""
+        return tuple(self._device(gpu) for gpu in gpus)
+
+    def number(self, devices: Devices) -> int:
+        """The number of this set of states, whatever the order of the devices."""
+        key = tuple(sorted(devices))
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.states)
+            self.states.append(key)
+            self.free_milli.append(sum(device.milli for device in key))
+        return number
+
+    def _device(self, gpu: Gpu) -> Device:
+        kind = Kind(gpu.model, gpu.memory_mib, gpu.mig and gpu.healthy)
+        if kind not in self._kind_ids:
+            self._kind_ids[kind] = len(self.kinds)
+            self.kinds.append(kind)
+        # MIG shows what is left by its instances, so its thousandths stay at zero
+        milli = WHOLE if gpu.healthy and not gpu.mig else 0
+        return Device(self._kind_ids[kind], milli, ())
+
+
+def without(devices: Devices, slices: Iterable[Slice]) -> Devices:
+    """What is left once the slices are taken."""
+    left = list(devices)
+    for each in slices:
+        device = left[each.device]
+        if each.profile:
+            grown = tuple(sorted((*device.instances, Instance(each.start, each.profile))))
+            left[each.device] = Device(device.kind, device.milli, grown)
+        else:
+            left[each.device] = Device(device.kind, device.milli - each.milli, device.instances)
+    return tuple(left)
+
+
+def with_back(devices: Devices, slices: Iterable[Slice]) -> Devices:
+    """What is there once the slices are given back."""
+    left = list(devices)
+    for each in slices:
+        device = left[each.device]
+        if each.profile:
+            kept = list(device.instances)
+            kept.remove(Instance(each.start, each.profile))
+            left[each.device] = Device(device.kind, device.milli, tuple(kept))
+        else:
+            left[each.device] = Device(device.kind, device.milli + each.milli, device.instances)
+    return tuple(left)

@@ -1,0 +1,62 @@
+"""A cluster as one value, and that value as JSON, without loss.
+
+A bug report is a snapshot file: the same snapshot gives the same plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from windlass.model.actions import Hold
+from windlass.model.jobs import Gang, Task
+from windlass.model.nodes import Node
+from windlass.model.queues import Queue
+from windlass.model.settings import Settings
+from windlass.model.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Decayed GPU time (thousandth GPU-seconds) of one user of one queue on one model."""
+
+    queue: str
+    user: str
+    model: str
+    milli_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything a decision depends on."""
+
+    now: int = 0
+    nodes: tuple[Node, ...] = ()
+    topologies: tuple[Topology, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    gangs: tuple[Gang, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    usage: tuple[Usage, ...] = ()
+    """As of now."""
+    epoch_usage: tuple[Usage, ...] = ()
+    """As of the start of the epoch: what shares are bent by."""
+    settings: Settings = Settings()
+
+
+class SnapshotError(ValueError):
+    """The bytes are not a snapshot; the message says where and what was expected."""
+
+
+def to_json(snapshot: Snapshot) -> bytes:
+    """The snapshot as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(snapshot), indent=1) + b"\n"
+
+
+def from_json(data: bytes) -> Snapshot:
+    """The snapshot in the bytes; SnapshotError if there is none."""
+    try:
+        return msgspec.json.decode(data, type=Snapshot)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SnapshotError(str(error)) from error

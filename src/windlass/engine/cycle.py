@@ -1,0 +1,75 @@
+"""One cycle: divide, place, grow, promise, explain.
+
+    shares      what each queue should have now
+    pass one    gangs in order, on free capacity, around holds and reservations
+    pass two    gangs that found no room, by displacing others (to come: it takes `waiting`)
+    growth      elastic tasks, one at a time, once every minimum had its chance
+    promises    reservations for those who have waited too long
+    reasons     a decision for every gang that was looked at, with numbers
+
+The engine drafts on the cluster's own columns and leaves them as it found them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windlass.engine.draft import Draft
+from windlass.engine.explain import decide, may_stand
+from windlass.engine.grow import grow
+from windlass.engine.limits import Limits
+from windlass.engine.order import Order
+from windlass.engine.place import Placer
+from windlass.engine.plan import Plan
+from windlass.engine.progress import Progress, progress
+from windlass.engine.remember import Remembered, wake_at
+from windlass.engine.reserve import drop_broken, reserve
+from windlass.engine.shares import Standing, shares
+from windlass.state.cluster import Cluster
+
+
+def plan(cluster: Cluster) -> Plan:
+    """What to do now, and why everything else has to wait."""
+    remembered = cluster.recall(Remembered)
+    if remembered.still_holds():
+        return remembered.plan
+
+    limits = Limits(cluster)
+    standing = shares(cluster, limits)
+    gangs = [progress(cluster, gang) for line in cluster.waiting.values() for gang in line]
+    ready = [each for each in gangs if may_stand(cluster, each)]
+    refused = [each for each in gangs if not may_stand(cluster, each)]
+
+    draft = Draft(cluster)
+    placer = Placer(draft, limits)
+    drop_broken(draft)
+    placed, waiting = _pass_one(draft, placer, Order(cluster, standing, ready))
+    grown = grow(draft, placer, Order(cluster, standing, _growing(ready, placed)))
+    reserve(draft, placer, waiting)
+    decisions = decide(draft, limits, placed, grown, [*waiting, *refused])
+    actions, holds = tuple(draft.binds), tuple(draft.holds.standing.values())
+    draft.close()
+
+    wake = wake_at(cluster, (each.gang for each in waiting), holds)
+    return remembered.keep(Plan(actions, decisions, holds, standing.shares, wake))
+
+
+def _pass_one(
+    draft: Draft, placer: Placer, line: Order
+) -> tuple[list[Progress], list[Progress]]:
+    """Place each gang in turn on what is free; those that do not fit wait, in order."""
+    placed: list[Progress] = []
+    waiting: list[Progress] = []
+    while (gang := line.next()) is not None:
+        if placer.start(gang):
+            draft.holds.drop(gang.gang.id)
+            placed.append(gang)
+        else:
+            waiting.append(gang)
+    return placed, waiting
+
+
+def _growing(ready: Iterable[Progress], placed: Iterable[Progress]) -> list[Progress]:
+    """The gangs that have their minimum and may have more."""
+    running = {each.gang.id for each in placed}
+    return [each for each in ready if each.elastic and (not each.parts or each.gang.id in running)]

@@ -1,0 +1,211 @@
+"""Which devices of a node a task gets, and how good that is.
+
+A `Chooser` answers for one GPU request: for each device state (see `state/devices.py`) how many
+such tasks fit, what the choice costs, and which devices to take. Answers are worked out once per
+state and kept in arrays, so that asking for ten thousand nodes is one look-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from windlass.model.gpus import WHOLE, GpuRequest, Slice, milli_of_memory
+from windlass.model.mig import (
+    GEOMETRIES,
+    Instance,
+    legal_starts,
+    milli_of_profile,
+    offered_by,
+)
+from windlass.model.settings import Packing
+from windlass.state.columns import Ints
+from windlass.state.devices import Device, Devices, DeviceStates, Kind
+
+PLENTY = 1 << 20
+"""How many tasks without GPUs a node's devices have room for."""
+
+
+class Step(NamedTuple):
+    """One device changes from `before` to `after` and gives out `milli` (an instance, if MIG)."""
+
+    before: Device
+    after: Device
+    milli: int
+    profile: str = ""
+    start: int = 0
+
+
+class Chooser:
+    """Device choice for one GPU request under one packing."""
+
+    __slots__ = ("_cost", "_room", "_steps", "packing", "request", "states")
+
+    def __init__(self, request: GpuRequest | None, states: DeviceStates, packing: Packing) -> None:
+        self.request, self.states, self.packing = request, states, packing
+        self._room: Ints = np.full(64, -1, np.int64)
+        self._cost: Ints = np.zeros(64, np.int64)
+        self._steps: dict[int, tuple[Step, ...]] = {}
+
+    def look_up(self, numbers: Ints) -> tuple[Ints, Ints]:
+        """How many tasks fit each of these device states, and what placing one costs."""
+        self._grow()
+        room = self._room[numbers]
+        if room.size and room.min() < 0:
+            for number in np.unique(numbers[room < 0]).tolist():
+                self._work_out(number)
+            room = self._room[numbers]
+        return room, self._cost[numbers]
+
+    def slices(self, number: int, devices: Devices) -> tuple[Slice, ...]:
+        """The slices a task gets on a node with these devices, whose state has this number."""
+        if self.request is None:
+            return ()
+        if number not in self._steps:
+            self._steps[number] = choose(self.request, devices, self.states.kinds, self.packing)
+        return _on_devices(self._steps[number], devices)
+
+    def _grow(self) -> None:
+        short = len(self.states.states) - len(self._room)
+        if short > 0:
+            more = max(short, len(self._room))
+            self._room = np.concatenate([self._room, np.full(more, -1, np.int64)])
+            self._cost = np.concatenate([self._cost, np.zeros(more, np.int64)])
+
+    def _work_out(self, number: int) -> None:
+        devices, free = self.states.states[number], self.states.free_milli[number]
+        if self.request is None:
+            self._room[number], self._cost[number] = PLENTY, cost(free, 0)
+            return
+        kinds = self.states.kinds
+        steps = self._steps[number] = choose(self.request, devices, kinds, self.packing)
+        self._room[number] = room(self.request, devices, kinds, self.packing) if steps else 0
+        gap = sum(step.after.milli for step in steps)
+        self._cost[number] = cost(free - sum(step.milli for step in steps if not step.profile), gap)
+
+
+def cost(left: int, gap: int) -> int:
+    """What packing pays: GPU left over on the node, and twice over on the devices it touches."""
+    return 4 * left + 8 * gap
+
+
+def room(
+    request: GpuRequest, devices: Devices, kinds: Sequence[Kind], packing: Packing
+) -> int:
+    """How many tasks with this request fit, one after the other."""
+    if not request.profile and request.count == 1:
+        return sum(
+            device.milli // milli
+            for device in devices
+            if (milli := _share(request, kinds[device.kind]))
+        )
+    placed, left = 0, devices
+    while steps := choose(request, left, kinds, packing):
+        placed += 1
+        changed = list(left)
+        for step in steps:
+            changed[changed.index(step.before)] = step.after
+        left = tuple(sorted(changed))
+    return placed
+
+
+def choose(
+    request: GpuRequest, devices: Devices, kinds: Sequence[Kind], packing: Packing
+) -> tuple[Step, ...]:
+    """The devices for one task, or none if it does not fit."""
+    if request.profile:
+        return _choose_instances(request, devices, kinds, packing)
+    return _choose_shares(request, devices, kinds, packing)
+
+
+def milli_on(request: GpuRequest, kind: Kind) -> int:
+    """The thousandths that one task takes in all on devices of a kind; 0 if it cannot use them."""
+    if not request.profile:
+        return request.count * _share(request, kind)
+    usable = kind.mig and _allowed(request, kind) and request.profile in offered_by(kind.model)
+    return request.count * milli_of_profile(kind.model, request.profile) if usable else 0
+
+
+def _choose_shares(
+    request: GpuRequest, devices: Devices, kinds: Sequence[Kind], packing: Packing
+) -> tuple[Step, ...]:
+    fitting: list[tuple[int, int, Device, int]] = []
+    for device in devices:
+        milli = _share(request, kinds[device.kind])
+        if 0 < milli <= device.milli:
+            left = device.milli - milli
+            order = left if packing == Packing.PACK else -left
+            fitting.append((order, kinds[device.kind].memory_mib, device, milli))
+    if len(fitting) < request.count:
+        return ()
+    fitting.sort()
+    return tuple(
+        Step(device, Device(device.kind, device.milli - milli, ()), milli)
+        for _, _, device, milli in fitting[: request.count]
+    )
+
+
+def _choose_instances(
+    request: GpuRequest, devices: Devices, kinds: Sequence[Kind], packing: Packing
+) -> tuple[Step, ...]:
+    left, steps = list(devices), list[Step]()
+    for _ in range(request.count):
+        options = [
+            (_instance_order(after, kinds[device.kind].model, packing), device, after, start)
+            for device in sorted(set(left))
+            if milli_on(request, kinds[device.kind])
+            for start in legal_starts(
+                kinds[device.kind].model, device.instances, request.profile
+            )
+            for after in [_with_instance(device, start, request.profile)]
+        ]
+        if not options:
+            return ()
+        _, device, after, start = min(options)
+        left[left.index(device)] = after
+        milli = milli_of_profile(kinds[device.kind].model, request.profile)
+        steps.append(Step(device, after, milli, request.profile, start))
+    return tuple(steps)
+
+
+def _instance_order(after: Device, model: str, packing: Packing) -> tuple[int, int]:
+    """Fullest (or emptiest) device first; on it the place that leaves most places open."""
+    used = sum(milli_of_profile(model, each.profile) for each in after.instances)
+    still_open = sum(
+        len(legal_starts(model, after.instances, profile.name)) * profile.size
+        for profile in GEOMETRIES[model].profiles
+    )
+    return (-used if packing == Packing.PACK else used), -still_open
+
+
+def _with_instance(device: Device, start: int, profile: str) -> Device:
+    instances = tuple(sorted((*device.instances, Instance(start, profile))))
+    return Device(device.kind, device.milli, instances)
+
+
+def _share(request: GpuRequest, kind: Kind) -> int:
+    """The thousandths asked of one device of a kind; 0 if the request cannot use it."""
+    if kind.mig or not _allowed(request, kind):
+        return 0
+    if not request.memory_mib:
+        return request.milli
+    if request.memory_mib > kind.memory_mib:
+        return 0
+    return min(milli_of_memory(request.memory_mib, kind.memory_mib), WHOLE)
+
+
+def _allowed(request: GpuRequest, kind: Kind) -> bool:
+    return not request.models or kind.model in request.models
+
+
+def _on_devices(steps: Sequence[Step], devices: Devices) -> tuple[Slice, ...]:
+    """The steps on concrete devices: the lowest one in the state that each step starts from."""
+    left, given = list(devices), list[Slice]()
+    for step in steps:
+        taken = {each.device for each in given} if not step.profile else set[int]()
+        at = next(i for i, device in enumerate(left) if device == step.before and i not in taken)
+        left[at] = step.after
+        given.append(Slice(at, step.milli, step.profile, step.start))
+    return tuple(given)

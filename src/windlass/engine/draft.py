@@ -1,0 +1,118 @@
+"""A draft: try on the real columns, keep what is good, undo the rest.
+
+    with draft.attempt() as keep:
+        ...                     # take, release
+        if good:
+            keep()              # otherwise everything since `with` is undone
+
+Every change leaves its own undo in the journal; the draft has no other mutable state but the binds
+it collected. At the end of a cycle all of it is undone: the plan, not the draft, is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from windlass.engine.holds import Holds
+from windlass.engine.index import Class, Index
+from windlass.model.actions import Bind
+from windlass.model.jobs import Gang, Task
+from windlass.state.accounts import Charges, charges_of
+from windlass.state.cluster import Cluster
+
+
+class Draft:
+    """One cycle's work on a cluster's columns, accounts and tallies."""
+
+    __slots__ = ("_grown", "_journal", "binds", "cluster", "columns", "holds", "index", "steps")
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.columns = cluster.columns
+        self.index = cluster.recall(Index)
+        self.binds: list[Bind] = []
+        self.steps = 0
+        """Work done, in tasks tried: what budgets count."""
+        self._journal: list[Callable[[], object]] = []
+        self._grown = self.columns.grown
+        self.holds = Holds(cluster.holds.values(), cluster, self._journal)
+
+    @contextmanager
+    def attempt(self) -> Iterator[Callable[[], None]]:
+        """All or nothing: unless the caller keeps it, the attempt is undone."""
+        mark, binds, kept = len(self._journal), len(self.binds), False
+
+        def keep() -> None:
+            nonlocal kept
+            kept = True
+
+        try:
+            yield keep
+        finally:
+            if not kept:
+                self._undo(mark)
+                del self.binds[binds:]
+
+    def bind(self, task: Task, gang: Gang, slot: int, kind: Class) -> Charges:
+        """Place a task on a node; answers what its queue was charged."""
+        columns = self.columns
+        number, devices = int(columns.device_number[slot]), columns.devices[slot]
+        slices = kind.chooser.slices(number, devices)
+        assert kind.amounts is not None, "a class that fits somewhere has amounts"
+        if slot in self.holds:
+            self.holds.take(slot, kind.amounts, slices)
+        else:
+            self._save(slot)
+            columns.take(slot, kind.amounts, slices)
+        charges = charges_of(task.shape.request, slices, columns.nodes[slot])
+        self._account(task, gang, slot, charges, 1)
+        self.binds.append(Bind(task.id, columns.names[slot], slices))
+        self.steps += 1
+        return charges
+
+    def release(self, task: Task) -> None:
+        """Take a running task away, to see what would fit without it."""
+        columns, gang = self.columns, self.cluster.gangs[task.gang]
+        slot = columns.slot.get(task.node)
+        amounts = columns.amounts(task.shape.request)
+        if slot is None or amounts is None:
+            return
+        if slot in self.holds:
+            self.holds.give(slot, amounts, task.devices)
+        else:
+            self._save(slot)
+            columns.give(slot, amounts, task.devices)
+        charges = charges_of(task.shape.request, task.devices, columns.nodes[slot])
+        self._account(task, gang, slot, charges, -1)
+        self.steps += 1
+
+    def close(self) -> None:
+        """Leave everything as it was found."""
+        self._undo(0)
+        self.columns.grown = self._grown
+        self.index.shorten_log()
+
+    def _account(self, task: Task, gang: Gang, slot: int, charges: Charges, sign: int) -> None:
+        accounts, neighbours = self.cluster.accounts, self.cluster.neighbours
+        firm = not gang.preemptible
+        milli = sign * next((amount for name, amount in charges if name == "gpu"), 0)
+        accounts.charge(gang.queue, charges, sign, firm)
+        accounts.charge_user(gang.queue, gang.user, milli)
+        self._journal.append(partial(accounts.charge, gang.queue, charges, -sign, firm))
+        self._journal.append(partial(accounts.charge_user, gang.queue, gang.user, -milli))
+        if neighbours.tallies:
+            who, constraints = (task.labels, gang.namespace), task.shape.constraints
+            neighbours.count(who, constraints, slot, sign)
+            self._journal.append(partial(neighbours.count, who, constraints, slot, -sign))
+
+    def _save(self, slot: int) -> None:
+        columns = self.columns
+        number, devices = int(columns.device_number[slot]), columns.devices[slot]
+        free = columns.free[:, slot].copy()
+        self._journal.append(partial(columns.restore, slot, free, number, devices))
+
+    def _undo(self, mark: int) -> None:
+        while len(self._journal) > mark:
+            self._journal.pop()()

@@ -1,0 +1,168 @@
+"""Why a gang waits: the reasons of a decision, with their numbers.
+
+Asked after all placing is done, so that the numbers describe the cluster as the plan leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+
+import numpy as np
+
+from windlass.engine import bounds
+from windlass.engine.draft import Draft
+from windlass.engine.limits import Limits
+from windlass.engine.plan import Decision, Verdict
+from windlass.engine.progress import Progress
+from windlass.engine.topology import Topologies
+from windlass.model.actions import Hold
+from windlass.model.jobs import Gang, GangId, Shape
+from windlass.model.reasons import Reason, Why
+from windlass.state.cluster import Cluster
+from windlass.state.columns import CPU, MEMORY, PODS
+
+_FIELDS = {CPU: "too little CPU free", MEMORY: "too little memory free", PODS: "no pod slot free"}
+
+
+def decide(
+    draft: Draft,
+    limits: Limits,
+    placed: Iterable[Progress],
+    grown: Mapping[GangId, int],
+    waiting: Iterable[Progress],
+) -> tuple[Decision, ...]:
+    """A decision for every gang: those placed, those that grew, those that wait, in line."""
+    explainer = _Explainer(draft, limits)
+    decisions = [Decision(each.gang.id, each.gang.queue, Verdict.PLACED) for each in placed]
+    started = {each.gang for each in decisions}
+    for gang in sorted(grown):
+        if gang not in started:
+            queue = draft.cluster.gangs[gang].queue
+            decisions.append(Decision(gang, queue, Verdict.GREW))
+    for position, progress in enumerate(waiting, 1):
+        decisions.append(explainer.decision(progress, position))
+    return tuple(decisions)
+
+
+def may_stand(cluster: Cluster, progress: Progress) -> bool:
+    """May the gang stand in line at all?"""
+    return _refusal(cluster, progress) is None
+
+
+class _Explainer:
+    """Says why gangs wait; equal gangs are worked out once."""
+
+    def __init__(self, draft: Draft, limits: Limits) -> None:
+        self._draft, self._limits = draft, limits
+        self._topologies = draft.cluster.recall(Topologies)
+        self._known: dict[Hashable, tuple[Verdict, tuple[Reason, ...]]] = {}
+
+    def decision(self, progress: Progress, position: int) -> Decision:
+        """The decision for a gang that was not placed."""
+        gang = progress.gang
+        verdict, reasons = self._verdict(progress)
+        hold = self._draft.holds.standing.get(gang.id)
+        if hold is not None and verdict == Verdict.WAITS:
+            reasons = (*reasons, _promise(hold, self._draft.cluster.now))
+        return Decision(gang.id, gang.queue, verdict, reasons, position)
+
+    def _verdict(self, progress: Progress) -> tuple[Verdict, tuple[Reason, ...]]:
+        gang = progress.gang
+        refusal = _refusal(self._draft.cluster, progress)
+        if refusal is not None:
+            return Verdict.WAITS, (refusal,)
+        need = self._limits.need(progress.tasks())
+        reason = self._limits.never(gang, need)
+        if reason is not None:
+            return Verdict.NEVER, (reason,)
+        reason = self._limits.now(gang, need)
+        if reason is not None:
+            return Verdict.WAITS, (reason,)
+        return self._lack(progress)
+
+    def _lack(self, progress: Progress) -> tuple[Verdict, tuple[Reason, ...]]:
+        """What is lacking on the nodes, remembered for gangs that are alike."""
+        if self._draft.holds.standing:
+            with self._draft.holds.lifted(progress.gang):
+                return self._work_out(progress)
+        key = progress.signature()
+        if key not in self._known:
+            self._known[key] = self._work_out(progress)
+        return self._known[key]
+
+    def _work_out(self, progress: Progress) -> tuple[Verdict, tuple[Reason, ...]]:
+        index = self._draft.index
+        reason = bounds.never(index, self._topologies, progress)
+        if reason is not None:
+            return Verdict.NEVER, (reason, *self._causes(progress))
+        reason = bounds.not_now(index, self._topologies, progress)
+        if reason is None:
+            reason = Reason(Why.NO_ARRANGEMENT)
+        return Verdict.WAITS, (reason, *self._reserved(progress.gang), *self._causes(progress))
+
+    def _reserved(self, gang: Gang) -> list[Reason]:
+        return [
+            Reason(
+                Why.RESERVED,
+                {
+                    "nodes": len({claim.node for claim in hold.claims}),
+                    "gang": hold.gang,
+                    "at": hold.starts_at,
+                },
+            )
+            for hold in self._draft.holds.in_the_way(gang)
+        ]
+
+    def _causes(self, progress: Progress) -> list[Reason]:
+        """What the nodes refuse the first shape that does not fit everywhere it should."""
+        for shape in progress.counts():
+            causes = self._causes_of(shape)
+            if causes:
+                return [
+                    Reason(Why.REFUSED_BY, {"nodes": count, "cause": cause})
+                    for cause, count in causes
+                ]
+        return []
+
+    def _causes_of(self, shape: Shape) -> list[tuple[str, int]]:
+        """Each refusing node counted once, by the first rule that refuses it."""
+        index, columns = self._draft.index, self._draft.columns
+        amounts = columns.amounts(shape.request)
+        if amounts is None:
+            return [("an extra resource it asks for is not there", len(columns))]
+        device_room, _ = index.chooser(shape.request.gpu).look_up(columns.device_number)
+        empty_room, _ = index.chooser(shape.request.gpu).look_up(columns.empty_number)
+        rules = [
+            ("cordoned, or kept away by a taint, selector or affinity",
+             ~index.admits(shape.constraints)),
+            ("not the GPUs it asks for", empty_room <= 0),
+            ("too little GPU free", device_room <= 0),
+        ]
+        names = {field: f"too little {name} free" for name, field in columns.extras.items()}
+        for field in np.flatnonzero(amounts).tolist():
+            cause = _FIELDS.get(field) or names[field]
+            rules.append((cause, columns.free[field] < amounts[field]))
+        refused = np.zeros(len(columns), np.bool_)
+        counts: list[tuple[str, int]] = []
+        for cause, mask in rules:
+            count = int((mask & ~refused).sum())
+            refused |= mask
+            if count:
+                counts.append((cause, count))
+        return counts
+
+
+def _refusal(cluster: Cluster, progress: Progress) -> Reason | None:
+    gang = progress.gang
+    if not cluster.is_leaf(gang.queue):
+        return Reason(Why.UNKNOWN_QUEUE, {"queue": gang.queue})
+    if progress.short:
+        seen = gang.needed() - progress.short
+        return Reason(Why.INCOMPLETE, {"seen": seen, "needed": gang.needed()})
+    return None
+
+
+def _promise(hold: Hold, now: int) -> Reason:
+    if hold.starts_at <= now:
+        return Reason(Why.HELD)
+    return Reason(Why.RESERVATION, {"at": hold.starts_at})

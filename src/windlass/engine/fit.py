@@ -1,0 +1,75 @@
+"""Where a task may run at all, by rules that no placement changes: one mask per set of rules.
+
+Cordoned nodes, taints, selectors and required node affinity refuse; preferred node affinity and
+soft taints cost points. Both depend on nodes alone, so they are worked out once, for all nodes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from windlass.model.constraints import (
+    Constraints,
+    Effect,
+    Expression,
+    Operator,
+    Taint,
+    Term,
+    holds,
+    tolerates,
+)
+from windlass.state.columns import Columns, Ints, Mask
+
+HARD = (Effect.NO_SCHEDULE, Effect.NO_EXECUTE)
+MOST_POINTS = 100
+
+
+def admits(columns: Columns, constraints: Constraints) -> Mask:
+    """The nodes whose taints, labels and cordon let the task in."""
+    mask = ~columns.cordoned & _tolerated(columns, constraints)
+    for key, value in constraints.selector:
+        mask &= _holds(columns, Expression(key, Operator.IN, (value,)))
+    if constraints.affinity:
+        mask &= np.logical_or.reduce([_matches(columns, term) for term in constraints.affinity])
+    return mask
+
+
+def penalty(columns: Columns, constraints: Constraints) -> Ints:
+    """Points against each node: preferences it does not meet, soft taints not tolerated."""
+    points: Ints = np.zeros(len(columns), np.int64)
+    for preference in constraints.preferences:
+        points += np.where(_matches(columns, preference.term), 0, preference.weight)
+    number, sets = columns.taints()
+    soft = [_soft_taints(taints, constraints) for taints in sets]
+    return points + np.array([*soft, 0], np.int64)[number]
+
+
+def _matches(columns: Columns, term: Term) -> Mask:
+    mask: Mask = np.ones(len(columns), np.bool_)
+    for expression in term:
+        mask &= _holds(columns, expression)
+    return mask
+
+
+def _holds(columns: Columns, expression: Expression) -> Mask:
+    number, values = columns.labels(expression.key)
+    verdicts = [holds(expression, {expression.key: value}) for value in values]
+    without_label = holds(expression, {})
+    # nodes without the label have number -1, which picks the last entry
+    return np.array([*verdicts, without_label], np.bool_)[number]
+
+
+def _tolerated(columns: Columns, constraints: Constraints) -> Mask:
+    number, sets = columns.taints()
+    verdicts = [
+        all(tolerates(constraints.tolerations, taint) for taint in taints if taint.effect in HARD)
+        for taints in sets
+    ]
+    return np.array([*verdicts, True], np.bool_)[number]
+
+
+def _soft_taints(taints: tuple[Taint, ...], constraints: Constraints) -> int:
+    return MOST_POINTS * sum(
+        taint.effect not in HARD and not tolerates(constraints.tolerations, taint)
+        for taint in taints
+    )

@@ -1,0 +1,139 @@
+"""Holds and reservations: places others must leave alone.
+
+A claim keeps its amounts and devices from everyone but its gang. A reservation's claims bind only
+work that might still run when it starts; what ends in time may use the places (backfill). Columns
+show a claimed node without its claims; `lifted` shows it to those who may look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from windlass.model.actions import Hold
+from windlass.model.gpus import Slice
+from windlass.model.jobs import Gang, GangId
+from windlass.model.mig import Instance, legal_starts
+from windlass.state.cluster import Cluster
+from windlass.state.columns import Ints
+from windlass.state.devices import Device, Devices, DeviceStates, with_back, without
+
+Free = tuple[Ints, Devices]
+
+
+class Holds:
+    """The claims of all holds, and what claimed nodes are like without them."""
+
+    __slots__ = ("_base", "_claims", "_cluster", "_columns", "_journal", "_lifted", "standing")
+
+    def __init__(
+        self, holds: Iterable[Hold], cluster: Cluster, journal: list[Callable[[], object]]
+    ) -> None:
+        self.standing: dict[GangId, Hold] = {}
+        self._cluster, self._columns, self._journal = cluster, cluster.columns, journal
+        self._claims: dict[int, list[tuple[GangId, Ints, tuple[Slice, ...]]]] = {}
+        self._lifted: frozenset[GangId] = frozenset()
+        self._base: dict[int, Free] = {}
+        for hold in sorted(holds, key=lambda hold: hold.gang):
+            self.add(hold)
+
+    def add(self, hold: Hold) -> None:
+        """From now on these places are kept. Not to be undone."""
+        self.standing[hold.gang] = hold
+        columns, tasks = self._columns, self._cluster.tasks
+        for claim in hold.claims:
+            task, slot = tasks.get(claim.task), columns.slot.get(claim.node)
+            amounts = columns.amounts(task.shape.request) if task else None
+            if slot is not None and amounts is not None:
+                self._claims.setdefault(slot, []).append((hold.gang, amounts, claim.devices))
+                base = (columns.free[:, slot].copy(), columns.devices[slot])
+                self._base.setdefault(slot, base)
+                self._show(slot)
+
+    def __contains__(self, slot: int) -> bool:
+        """Does any claim lie on this node?"""
+        return slot in self._base
+
+    def take(self, slot: int, amounts: Ints, slices: Sequence[Slice]) -> None:
+        """Occupy part of a claimed node."""
+        free, devices = self._base[slot]
+        self._set_base(slot, (free - amounts, without(devices, slices)))
+
+    def give(self, slot: int, amounts: Ints, slices: Sequence[Slice]) -> None:
+        """Return part of a claimed node."""
+        free, devices = self._base[slot]
+        self._set_base(slot, (free + amounts, with_back(devices, slices)))
+
+    @contextmanager
+    def lifted(self, gang: Gang) -> Iterator[None]:
+        """Show the claimed nodes as this gang may see them."""
+        lifted = frozenset(self._lifted_for(gang))
+        slots = [
+            slot
+            for slot, claims in self._claims.items()
+            if any(owner in lifted for owner, _, _ in claims)
+        ]
+        self._lifted = lifted
+        for slot in slots:
+            self._show(slot)
+        yield
+        self._lifted = frozenset()
+        for slot in slots:
+            self._show(slot)
+
+    def in_the_way(self, gang: Gang) -> list[Hold]:
+        """The holds whose places this gang may not use, in order of their gangs."""
+        lifted = set(self._lifted_for(gang))
+        return [self.standing[each] for each in sorted(self.standing) if each not in lifted]
+
+    def drop(self, gang: GangId) -> None:
+        """The gang is placed or has given up: its claims end. Not to be undone."""
+        if self.standing.pop(gang, None) is None:
+            return
+        for slot, claims in self._claims.items():
+            kept = [claim for claim in claims if claim[0] != gang]
+            if len(kept) != len(claims):
+                claims[:] = kept
+                self._show(slot)
+
+    def _lifted_for(self, gang: Gang) -> Iterator[GangId]:
+        for owner, hold in self.standing.items():
+            in_time = (
+                gang.duration_s is not None and self._cluster.now + gang.duration_s <= hold.starts_at
+            )
+            if owner == gang.id or in_time:
+                yield owner
+
+    def _set_base(self, slot: int, base: Free) -> None:
+        self._journal.append(partial(self._base.__setitem__, slot, self._base[slot]))
+        self._base[slot] = base
+        self._show(slot)
+
+    def _show(self, slot: int) -> None:
+        columns = self._columns
+        before = (columns.free[:, slot].copy(), int(columns.device_number[slot]))
+        self._journal.append(partial(columns.restore, slot, *before, columns.devices[slot]))
+        free, devices = self._base[slot]
+        for owner, amounts, slices in self._claims[slot]:
+            if owner not in self._lifted:
+                free = free - amounts
+                devices = _without_clipped(devices, slices, columns.states)
+        columns.restore(slot, free, columns.states.number(devices), devices)
+
+
+def _without_clipped(devices: Devices, slices: Sequence[Slice], states: DeviceStates) -> Devices:
+    """As `without`, but a claim on what is still occupied takes only what is there."""
+    left = list(devices)
+    for each in slices:
+        device = left[each.device]
+        if not each.profile:
+            milli = max(0, device.milli - each.milli)
+            left[each.device] = Device(device.kind, milli, device.instances)
+        elif each.start in legal_starts(
+            states.kinds[device.kind].model, device.instances, each.profile
+        ):
+            grown = tuple(sorted((*device.instances, Instance(each.start, each.profile))))
+            left[each.device] = Device(device.kind, device.milli, grown)
+    return tuple(left)
+

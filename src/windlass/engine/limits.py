@@ -1,0 +1,155 @@
+"""What a queue still may have: its limits, those of the queues above it, and its guarantee.
+
+Limits bind every gang. A gang that cannot be preempted must also stay within the guarantee of its
+queue, or the guarantee of others could not be honoured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from windlass.engine.devices import milli_on
+from windlass.model.gpus import WHOLE, GpuRequest
+from windlass.model.jobs import Gang, Shape, Task
+from windlass.model.queues import CPU, GPU, MEMORY, MODEL_PREFIX, Queue, guaranteed, of_model
+from windlass.model.reasons import Reason, Why
+from windlass.state.cluster import Cluster
+from windlass.state.devices import Kind
+
+_UNITS = {CPU: "CPU", MEMORY: "GiB"}
+
+
+class Limits:
+    """The rules of a cluster's queues."""
+
+    __slots__ = ("_accounts", "_cluster", "_kinds", "_limits", "_needs")
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._accounts = cluster.accounts
+        self._kinds: list[Kind] = cluster.columns.states.kinds
+        self._limits: dict[str, list[tuple[Queue, str, int]]] = {}
+        self._needs: dict[Shape, dict[str, int]] = {}
+
+    def need(self, tasks: Iterable[Task]) -> dict[str, int]:
+        """The least that tasks can add to their queue, per dimension."""
+        total: dict[str, int] = {}
+        for task in tasks:
+            for dimension, amount in self.needs_of(task.shape).items():
+                total[dimension] = total.get(dimension, 0) + amount
+        return total
+
+    def needs_of(self, shape: Shape) -> dict[str, int]:
+        """The least that one task of a shape can add to its queue."""
+        found = self._needs.get(shape)
+        if found is None:
+            found = self._needs[shape] = _needs(shape, self._kinds)
+        return found
+
+    def never(self, gang: Gang, need: dict[str, int]) -> Reason | None:
+        """Why the queue could never have this, if so."""
+        for queue, dimension, limit in self._rules(gang.queue):
+            if need.get(dimension, 0) > limit:
+                return _reason(Why.NEVER_LIMIT, queue, dimension, need, limit=limit)
+        for queue, dimension, guarantee in self._guarantees(gang):
+            if need.get(dimension, 0) > guarantee:
+                values = {"guarantee": guarantee}
+                return _reason(Why.NEVER_GUARANTEE, queue, dimension, need, **values)
+        return None
+
+    def now(self, gang: Gang, need: dict[str, int]) -> Reason | None:
+        """Why the queue cannot have this now, if so."""
+        for queue, dimension, limit in self._rules(gang.queue):
+            has = self._accounts.held.get(queue.name, {}).get(dimension, 0)
+            if dimension in need and has + need[dimension] > limit:
+                return _reason(Why.AT_LIMIT, queue, dimension, need, held=has, limit=limit)
+        for queue, dimension, guarantee in self._guarantees(gang):
+            has = self._accounts.firm.get(queue.name, {}).get(dimension, 0)
+            if dimension in need and has + need[dimension] > guarantee:
+                values = {"held": has, "guarantee": guarantee}
+                return _reason(Why.BEYOND_GUARANTEE, queue, dimension, need, **values)
+        return None
+
+    def kept(self, gang: Gang) -> bool:
+        """Are all limits kept, as things stand?"""
+        rules = [*self._rules(gang.queue), *self._guarantees(gang)]
+        return not rules or self.now(gang, {dimension: 0 for _, dimension, _ in rules}) is None
+
+    def narrowed(self, gang: Gang, shape: Shape) -> Shape | None:
+        """The shape on the GPU models that its queue may still use; None if there are none."""
+        gpu = shape.request.gpu
+        if gpu is None or not self._depends_on_model(gang, gpu):
+            return shape
+        kinds = {kind for kind in self._kinds if milli_on(gpu, kind)}
+        allowed = sorted({kind.model for kind in kinds if self._has_room(gang, gpu, kind)})
+        if not allowed:
+            return None
+        if len(allowed) == len({kind.model for kind in kinds}):
+            return shape
+        return replace(
+            shape, request=replace(shape.request, gpu=replace(gpu, models=tuple(allowed)))
+        )
+
+    def _has_room(self, gang: Gang, gpu: GpuRequest, kind: Kind) -> bool:
+        milli = milli_on(gpu, kind)
+        return self.now(gang, {GPU: milli, of_model(kind.model): milli}) is None
+
+    def _depends_on_model(self, gang: Gang, gpu: GpuRequest) -> bool:
+        varies = bool(gpu.profile or gpu.memory_mib)
+        return any(
+            dimension.startswith(MODEL_PREFIX) or (varies and dimension == GPU)
+            for rules in (self._rules(gang.queue), self._guarantees(gang))
+            for _, dimension, _ in rules
+        )
+
+    def _rules(self, name: str) -> list[tuple[Queue, str, int]]:
+        """The limits on the way from a queue to the root."""
+        found = self._limits.get(name)
+        if found is None:
+            queues = self._cluster.queues
+            found = self._limits[name] = [
+                (queues[each], dimension, limit)
+                for each in self._accounts.path(name)
+                if each in queues
+                for dimension, limit in sorted(queues[each].limit.items())
+            ]
+        return found
+
+    def _guarantees(self, gang: Gang) -> Iterable[tuple[Queue, str, int]]:
+        queue = self._cluster.queues.get(gang.queue)
+        if gang.preemptible or queue is None:
+            return
+        for dimension in sorted({GPU, *queue.guarantee}):
+            yield queue, dimension, guaranteed(queue, dimension)
+
+
+def in_units(dimension: str, amount: int) -> str:
+    """An amount as people say it: GPUs, CPUs or GiB."""
+    return f"{amount / (1024 if dimension == MEMORY else WHOLE):g}"
+
+
+def unit_of(dimension: str) -> str:
+    """What amounts of a dimension are counted in."""
+    if dimension.startswith(MODEL_PREFIX):
+        return f"{dimension.removeprefix(MODEL_PREFIX)} GPUs"
+    return _UNITS.get(dimension, "GPUs")
+
+
+def _reason(why: Why, queue: Queue, dimension: str, need: dict[str, int], **values: int) -> Reason:
+    said = {name: in_units(dimension, value) for name, value in values.items()}
+    said["need"] = in_units(dimension, need.get(dimension, 0))
+    return Reason(why, {"queue": queue.name, "unit": unit_of(dimension), **said})
+
+
+def _needs(shape: Shape, kinds: list[Kind]) -> dict[str, int]:
+    request = shape.request
+    needs = {CPU: request.cpu_milli, MEMORY: request.memory_mib}
+    if request.gpu is not None:
+        millis = {
+            kind.model: milli for kind in kinds if (milli := milli_on(request.gpu, kind))
+        }
+        needs[GPU] = min(millis.values(), default=0)
+        if len(millis) == 1:
+            needs[of_model(next(iter(millis)))] = needs[GPU]
+    return {dimension: amount for dimension, amount in needs.items() if amount}

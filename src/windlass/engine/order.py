@@ -1,0 +1,160 @@
+"""Who is next: a walk down the tree of queues, one gang at a time.
+
+Among the children of a queue: higher tier first, then the one with least of what it is entitled
+to, then the one whose head waits longest. Inside a queue: gangs that lost members first, then
+priority, then the user who has and had least, then age. Placing a gang changes only the standing
+of the queues on its path, so only those are keyed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import TypeAlias
+
+from windlass.engine.progress import Progress
+from windlass.engine.shares import Standing
+from windlass.model.queues import ROOT
+from windlass.state.cluster import Cluster
+
+Key: TypeAlias = tuple[int, int, int, str]
+
+_SCALE = 1 << 20
+_NOT_ENTITLED = 1 << 50
+
+
+class Order:
+    """The line of gangs; `next` answers them one by one, as the queues stand by then."""
+
+    def __init__(self, cluster: Cluster, standing: Standing, gangs: Iterable[Progress]) -> None:
+        self._cluster, self._standing = cluster, standing
+        self._lines: dict[str, _Line] = {}
+        self._heaps: dict[str, list[Key]] = {}
+        self._keys: dict[str, Key] = {}
+        self._stale = ROOT
+        average = _average_use(cluster)
+        for each in gangs:
+            queue = each.gang.queue
+            if queue not in self._lines:
+                self._lines[queue] = _Line(cluster, queue, average)
+            self._lines[queue].add(each)
+        for queue in sorted(self._lines):
+            self._lines[queue].sort()
+            self._rekey(queue)
+
+    def next(self) -> Progress | None:
+        """The next gang, which leaves the line; None at the end."""
+        self._rekey(self._stale)
+        name = ROOT
+        while name not in self._lines:
+            child = self._first_child(name)
+            if child is None:
+                return None
+            name = child
+        self._stale = name
+        return self._lines[name].pop()
+
+    def put_back(self, progress: Progress) -> None:
+        """The gang stands in line again, where it stood."""
+        self._lines[progress.gang.queue].put_back(progress)
+
+    def _first_child(self, name: str) -> str | None:
+        heap = self._heaps.get(name, [])
+        while heap:
+            child = heap[0][-1]
+            if self._keys.get(child) == heap[0]:
+                return child
+            heappop(heap)
+        return None
+
+    def _rekey(self, queue: str) -> None:
+        """Key a queue and those above it anew, bottom up."""
+        if queue == ROOT:
+            return
+        oldest = self._lines[queue].oldest()
+        path = self._cluster.accounts.path(queue)
+        parents = (*path[1:], ROOT)
+        for name, parent in zip(path, parents, strict=True):
+            if oldest is None:
+                self._keys.pop(name, None)
+            else:
+                key = self._key(name, oldest)
+                if self._keys.get(name) != key:
+                    self._keys[name] = key
+                    heappush(self._heaps.setdefault(parent, []), key)
+            first = self._first_child(parent)
+            oldest = self._keys[first][2] if first is not None else None
+
+    def _key(self, name: str, oldest: int) -> Key:
+        queue = self._cluster.queues[name]
+        return -queue.tier, self.saturation(name), oldest, name
+
+    def saturation(self, name: str) -> int:
+        """What a queue has of what it is entitled to, scaled; the largest over dimensions."""
+        held = self._cluster.accounts.held.get(name, {})
+        worst = 0
+        for dimension, entitled in self._standing.entitled[name].items():
+            has = held.get(dimension, 0)
+            full = has * _SCALE // entitled if entitled else _NOT_ENTITLED * bool(has) + has
+            worst = max(worst, full)
+        return worst
+
+
+class _Line:
+    """The gangs of one queue, a line per user."""
+
+    __slots__ = ("_average", "_cluster", "_queue", "_users")
+
+    def __init__(self, cluster: Cluster, queue: str, average: dict[tuple[str, str], int]) -> None:
+        self._cluster, self._queue, self._average = cluster, queue, average
+        self._users: dict[str, list[Progress]] = {}
+
+    def add(self, progress: Progress) -> None:
+        self._users.setdefault(progress.gang.user, []).append(progress)
+
+    def put_back(self, progress: Progress) -> None:
+        self.add(progress)
+
+    def sort(self) -> None:
+        # the next one stands last, where popping is cheap
+        for line in self._users.values():
+            line.sort(key=_rank, reverse=True)
+
+    def oldest(self) -> int | None:
+        return min((line[-1].gang.created_at for line in self._users.values()), default=None)
+
+    def pop(self) -> Progress:
+        if len(self._users) == 1:
+            user = next(iter(self._users))
+        else:
+            user = min(self._users, key=self._user_rank)
+        line = self._users[user]
+        found = line.pop()
+        if not line:
+            del self._users[user]
+        return found
+
+    def _user_rank(self, user: str) -> tuple[object, ...]:
+        head = self._users[user][-1]
+        lost, priority, created_at, gang = _rank(head)
+        key = (self._queue, user)
+        use = self._cluster.accounts.users.get(key, 0) + self._average.get(key, 0)
+        return lost, priority, use, created_at, gang
+
+
+def _rank(progress: Progress) -> tuple[bool, int, int, str]:
+    gang = progress.gang
+    return not progress.started, -gang.priority, gang.created_at, gang.id
+
+
+def _average_use(cluster: Cluster) -> dict[tuple[str, str], int]:
+    """Decayed usage as the GPU that, held all the time, would have led to it."""
+    use: dict[tuple[str, str], int] = {}
+    for each in cluster.epoch_usage:
+        key = (each.queue, each.user)
+        use[key] = use.get(key, 0) + each.milli_seconds
+    # a constant rate r settles at r * h / ln 2, and 1 / ln 2 is 1.4427
+    return {
+        key: value * 10_000 // (cluster.settings.half_life_s * 14_427)
+        for key, value in use.items()
+    }

@@ -1,0 +1,156 @@
+"""Placing a gang: all of what must start together, or nothing.
+
+Scopes narrow the nodes: first the gang's own domain, then each group's inside it. For one shape in
+a domain the sums of room are exact, so the first scope that has room succeeds; mixed shapes and
+neighbours may need another try, at most a few. Every try is an attempt: not kept means undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from windlass.engine.bounds import domains_with_room
+from windlass.engine.draft import Draft
+from windlass.engine.index import Class
+from windlass.engine.limits import Limits
+from windlass.engine.overlay import overlay
+from windlass.engine.progress import Part, Progress
+from windlass.engine.score import NOWHERE
+from windlass.engine.topology import Level, Topologies
+from windlass.model.jobs import Domain, Gang, Shape, Task
+from windlass.state.columns import Ints
+
+MOST_TRIES = 8
+"""Domains tried per wish before giving up for this cycle."""
+
+
+class Placer:
+    """Places gangs on a draft."""
+
+    __slots__ = ("_draft", "_failed", "_limits", "_topologies")
+
+    def __init__(self, draft: Draft, limits: Limits) -> None:
+        self._draft, self._limits = draft, limits
+        self._topologies = draft.cluster.recall(Topologies)
+        self._failed: set[Hashable] = set()
+
+    def start(self, progress: Progress) -> bool:
+        """Bind what the gang lacks to run, or nothing; what equals a failure is not tried again."""
+        gang = progress.gang
+        if self._limits.now(gang, self._limits.need(progress.tasks())) is not None:
+            return False
+        alike = self._alike(progress)
+        if alike is not None and alike in self._failed:
+            return False
+        if self.place(gang, progress.parts, progress.nodes):
+            return True
+        if alike is not None:
+            self._failed.add(alike)
+        return False
+
+    def place(self, gang: Gang, parts: Sequence[Part], nodes: Sequence[str]) -> bool:
+        """Bind all tasks of the parts, or none; `nodes` is where the gang runs already."""
+        if not self._draft.holds.standing:
+            return self._place(gang, parts, nodes)
+        with self._draft.holds.lifted(gang):
+            return self._place(gang, parts, nodes)
+
+    def _alike(self, progress: Progress) -> Hashable | None:
+        """What decides whether the gang fits, if neither its queue nor others have a say."""
+        draft, gang = self._draft, progress.gang
+        if draft.holds.standing or draft.cluster.neighbours.tallies:
+            return None
+        if any(self._limits.narrowed(gang, shape) is not shape for shape in progress.counts()):
+            return None
+        return progress.signature()
+
+    def _place(self, gang: Gang, parts: Sequence[Part], nodes: Sequence[str]) -> bool:
+        for scope in self._scopes(gang.domain, parts, nodes, None):
+            with self._draft.attempt() as keep:
+                if self._place_parts(gang, parts, scope) and self._limits.kept(gang):
+                    keep()
+                    return True
+        return False
+
+    def _place_parts(self, gang: Gang, parts: Sequence[Part], scope: Ints | None) -> bool:
+        return all(self._place_part(gang, part, scope) for part in _hardest_first(parts))
+
+    def _place_part(self, gang: Gang, part: Part, outer: Ints | None) -> bool:
+        if part.group.domain is None:
+            return self._place_tasks(gang, part.tasks, outer)
+        for scope in self._scopes(part.group.domain, [part], part.nodes, outer):
+            with self._draft.attempt() as keep:
+                if self._place_tasks(gang, part.tasks, scope):
+                    keep()
+                    return True
+        return False
+
+    def _place_tasks(self, gang: Gang, tasks: Iterable[Task], scope: Ints | None) -> bool:
+        shape: Shape | None = None
+        kind: Class | None = None
+        for task in tasks:
+            narrowed = self._limits.narrowed(gang, task.shape)
+            if narrowed is None:
+                return False
+            if kind is None or narrowed is not shape:
+                shape, kind = narrowed, self._draft.index.of(narrowed)
+            kind.sync()
+            slot = self._best(gang, task, kind, scope)
+            if slot is None:
+                return False
+            self._draft.bind(task, gang, slot, kind)
+        return True
+
+    def _best(self, gang: Gang, task: Task, kind: Class, scope: Ints | None) -> int | None:
+        """The node with the lowest key; None if none fits."""
+        key, draft = kind.key, self._draft
+        over = overlay(draft.cluster.neighbours, draft.index, task, gang)
+        if over is not None:
+            key = key + over
+        if not key.size:
+            return None
+        slot = int(key.argmin()) if scope is None else int(scope[key[scope].argmin()])
+        return slot if key[slot] < NOWHERE else None
+
+    def _scopes(
+        self, wish: Domain | None, parts: Sequence[Part], nodes: Sequence[str], outer: Ints | None
+    ) -> Iterator[Ints | None]:
+        """The sets of nodes to try, best first; members that run already pin the domain."""
+        if wish is None:
+            yield outer
+            return
+        for level in self._topologies.levels(wish):
+            found = domains_with_room(self._room, self._topologies, level, parts, outer)
+            for domain in _pinned(found, level, self._slots(nodes))[:MOST_TRIES]:
+                members = level.members[domain]
+                yield members if outer is None else np.intersect1d(members, outer)
+        if not wish.required:
+            yield outer
+
+    def _room(self, shape: Shape) -> Ints:
+        return self._draft.index.of(shape).room()
+
+    def _slots(self, nodes: Sequence[str]) -> list[int]:
+        slots = self._draft.columns.slot
+        return [slots[node] for node in nodes if node in slots]
+
+
+def _pinned(domains: list[int], level: Level, slots: list[int]) -> list[int]:
+    if not slots:
+        return domains
+    theirs = {int(level.domain_of[slot]) for slot in slots}
+    return [domain for domain in domains if theirs == {domain}]
+
+
+def _hardest_first(parts: Sequence[Part]) -> list[Part]:
+    """Groups that want a domain, then large requests, then many tasks."""
+    if len(parts) == 1:
+        return list(parts)
+    return sorted(parts, key=_ease)
+
+
+def _ease(part: Part) -> tuple[bool, int, int, str]:
+    gpu = part.tasks[0].shape.request.gpu
+    return part.group.domain is None, -(gpu.count if gpu else 0), -len(part.tasks), part.group.name

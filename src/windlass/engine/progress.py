@@ -1,0 +1,124 @@
+"""How far a gang is: who runs, who must start together now, who may join later."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from windlass.model.jobs import ACTIVE, Gang, GangId, Group, Shape, Task, TaskState
+from windlass.state.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Tasks of one group that have to be placed together."""
+
+    group: Group
+    tasks: tuple[Task, ...]
+    nodes: tuple[str, ...] = ()
+    """Where members of the group run already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One gang at the start of a cycle."""
+
+    gang: Gang
+    parts: tuple[Part, ...]
+    """What must be placed, all of it or none; empty if the gang has its minimum."""
+    elastic: tuple[Part, ...]
+    """One task each, in the order in which they may join."""
+    short: int = 0
+    """Tasks of the minimum that do not exist yet."""
+    nodes: tuple[str, ...] = ()
+    """Where members run already."""
+    started: bool = False
+    """Some members run or have succeeded: what is missing was lost."""
+
+    def tasks(self) -> Iterable[Task]:
+        """All tasks that have to be placed together."""
+        return (task for part in self.parts for task in part.tasks)
+
+    def counts(self) -> dict[Shape, int]:
+        """How many tasks of each shape have to be placed together."""
+        return Counter(task.shape for task in self.tasks())
+
+    def signature(self) -> Hashable:
+        """Gangs with equal signatures fit or fail alike, apart from their queues."""
+        gang = self.gang
+        parts = tuple(
+            (part.group.domain, part.nodes, tuple(Counter(t.shape for t in part.tasks).items()))
+            for part in self.parts
+        )
+        return gang.domain, self.nodes, parts
+
+
+def progress(cluster: Cluster, gang_id: GangId) -> Progress:
+    """How far a gang is."""
+    gang = cluster.gangs[gang_id]
+    members = cluster.members(gang_id)
+    waiting = sorted(
+        (task for task in members if task.state == TaskState.WAITING), key=_natural
+    )
+    if len(waiting) == len(members) == 1 and len(gang.groups) == 1 and gang.needed() == 1:
+        return Progress(gang, (Part(gang.groups[0], tuple(waiting)),), ())
+    return _progress(gang, members, waiting)
+
+
+def _progress(gang: Gang, members: Iterable[Task], waiting: list[Task]) -> Progress:
+    there: Counter[str] = Counter()
+    nodes: dict[str, list[str]] = {}
+    for task in members:
+        if task.state in ACTIVE:
+            nodes.setdefault(task.group, []).append(task.node)
+        if task.state in ACTIVE or task.state == TaskState.SUCCEEDED:
+            there[task.group] += 1
+    chosen, spare, short = _choose(gang, waiting, there)
+    parts = tuple(
+        Part(group, tuple(chosen[group.name]), tuple(sorted(set(nodes.get(group.name, ())))))
+        for group in gang.groups
+        if chosen.get(group.name)
+    )
+    everywhere = tuple(sorted({node for some in nodes.values() for node in some}))
+    return Progress(gang, parts, _elastic(gang, spare, nodes), short, everywhere, bool(there))
+
+
+def _choose(
+    gang: Gang, waiting: list[Task], there: Counter[str]
+) -> tuple[dict[str, list[Task]], list[Task], int]:
+    """The tasks that make up the minimum, the others, and how many are lacking."""
+    chosen: dict[str, list[Task]] = {}
+    spare: list[Task] = []
+    missing = {group.name: group.minimum - there[group.name] for group in gang.groups}
+    for task in waiting:
+        if missing.get(task.group, 0) > 0:
+            missing[task.group] -= 1
+            chosen.setdefault(task.group, []).append(task)
+        else:
+            spare.append(task)
+    short = sum(max(0, lack) for lack in missing.values())
+    picked = sum(len(tasks) for tasks in chosen.values())
+    extra = max(0, gang.needed() - there.total() - picked - short)
+    for task in spare[:extra]:
+        chosen.setdefault(task.group, []).append(task)
+    return chosen, spare[extra:], short + max(0, extra - len(spare))
+
+
+def _elastic(
+    gang: Gang, spare: list[Task], nodes: dict[str, list[str]]
+) -> tuple[Part, ...]:
+    groups = {group.name: group for group in gang.groups}
+    return tuple(
+        Part(
+            groups.get(task.group, Group(task.group)),
+            (task,),
+            tuple(sorted(set(nodes.get(task.group, ())))),
+        )
+        for task in spare
+    )
+
+
+def _natural(task: Task) -> tuple[int, str]:
+    """worker-2 before worker-10."""
+    return len(task.id), task.id

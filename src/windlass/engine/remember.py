@@ -1,0 +1,39 @@
+"""The last plan, and whether it still is the answer: nothing changed, so neither does the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windlass.engine.plan import Plan
+from windlass.model.actions import Hold
+from windlass.model.jobs import Gang
+from windlass.state.cluster import Cluster
+
+
+class Remembered:
+    """The plan of an earlier cycle over the same columns."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._version = -1
+        self.plan = Plan()
+
+    def still_holds(self) -> bool:
+        """Has nothing happened since, and is no instant reached at which time alone matters?"""
+        wake = self.plan.wake_at
+        same = self._version == self._cluster.version
+        return same and (wake is None or self._cluster.now < wake)
+
+    def keep(self, plan: Plan) -> Plan:
+        """Remember a plan for the state as it is."""
+        self.plan, self._version = plan, self._cluster.version
+        return plan
+
+
+def wake_at(cluster: Cluster, waiting: Iterable[Gang], holds: Iterable[Hold]) -> int | None:
+    """The next instant at which the answer can change without an event."""
+    patience = cluster.settings.reserve_after_s
+    instants = [gang.created_at + patience for gang in waiting]
+    for hold in holds:
+        instants += [hold.starts_at, hold.starts_at + patience + 1]
+    return min((instant for instant in instants if instant > cluster.now), default=None)

@@ -1,0 +1,106 @@
+"""Reservations: after a long wait the head of a line is promised a place in the future.
+
+Running work is taken away in the order of its expected ends until the gang fits; where it then
+lies is claimed from that instant on. Until then others may use the places if they end in time.
+Work of unknown length is expected to run once more as long as it has run already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from operator import itemgetter
+
+from windlass.engine.draft import Draft
+from windlass.engine.place import Placer
+from windlass.engine.progress import Progress
+from windlass.model.actions import Claim, Hold
+from windlass.model.jobs import Task
+
+MOST_RESERVATIONS = 8
+MOST_RELEASES = 4096
+_SHORTEST_S = 60
+
+
+def drop_broken(draft: Draft) -> None:
+    """Drop holds that no longer make sense: the gang is gone, its nodes are, or it was in vain."""
+    cluster = draft.cluster
+    for gang, hold in sorted(draft.holds.standing.items()):
+        late = cluster.now - hold.starts_at > cluster.settings.reserve_after_s
+        tasks = [cluster.tasks.get(claim.task) for claim in hold.claims]
+        broken = any(task is None or task.node for task in tasks)
+        lost = any(claim.node not in cluster.nodes for claim in hold.claims)
+        if gang not in cluster.gangs or broken or lost or (hold.starts_at and late):
+            draft.holds.drop(gang)
+
+
+def reserve(draft: Draft, placer: Placer, waiting: Iterable[Progress]) -> None:
+    """Promise a place to heads of lines that lack room and have waited long enough."""
+    cluster, holds = draft.cluster, draft.holds
+    ends: list[tuple[int, Task]] | None = None
+    for progress in _heads(waiting):
+        waited = cluster.now - progress.gang.created_at
+        long_enough = waited >= cluster.settings.reserve_after_s
+        if len(holds.standing) >= MOST_RESERVATIONS:
+            return
+        if long_enough and progress.gang.id not in holds.standing:
+            ends = expected_ends(draft) if ends is None else ends
+            hold = _reserve(draft, placer, progress, ends)
+            if hold is not None:
+                holds.add(hold)
+
+
+def _heads(waiting: Iterable[Progress]) -> Iterable[Progress]:
+    """The first gang of each queue."""
+    seen: set[str] = set()
+    for progress in waiting:
+        if progress.gang.queue not in seen:
+            seen.add(progress.gang.queue)
+            yield progress
+
+
+def expected_ends(draft: Draft) -> list[tuple[int, Task]]:
+    """Running tasks with the instants at which they are expected to end, soonest first."""
+    cluster, now = draft.cluster, draft.cluster.now
+    ends: list[tuple[int, str, Task]] = []
+    for task in cluster.running():
+        duration = cluster.gangs[task.gang].duration_s
+        started = now if task.started_at is None else task.started_at
+        if duration is not None and started + duration > now:
+            end = started + duration
+        else:
+            end = now + max(_SHORTEST_S, now - started)
+        ends.append((end, task.id, task))
+    ends.sort(key=itemgetter(0, 1))
+    return [(end, task) for end, _, task in ends[:MOST_RELEASES]]
+
+
+def _reserve(
+    draft: Draft, placer: Placer, progress: Progress, ends: Sequence[tuple[int, Task]]
+) -> Hold | None:
+    """The earliest place, by bisection over the number of tasks that have ended."""
+    low, high = 1, len(ends)
+    hold = _try(draft, placer, progress, ends) if ends else None
+    while hold is not None and low < high:
+        middle = (low + high) // 2
+        earlier = _try(draft, placer, progress, ends[:middle])
+        if earlier is None:
+            low = middle + 1
+        else:
+            hold, high = earlier, middle
+    return hold
+
+
+def _try(
+    draft: Draft, placer: Placer, progress: Progress, ends: Sequence[tuple[int, Task]]
+) -> Hold | None:
+    mark = len(draft.binds)
+    with draft.attempt():
+        for _, task in ends:
+            draft.release(task)
+        # as if of unknown length: another's reservation is not to be counted on
+        gang = replace(progress.gang, duration_s=None)
+        if not placer.place(gang, progress.parts, progress.nodes):
+            return None
+        claims = [Claim(bind.task, bind.node, bind.devices) for bind in draft.binds[mark:]]
+    return Hold(progress.gang.id, tuple(claims), starts_at=ends[-1][0])

@@ -89,9 +89,7 @@ def _sub_domains(
             yield count, places[1:].astype(np.int64)
 
 
-def _no_domain(
-    room: Room, topologies: Topologies, progress: Progress, why: Why
-) -> Reason | None:
+def _no_domain(room: Room, topologies: Topologies, progress: Progress, why: Why) -> Reason | None:
     wishes = [(progress.gang.domain, list(progress.parts))]
     wishes += [(part.group.domain, [part]) for part in progress.parts]
     for wish, parts in wishes:

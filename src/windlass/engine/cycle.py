@@ -54,9 +54,7 @@ def plan(cluster: Cluster) -> Plan:
     return remembered.keep(Plan(actions, decisions, holds, standing.shares, wake))
 
 
-def _pass_one(
-    draft: Draft, placer: Placer, line: Order
-) -> tuple[list[Progress], list[Progress]]:
+def _pass_one(draft: Draft, placer: Placer, line: Order) -> tuple[list[Progress], list[Progress]]:
     """Place each gang in turn on what is free; those that do not fit wait, in order."""
     placed: list[Progress] = []
     waiting: list[Progress] = []

@@ -41,31 +41,46 @@ class Step(NamedTuple):
 class Chooser:
     """Device choice for one GPU request under one packing."""
 
-    __slots__ = ("_cost", "_room", "_steps", "packing", "request", "states")
+    __slots__ = ("_cost", "_known", "_room", "_slices", "_steps", "packing", "request", "states")
 
     def __init__(self, request: GpuRequest | None, states: DeviceStates, packing: Packing) -> None:
         self.request, self.states, self.packing = request, states, packing
         self._room: Ints = np.full(64, -1, np.int64)
         self._cost: Ints = np.zeros(64, np.int64)
+        self._known: dict[int, tuple[int, int]] = {}
         self._steps: dict[int, tuple[Step, ...]] = {}
+        self._slices: dict[Devices, tuple[Slice, ...]] = {}
 
     def look_up(self, numbers: Ints) -> tuple[Ints, Ints]:
         """How many tasks fit each of these device states, and what placing one costs."""
         self._grow()
         room = self._room[numbers]
         if room.size and room.min() < 0:
-            for number in np.unique(numbers[room < 0]).tolist():
+            for number in sorted(set(numbers[room < 0].tolist())):
                 self._work_out(number)
             room = self._room[numbers]
         return room, self._cost[numbers]
+
+    def look_up_one(self, number: int) -> tuple[int, int]:
+        """As `look_up`, for one device state."""
+        found = self._known.get(number)
+        if found is None:
+            self._grow()
+            if self._room[number] < 0:
+                self._work_out(number)
+            found = self._known[number] = (int(self._room[number]), int(self._cost[number]))
+        return found
 
     def slices(self, number: int, devices: Devices) -> tuple[Slice, ...]:
         """The slices a task gets on a node with these devices, whose state has this number."""
         if self.request is None:
             return ()
-        if number not in self._steps:
-            self._steps[number] = choose(self.request, devices, self.states.kinds, self.packing)
-        return _on_devices(self._steps[number], devices)
+        found = self._slices.get(devices)
+        if found is None:
+            if number not in self._steps:
+                self._steps[number] = choose(self.request, devices, self.states.kinds, self.packing)
+            found = self._slices[devices] = _on_devices(self._steps[number], devices)
+        return found
 
     def _grow(self) -> None:
         short = len(self.states.states) - len(self._room)
@@ -91,9 +106,7 @@ def cost(left: int, gap: int) -> int:
     return 4 * left + 8 * gap
 
 
-def room(
-    request: GpuRequest, devices: Devices, kinds: Sequence[Kind], packing: Packing
-) -> int:
+def room(request: GpuRequest, devices: Devices, kinds: Sequence[Kind], packing: Packing) -> int:
     """How many tasks with this request fit, one after the other."""
     if not request.profile and request.count == 1:
         return sum(
@@ -156,9 +169,7 @@ def _choose_instances(
             (_instance_order(after, kinds[device.kind].model, packing), device, after, start)
             for device in sorted(set(left))
             if milli_on(request, kinds[device.kind])
-            for start in legal_starts(
-                kinds[device.kind].model, device.instances, request.profile
-            )
+            for start in legal_starts(kinds[device.kind].model, device.instances, request.profile)
             for after in [_with_instance(device, start, request.profile)]
         ]
         if not options:

@@ -133,8 +133,10 @@ class _Explainer:
         device_room, _ = index.chooser(shape.request.gpu).look_up(columns.device_number)
         empty_room, _ = index.chooser(shape.request.gpu).look_up(columns.empty_number)
         rules = [
-            ("cordoned, or kept away by a taint, selector or affinity",
-             ~index.admits(shape.constraints)),
+            (
+                "cordoned, or kept away by a taint, selector or affinity",
+                ~index.admits(shape.constraints),
+            ),
             ("not the GPUs it asks for", empty_room <= 0),
             ("too little GPU free", device_room <= 0),
         ]

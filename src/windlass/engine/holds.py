@@ -100,7 +100,8 @@ class Holds:
     def _lifted_for(self, gang: Gang) -> Iterator[GangId]:
         for owner, hold in self.standing.items():
             in_time = (
-                gang.duration_s is not None and self._cluster.now + gang.duration_s <= hold.starts_at
+                gang.duration_s is not None
+                and self._cluster.now + gang.duration_s <= hold.starts_at
             )
             if owner == gang.id or in_time:
                 yield owner
@@ -136,4 +137,3 @@ def _without_clipped(devices: Devices, slices: Sequence[Slice], states: DeviceSt
             grown = tuple(sorted((*device.instances, Instance(each.start, each.profile))))
             left[each.device] = Device(device.kind, device.milli, grown)
     return tuple(left)
-

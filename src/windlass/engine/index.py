@@ -6,23 +6,26 @@ nodes that changed since it was last asked. That, not the language, makes decisi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 import numpy as np
 
 from windlass.engine import fit, score
 from windlass.engine.devices import Chooser
+from windlass.engine.score import NOWHERE
 from windlass.model.constraints import Constraints
 from windlass.model.gpus import GpuRequest
 from windlass.model.jobs import Shape
 from windlass.model.settings import Settings
 from windlass.state.cluster import Cluster
-from windlass.state.columns import Columns, Ints, Mask
+from windlass.state.columns import CPU, MEMORY, Columns, Ints, Mask
 
 K = TypeVar("K")
 V = TypeVar("V")
 
+FEW = 6
+"""Up to so many changed nodes are scored one by one."""
 MOST_CELLS = 16 << 20
 """How many (class, node) keys are kept; beyond that the class unused for longest is dropped."""
 
@@ -31,11 +34,10 @@ class Class:
     """All nodes as one shape sees them."""
 
     __slots__ = (
-        "_admits",
+        "_base",
         "_cursor",
         "_index",
         "_needs",
-        "_penalty",
         "_room",
         "amounts",
         "chooser",
@@ -48,20 +50,29 @@ class Class:
         self._index, self.shape = index, shape
         self.chooser = index.chooser(shape.request.gpu)
         self.amounts = columns.amounts(shape.request)
-        self._needs = np.flatnonzero(self.amounts) if self.amounts is not None else None
-        self._admits = index.admits(shape.constraints)
-        self._penalty = index.penalty(shape.constraints)
+        self._needs = _needs(self.amounts)
+        self._base = index.base(shape.constraints)
         self._room: Ints | None = None
         self.key: Ints = np.empty(len(columns), np.int64)
-        self._rescore(np.arange(len(columns)))
+        self._rescore(slice(None))
         self._cursor = index.end_of_log()
 
     def sync(self) -> None:
         """Catch up with what changed."""
+        end = self._index.end_of_log()
+        if end == self._cursor:
+            return
         changed = self._index.changed_since(self._cursor)
-        if changed is not None:
-            self._rescore(changed)
-            self._cursor = self._index.end_of_log()
+        self._cursor = end
+        if self.amounts is None:
+            return
+        if len(changed) == len(self.key):
+            self._rescore(slice(None))
+        elif len(changed) <= FEW:
+            for slot in changed:
+                self._rescore_one(slot)
+        else:
+            self._rescore(np.fromiter(changed, np.int64, len(changed)))
 
     def room(self) -> Ints:
         """How many more tasks fit each node."""
@@ -71,21 +82,38 @@ class Class:
             self._room = self._index.room(self.shape, columns.free, columns.device_number)
         return self._room
 
-    def _rescore(self, slots: Ints) -> None:
+    def _rescore(self, slots: Ints | slice) -> None:
         columns, index = self._index.columns, self._index
         if self.amounts is None:
-            self.key[slots] = score.NOWHERE
+            self.key[slots] = NOWHERE
             return
         free, number = columns.free[:, slots], columns.device_number[slots]
-        left = free - self.amounts[:, None]
         device_room, device_costs = self.chooser.look_up(number)
-        fits = (left[self._needs] >= 0).all(axis=0)
-        fits &= device_room > 0
-        fits &= self._admits[slots]
-        costs = score.costs(device_costs, left, index.settings.nodes)
-        self.key[slots] = score.keys(fits, self._penalty[slots], costs, slots)
+        fits = device_room > 0
+        for field, amount in self._needs:
+            fits &= free[field] >= amount
+        left = free[CPU] - self.amounts[CPU], free[MEMORY] - self.amounts[MEMORY]
+        costs = score.costs(device_costs, *left, index.settings.nodes)
+        self.key[slots] = score.keys(fits, self._base[slots], costs)
         if self._room is not None:
             self._room[slots] = index.room(self.shape, free, number, slots)
+
+    def _rescore_one(self, slot: int) -> None:
+        """As `_rescore`, for a single node, where arrays cost more than they save."""
+        columns, base = self._index.columns, int(self._base[slot])
+        free = columns.free[:, slot].tolist()
+        room, device_cost = self.chooser.look_up_one(int(columns.device_number[slot]))
+        for field, amount in self._needs:
+            room = min(room, free[field] // amount)
+        if room <= 0 or base >= NOWHERE:
+            self.key[slot], room = NOWHERE, 0
+        else:
+            request, packing = self.shape.request, self._index.settings.nodes
+            cpu, memory = free[CPU] - request.cpu_milli, free[MEMORY] - request.memory_mib
+            cost = score.cost(device_cost, cpu, memory, packing)
+            self.key[slot] = base + (cost << score.RANK_BITS)
+        if self._room is not None:
+            self._room[slot] = room
 
 
 class Index:
@@ -97,7 +125,7 @@ class Index:
         self._classes: dict[Shape, Class] = {}
         self._choosers: dict[GpuRequest | None, Chooser] = {}
         self._admits: dict[Constraints, Mask] = {}
-        self._penalty: dict[Constraints, Ints] = {}
+        self._base: dict[Constraints, Ints] = {}
         self._empty: dict[Shape, Ints] = {}
         self._dropped = 0
 
@@ -122,22 +150,20 @@ class Index:
         """The nodes that let such tasks in."""
         return _remember(self._admits, constraints, lambda: fit.admits(self.columns, constraints))
 
-    def penalty(self, constraints: Constraints) -> Ints:
-        """The points against each node."""
-        return _remember(self._penalty, constraints, lambda: fit.penalty(self.columns, constraints))
+    def base(self, constraints: Constraints) -> Ints:
+        """The part of each node's key that does not change: admission, points and rank."""
+        return _remember(self._base, constraints, lambda: self._base_of(constraints))
 
-    def room(
-        self, shape: Shape, free: Ints, number: Ints, slots: Ints | None = None
-    ) -> Ints:
+    def room(self, shape: Shape, free: Ints, number: Ints, slots: Ints | slice = slice(None)) -> Ints:
         """How many tasks of a shape fit nodes in this condition (all nodes, or those slots)."""
         amounts = self.columns.amounts(shape.request)
         if amounts is None:
             return np.zeros(free.shape[1], np.int64)
         room, _ = self.chooser(shape.request.gpu).look_up(number)
-        for field in np.flatnonzero(amounts).tolist():
-            room = np.minimum(room, free[field] // amounts[field])
+        for field, amount in _needs(amounts):
+            room = np.minimum(room, free[field] // amount)
         admitted = self.admits(shape.constraints)
-        return np.where(admitted if slots is None else admitted[slots], np.maximum(room, 0), 0)
+        return np.where(admitted[slots], np.maximum(room, 0), 0)
 
     def room_when_empty(self, shape: Shape) -> Ints:
         """How many tasks of a shape would fit each node if nothing ran."""
@@ -146,29 +172,35 @@ class Index:
             self._empty, shape, lambda: self.room(shape, columns.empty, columns.empty_number)
         )
 
+    def _base_of(self, constraints: Constraints) -> Ints:
+        points = fit.penalty(self.columns, constraints)
+        return score.base(self.admits(constraints), points, np.arange(len(self.columns)))
+
     # -- the log
 
     def end_of_log(self) -> int:
         """The position after the last change."""
         return self._dropped + len(self.columns.log)
 
-    def changed_since(self, cursor: int) -> Ints | None:
-        """The slots that changed since a position; None if there are none."""
-        log = self.columns.log
-        start = cursor - self._dropped
-        if start == len(log):
-            return None
+    def changed_since(self, cursor: int) -> Collection[int]:
+        """The slots that changed since a position, each once."""
+        log, start = self.columns.log, cursor - self._dropped
         if start < 0:
-            return np.arange(len(self.columns))
-        if start == len(log) - 1:
-            return np.array(log[-1:], np.int64)
-        return np.fromiter(set(log[start:]), np.int64)
+            return range(len(self.columns))
+        return log[-1:] if start == len(log) - 1 else set(log[start:])
 
     def shorten_log(self) -> None:
         """Drop the log once reading it costs more than scoring afresh."""
         if len(self.columns.log) > 4 * len(self.columns) + 64:
             self._dropped += len(self.columns.log)
             self.columns.log.clear()
+
+
+def _needs(amounts: Ints | None) -> list[tuple[int, int]]:
+    """The fields that a request asks something of, and how much."""
+    if amounts is None:
+        return []
+    return [(field, amount) for field, amount in enumerate(amounts.tolist()) if amount]
 
 
 def _remember(memory: dict[K, V], key: K, make: Callable[[], V]) -> V:

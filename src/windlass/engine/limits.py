@@ -23,13 +23,15 @@ _UNITS = {CPU: "CPU", MEMORY: "GiB"}
 class Limits:
     """The rules of a cluster's queues."""
 
-    __slots__ = ("_accounts", "_cluster", "_kinds", "_limits", "_needs")
+    __slots__ = ("_accounts", "_by_model", "_cluster", "_kinds", "_limits", "_needs", "_served")
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._accounts = cluster.accounts
         self._kinds: list[Kind] = cluster.columns.states.kinds
         self._limits: dict[str, list[tuple[Queue, str, int]]] = {}
+        self._by_model: dict[str, list[tuple[Queue, str, int]]] = {}
+        self._served: dict[GpuRequest, list[tuple[str, int]]] = {}
         self._needs: dict[Shape, dict[str, int]] = {}
 
     def need(self, tasks: Iterable[Task]) -> dict[str, int]:
@@ -79,29 +81,46 @@ class Limits:
     def narrowed(self, gang: Gang, shape: Shape) -> Shape | None:
         """The shape on the GPU models that its queue may still use; None if there are none."""
         gpu = shape.request.gpu
-        if gpu is None or not self._depends_on_model(gang, gpu):
+        if gpu is None or not self._may_depend_on_model(gang, gpu):
             return shape
-        kinds = {kind for kind in self._kinds if milli_on(gpu, kind)}
-        allowed = sorted({kind.model for kind in kinds if self._has_room(gang, gpu, kind)})
+        models = self._models(gpu)
+        allowed = [model for model, milli in models if self._has_room(gang, model, milli)]
+        if len(allowed) == len(models):
+            return shape
         if not allowed:
             return None
-        if len(allowed) == len({kind.model for kind in kinds}):
-            return shape
         return replace(
             shape, request=replace(shape.request, gpu=replace(gpu, models=tuple(allowed)))
         )
 
-    def _has_room(self, gang: Gang, gpu: GpuRequest, kind: Kind) -> bool:
-        milli = milli_on(gpu, kind)
-        return self.now(gang, {GPU: milli, of_model(kind.model): milli}) is None
+    def _has_room(self, gang: Gang, model: str, milli: int) -> bool:
+        return self.now(gang, {GPU: milli, of_model(model): milli}) is None
 
-    def _depends_on_model(self, gang: Gang, gpu: GpuRequest) -> bool:
-        varies = bool(gpu.profile or gpu.memory_mib)
+    def _may_depend_on_model(self, gang: Gang, gpu: GpuRequest) -> bool:
+        """Could a rule of the queue let one model pass and not another?"""
+        if gpu.profile or gpu.memory_mib or not gang.preemptible:
+            return True
+        held, milli = self._accounts.held, gpu.count * gpu.milli
         return any(
-            dimension.startswith(MODEL_PREFIX) or (varies and dimension == GPU)
-            for rules in (self._rules(gang.queue), self._guarantees(gang))
-            for _, dimension, _ in rules
+            held.get(queue.name, {}).get(dimension, 0) + milli > limit
+            for queue, dimension, limit in self._model_rules(gang.queue)
         )
+
+    def _model_rules(self, name: str) -> list[tuple[Queue, str, int]]:
+        found = self._by_model.get(name)
+        if found is None:
+            found = [rule for rule in self._rules(name) if rule[1].startswith(MODEL_PREFIX)]
+            self._by_model[name] = found
+        return found
+
+    def _models(self, gpu: GpuRequest) -> list[tuple[str, int]]:
+        """The models that can serve a request, with what it takes of each."""
+        found = self._served.get(gpu)
+        if found is None:
+            millis = {kind.model: milli_on(gpu, kind) for kind in self._kinds}
+            found = sorted((model, milli) for model, milli in millis.items() if milli)
+            self._served[gpu] = found
+        return found
 
     def _rules(self, name: str) -> list[tuple[Queue, str, int]]:
         """The limits on the way from a queue to the root."""
@@ -146,9 +165,7 @@ def _needs(shape: Shape, kinds: list[Kind]) -> dict[str, int]:
     request = shape.request
     needs = {CPU: request.cpu_milli, MEMORY: request.memory_mib}
     if request.gpu is not None:
-        millis = {
-            kind.model: milli for kind in kinds if (milli := milli_on(request.gpu, kind))
-        }
+        millis = {kind.model: milli for kind in kinds if (milli := milli_on(request.gpu, kind))}
         needs[GPU] = min(millis.values(), default=0)
         if len(millis) == 1:
             needs[of_model(next(iter(millis)))] = needs[GPU]

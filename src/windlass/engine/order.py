@@ -155,6 +155,5 @@ def _average_use(cluster: Cluster) -> dict[tuple[str, str], int]:
         use[key] = use.get(key, 0) + each.milli_seconds
     # a constant rate r settles at r * h / ln 2, and 1 / ln 2 is 1.4427
     return {
-        key: value * 10_000 // (cluster.settings.half_life_s * 14_427)
-        for key, value in use.items()
+        key: value * 10_000 // (cluster.settings.half_life_s * 14_427) for key, value in use.items()
     }

@@ -70,9 +70,7 @@ def _points(neighbours: Neighbours, constraints: Constraints, namespace: str) ->
     return found
 
 
-def _too_far(
-    neighbours: Neighbours, term: PodTerm, namespace: str, own: list[Tally]
-) -> Mask:
+def _too_far(neighbours: Neighbours, term: PodTerm, namespace: str, own: list[Tally]) -> Mask:
     """Nodes without a match nearby; the first of a group that seeks itself may go anywhere."""
     tally = neighbours.tallies[subject_of(term, namespace)]
     if not tally.matching[:-1].any() and tally in own:

@@ -123,7 +123,7 @@ class Placer:
             return
         for level in self._topologies.levels(wish):
             found = domains_with_room(self._room, self._topologies, level, parts, outer)
-            for domain in _pinned(found, level, self._slots(nodes))[:MOST_TRIES]:
+            for domain in _few(_pinned(found, level, self._slots(nodes))):
                 members = level.members[domain]
                 yield members if outer is None else np.intersect1d(members, outer)
         if not wish.required:
@@ -135,6 +135,13 @@ class Placer:
     def _slots(self, nodes: Sequence[str]) -> list[int]:
         slots = self._draft.columns.slot
         return [slots[node] for node in nodes if node in slots]
+
+
+def _few(domains: list[int]) -> list[int]:
+    """The tightest, and last the roomiest, which is the likeliest to hold a mixed gang."""
+    if len(domains) <= MOST_TRIES:
+        return domains
+    return [*domains[: MOST_TRIES - 1], domains[-1]]
 
 
 def _pinned(domains: list[int], level: Level, slots: list[int]) -> list[int]:

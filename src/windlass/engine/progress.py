@@ -58,9 +58,7 @@ def progress(cluster: Cluster, gang_id: GangId) -> Progress:
     """How far a gang is."""
     gang = cluster.gangs[gang_id]
     members = cluster.members(gang_id)
-    waiting = sorted(
-        (task for task in members if task.state == TaskState.WAITING), key=_natural
-    )
+    waiting = sorted((task for task in members if task.state == TaskState.WAITING), key=_natural)
     if len(waiting) == len(members) == 1 and len(gang.groups) == 1 and gang.needed() == 1:
         return Progress(gang, (Part(gang.groups[0], tuple(waiting)),), ())
     return _progress(gang, members, waiting)
@@ -105,9 +103,7 @@ def _choose(
     return chosen, spare[extra:], short + max(0, extra - len(spare))
 
 
-def _elastic(
-    gang: Gang, spare: list[Task], nodes: dict[str, list[str]]
-) -> tuple[Part, ...]:
+def _elastic(gang: Gang, spare: list[Task], nodes: dict[str, list[str]]) -> tuple[Part, ...]:
     groups = {group.name: group for group in gang.groups}
     return tuple(
         Part(

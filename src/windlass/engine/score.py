@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from windlass.model.settings import Packing
-from windlass.state.columns import CPU, MEMORY, Ints, Mask
+from windlass.state.columns import Ints, Mask
 
-NOWHERE = np.int64(1) << 61
+NOWHERE = 1 << 61
 """The key of a node that does not fit; twice it still fits an integer."""
 RANK_BITS = 20
 COST_BITS = 22
@@ -21,13 +21,25 @@ POINT = 1 << (RANK_BITS + COST_BITS)
 _DEAREST = (1 << COST_BITS) - 1
 
 
-def keys(fits: Mask, points: Ints, costs: Ints, ranks: Ints) -> Ints:
-    """The keys of nodes with these points, costs and ranks."""
-    return np.where(fits, ((points << COST_BITS) + costs << RANK_BITS) | ranks, NOWHERE)
+def base(admitted: Mask, points: Ints, ranks: Ints) -> Ints:
+    """The part of the keys that depends on nodes alone."""
+    return np.where(admitted, points * POINT + ranks, NOWHERE)
 
 
-def costs(device_costs: Ints, left: Ints, packing: Packing) -> Ints:
-    """What a node costs, given what would be left on it (fields by nodes)."""
-    full = device_costs + (left[CPU] >> 7) + (left[MEMORY] >> 10)
-    np.clip(full, 0, _DEAREST, out=full)
+def keys(fits: Mask, bases: Ints, costs: Ints) -> Ints:
+    """The keys of nodes with these bases and costs."""
+    return np.where(fits, bases + (costs << RANK_BITS), NOWHERE)
+
+
+def costs(device_costs: Ints, cpu_left: Ints, memory_left: Ints, packing: Packing) -> Ints:
+    """What nodes cost, given what would be left on them."""
+    full = device_costs + (cpu_left >> 7) + (memory_left >> 10)
+    # negative only where nothing fits anyway
+    full = np.minimum(np.maximum(full, 0), _DEAREST)
+    return full if packing == Packing.PACK else _DEAREST - full
+
+
+def cost(device_cost: int, cpu_left: int, memory_left: int, packing: Packing) -> int:
+    """As `costs`, for one node."""
+    full = min(max(device_cost + (cpu_left >> 7) + (memory_left >> 10), 0), _DEAREST)
     return full if packing == Packing.PACK else _DEAREST - full

@@ -92,9 +92,7 @@ def apportion(amount: int, weights: Sequence[int], names: Sequence[str]) -> list
     if total == 0:
         return [0] * len(weights)
     parts = [amount * weight // total for weight in weights]
-    order = sorted(
-        range(len(weights)), key=lambda i: (-(amount * weights[i] % total), names[i])
-    )
+    order = sorted(range(len(weights)), key=lambda i: (-(amount * weights[i] % total), names[i]))
     for i in order[: amount - sum(parts)]:
         parts[i] += 1
     return parts
@@ -130,8 +128,7 @@ def _bent_weights(claimants: Sequence[Claimant], usage_effect: int) -> dict[str,
         return {each.name: each.weight for each in claimants}
     return {
         each.name: max(
-            each.weight * used * 1000
-            + usage_effect * (each.weight * used - each.usage * total),
+            each.weight * used * 1000 + usage_effect * (each.weight * used - each.usage * total),
             each.weight * used * 1000 // _LEAST_WEIGHT,
         )
         for each in claimants

@@ -12,7 +12,7 @@ gang's minimum; failed and gone ones do not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
 
@@ -48,6 +48,13 @@ class Shape:
 
     request: Request
     constraints: Constraints = Constraints()
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        # asked for many times per decision, and deep: worth remembering
+        if not self._hash:
+            object.__setattr__(self, "_hash", hash((self.request, self.constraints)) or 1)
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from windlass.model.constraints import HOSTNAME, Taint
 from windlass.model.gpus import WHOLE, Slice
 from windlass.model.nodes import Node
 from windlass.model.resources import Request
-from windlass.state.devices import Devices, DeviceStates, with_back, without
+from windlass.state.devices import Devices, DeviceStates, with_back
 
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -72,18 +72,21 @@ class Columns:
     def __len__(self) -> int:
         return len(self.names)
 
-    def take(self, slot: int, amounts: Ints, slices: Sequence[Slice]) -> None:
+    def take(self, slot: int, amounts: Ints, slices: tuple[Slice, ...]) -> None:
         """Occupy part of a node."""
         self.free[:, slot] -= amounts
         if slices:
-            self._set_devices(slot, without(self.devices[slot], slices))
+            devices, number = self.states.take(self.devices[slot], slices)
+            self.devices[slot], self.device_number[slot] = devices, number
         self.log.append(slot)
 
-    def give(self, slot: int, amounts: Ints, slices: Sequence[Slice]) -> None:
+    def give(self, slot: int, amounts: Ints, slices: tuple[Slice, ...]) -> None:
         """Return part of a node."""
         self.free[:, slot] += amounts
         if slices:
-            self._set_devices(slot, with_back(self.devices[slot], slices))
+            devices = with_back(self.devices[slot], slices)
+            self.devices[slot] = devices
+            self.device_number[slot] = self.states.number(devices)
         self.log.append(slot)
         self.grown += 1
 
@@ -130,10 +133,6 @@ class Columns:
                         sums[f"gpu/{gpu.model}"] = sums.get(f"gpu/{gpu.model}", 0) + WHOLE
         sums["gpu"] = sum(v for k, v in sums.items() if k.startswith("gpu/"))
         return sums
-
-    def _set_devices(self, slot: int, devices: Devices) -> None:
-        self.devices[slot] = devices
-        self.device_number[slot] = self.states.number(devices)
 
     def _column(self, request: Request) -> Ints | None:
         column = np.zeros(len(self.free), np.int64)

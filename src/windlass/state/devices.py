@@ -15,6 +15,9 @@ from windlass.model.gpus import WHOLE, Gpu, Slice
 from windlass.model.mig import Instance
 
 
+MOST_REMEMBERED = 1 << 17
+
+
 class Kind(NamedTuple):
     """What a device is, apart from what is left of it."""
 
@@ -38,7 +41,7 @@ Devices: TypeAlias = tuple[Device, ...]
 class DeviceStates:
     """Gives each different set of device states its number."""
 
-    __slots__ = ("_kind_ids", "_numbers", "free_milli", "kinds", "states")
+    __slots__ = ("_kind_ids", "_numbers", "_taken", "free_milli", "kinds", "states")
 
     def __init__(self) -> None:
         self.kinds: list[Kind] = []
@@ -46,6 +49,7 @@ class DeviceStates:
         self.free_milli: list[int] = []
         self._kind_ids: dict[Kind, int] = {}
         self._numbers: dict[Devices, int] = {}
+        self._taken: dict[tuple[Devices, tuple[Slice, ...]], tuple[Devices, int]] = {}
 
     def empty(self, gpus: Iterable[Gpu]) -> Devices:
         """The devices of a node on which nothing runs; unhealthy ones have nothing left."""
@@ -60,6 +64,17 @@ class DeviceStates:
             self.states.append(key)
             self.free_milli.append(sum(device.milli for device in key))
         return number
+
+    def take(self, devices: Devices, slices: tuple[Slice, ...]) -> tuple[Devices, int]:
+        """What is left once the slices are taken, and its number."""
+        key = (devices, slices)
+        found = self._taken.get(key)
+        if found is None:
+            if len(self._taken) >= MOST_REMEMBERED:
+                self._taken.clear()
+            left = without(devices, slices)
+            found = self._taken[key] = (left, self.number(left))
+        return found
 
     def _device(self, gpu: Gpu) -> Device:
         kind = Kind(gpu.model, gpu.memory_mib, gpu.mig and gpu.healthy)

@@ -46,7 +46,7 @@ class Neighbours:
 
     def __init__(self, columns: Columns, subjects: Iterable[Subject]) -> None:
         self._columns = columns
-        self.tallies = {subject: Tally(subject, columns) for subject in sorted(subjects)}
+        self.tallies = {subject: Tally(subject, columns) for subject in subjects}
         self._matching: dict[tuple[Pairs, str], list[Tally]] = {}
 
     def count(self, who: tuple[Pairs, str], constraints: Constraints, slot: int, sign: int) -> None:

@@ -13,6 +13,7 @@ The engine drafts on the cluster's own columns and leaves them as it found them.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from windlass.engine.draft import Draft
 from windlass.engine.explain import decide, may_stand
@@ -24,7 +25,7 @@ from windlass.engine.plan import Plan
 from windlass.engine.progress import Progress, progress
 from windlass.engine.remember import Remembered, wake_at
 from windlass.engine.reserve import drop_broken, reserve
-from windlass.engine.shares import Standing, shares
+from windlass.engine.shares import shares
 from windlass.state.cluster import Cluster
 
 
@@ -43,7 +44,7 @@ def plan(cluster: Cluster) -> Plan:
     draft = Draft(cluster)
     placer = Placer(draft, limits)
     drop_broken(draft)
-    placed, waiting = _pass_one(draft, placer, Order(cluster, standing, ready))
+    placed, waiting = _pass_one(draft, placer, Order(cluster, standing, _starting(ready)))
     grown = grow(draft, placer, Order(cluster, standing, _growing(ready, placed)))
     reserve(draft, placer, waiting)
     decisions = decide(draft, limits, placed, grown, [*waiting, *refused])
@@ -67,7 +68,13 @@ def _pass_one(draft: Draft, placer: Placer, line: Order) -> tuple[list[Progress]
     return placed, waiting
 
 
+def _starting(ready: Iterable[Progress]) -> list[Progress]:
+    """The gangs that lack part of their minimum."""
+    return [each for each in ready if each.parts]
+
+
 def _growing(ready: Iterable[Progress], placed: Iterable[Progress]) -> list[Progress]:
     """The gangs that have their minimum and may have more."""
-    running = {each.gang.id for each in placed}
-    return [each for each in ready if each.elastic and (not each.parts or each.gang.id in running)]
+    started = {each.gang.id for each in placed}
+    whole = [each for each in ready if not each.parts or each.gang.id in started]
+    return [replace(each, parts=()) for each in whole if each.elastic]

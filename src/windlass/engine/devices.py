@@ -22,7 +22,7 @@ from windlass.model.mig import (
 )
 from windlass.model.settings import Packing
 from windlass.state.columns import Ints
-from windlass.state.devices import Device, Devices, DeviceStates, Kind
+from windlass.state.devices import Device, Devices, DeviceStates, Kind, left_of
 
 PLENTY = 1 << 20
 """How many tasks without GPUs a node's devices have room for."""
@@ -97,8 +97,8 @@ class Chooser:
         kinds = self.states.kinds
         steps = self._steps[number] = choose(self.request, devices, kinds, self.packing)
         self._room[number] = room(self.request, devices, kinds, self.packing) if steps else 0
-        gap = sum(step.after.milli for step in steps)
-        self._cost[number] = cost(free - sum(step.milli for step in steps if not step.profile), gap)
+        gap = sum(left_of(step.after, kinds) for step in steps)
+        self._cost[number] = cost(free - sum(step.milli for step in steps), gap)
 
 
 def cost(left: int, gap: int) -> int:
@@ -110,7 +110,7 @@ def room(request: GpuRequest, devices: Devices, kinds: Sequence[Kind], packing: 
     """How many tasks with this request fit, one after the other."""
     if not request.profile and request.count == 1:
         return sum(
-            device.milli // milli
+            max(0, device.milli // milli)
             for device in devices
             if (milli := _share(request, kinds[device.kind]))
         )
@@ -148,8 +148,7 @@ def _choose_shares(
     for device in devices:
         milli = _share(request, kinds[device.kind])
         if 0 < milli <= device.milli:
-            left = device.milli - milli
-            order = left if packing == Packing.PACK else -left
+            order = _share_order(request, device.milli, milli, packing)
             fitting.append((order, kinds[device.kind].memory_mib, device, milli))
     if len(fitting) < request.count:
         return ()
@@ -158,6 +157,13 @@ def _choose_shares(
         Step(device, Device(device.kind, device.milli - milli, ()), milli)
         for _, _, device, milli in fitting[: request.count]
     )
+
+
+def _share_order(request: GpuRequest, free: int, milli: int, packing: Packing) -> int:
+    if request.count > 1:
+        # one share on each of several devices: only evenly used ones leave room for the most tasks
+        return -(free // milli)
+    return free - milli if packing == Packing.PACK else milli - free
 
 
 def _choose_instances(

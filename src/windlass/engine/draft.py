@@ -76,14 +76,14 @@ class Draft:
         """Take a running task away, to see what would fit without it."""
         columns, gang = self.columns, self.cluster.gangs[task.gang]
         slot = columns.slot.get(task.node)
-        amounts = columns.amounts(task.shape.request)
-        if slot is None or amounts is None:
+        if slot is None:
             return
+        amounts, slices = columns.taken(task.shape.request), columns.present(slot, task.devices)
         if slot in self.holds:
-            self.holds.give(slot, amounts, task.devices)
+            self.holds.give(slot, amounts, slices)
         else:
             self._save(slot)
-            columns.give(slot, amounts, task.devices)
+            columns.give(slot, amounts, slices)
         charges = charges_of(task.shape.request, task.devices, columns.nodes[slot])
         self._account(task, gang, slot, charges, -1)
         self.steps += 1

@@ -19,13 +19,19 @@ def grow(draft: Draft, placer: Placer, line: Order) -> dict[GangId, int]:
         gang, part = progress.gang, progress.elastic[0]
         place = nodes.setdefault(gang.id, [])
         mark = len(draft.binds)
-        if not placer.start(_join(progress, part, place)):
-            continue
-        grown[gang.id] = grown.get(gang.id, 0) + 1
-        place += [(part.group.name, bind.node) for bind in draft.binds[mark:]]
-        if len(progress.elastic) > 1:
-            line.put_back(replace(progress, elastic=progress.elastic[1:]))
+        if placer.start(_join(progress, part, place)):
+            grown[gang.id] = grown.get(gang.id, 0) + 1
+            place += [(part.group.name, bind.node) for bind in draft.binds[mark:]]
+            rest = progress.elastic[1:]
+        else:
+            rest = tuple(each for each in progress.elastic if not _alike(each, part))
+        if rest:
+            line.put_back(replace(progress, elastic=rest, grown=grown.get(gang.id, 0)))
     return grown
+
+
+def _alike(one: Part, other: Part) -> bool:
+    return one.group == other.group and one.tasks[0].shape == other.tasks[0].shape
 
 
 def _join(progress: Progress, part: Part, bound: list[tuple[str, str]]) -> Progress:

@@ -154,7 +154,9 @@ class Index:
         """The part of each node's key that does not change: admission, points and rank."""
         return _remember(self._base, constraints, lambda: self._base_of(constraints))
 
-    def room(self, shape: Shape, free: Ints, number: Ints, slots: Ints | slice = slice(None)) -> Ints:
+    def room(
+        self, shape: Shape, free: Ints, number: Ints, slots: Ints | slice = slice(None)
+    ) -> Ints:
         """How many tasks of a shape fit nodes in this condition (all nodes, or those slots)."""
         amounts = self.columns.amounts(shape.request)
         if amounts is None:

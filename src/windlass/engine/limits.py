@@ -73,10 +73,12 @@ class Limits:
                 return _reason(Why.BEYOND_GUARANTEE, queue, dimension, need, **values)
         return None
 
-    def kept(self, gang: Gang) -> bool:
-        """Are all limits kept, as things stand?"""
-        rules = [*self._rules(gang.queue), *self._guarantees(gang)]
-        return not rules or self.now(gang, {dimension: 0 for _, dimension, _ in rules}) is None
+    def kept(self, gang: Gang, need: dict[str, int]) -> bool:
+        """Are the limits that such a need touches kept, as things stand?"""
+        touched = dict.fromkeys(need, 0)
+        if GPU in need:
+            touched |= {rule[1]: 0 for rule in self._model_rules(gang.queue)}
+        return self.now(gang, touched) is None
 
     def narrowed(self, gang: Gang, shape: Shape) -> Shape | None:
         """The shape on the GPU models that its queue may still use; None if there are none."""

@@ -8,6 +8,7 @@ of the queues on its path, so only those are keyed anew.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import TypeAlias
@@ -113,15 +114,14 @@ class _Line:
         self._users.setdefault(progress.gang.user, []).append(progress)
 
     def put_back(self, progress: Progress) -> None:
-        self.add(progress)
+        insort(self._users.setdefault(progress.gang.user, []), progress, key=_rank)
 
     def sort(self) -> None:
-        # the next one stands last, where popping is cheap
         for line in self._users.values():
-            line.sort(key=_rank, reverse=True)
+            line.sort(key=_rank)
 
     def oldest(self) -> int | None:
-        return min((line[-1].gang.created_at for line in self._users.values()), default=None)
+        return min((line[0].gang.created_at for line in self._users.values()), default=None)
 
     def pop(self) -> Progress:
         if len(self._users) == 1:
@@ -129,22 +129,23 @@ class _Line:
         else:
             user = min(self._users, key=self._user_rank)
         line = self._users[user]
-        found = line.pop()
+        found = line.pop(0)
         if not line:
             del self._users[user]
         return found
 
     def _user_rank(self, user: str) -> tuple[object, ...]:
-        head = self._users[user][-1]
-        lost, priority, created_at, gang = _rank(head)
+        head = self._users[user][0]
+        whole, priority, grown, created_at, gang = _rank(head)
         key = (self._queue, user)
         use = self._cluster.accounts.users.get(key, 0) + self._average.get(key, 0)
-        return lost, priority, use, created_at, gang
+        return whole, priority, use, grown, created_at, gang
 
 
-def _rank(progress: Progress) -> tuple[bool, int, int, str]:
+def _rank(progress: Progress) -> tuple[bool, int, int, int, str]:
     gang = progress.gang
-    return not progress.started, -gang.priority, gang.created_at, gang.id
+    whole = not (progress.started and progress.parts)
+    return whole, -gang.priority, progress.grown, gang.created_at, gang.id
 
 
 def _average_use(cluster: Cluster) -> dict[tuple[str, str], int]:

@@ -67,9 +67,10 @@ class Placer:
         return progress.signature()
 
     def _place(self, gang: Gang, parts: Sequence[Part], nodes: Sequence[str]) -> bool:
+        need = self._limits.need(task for part in parts for task in part.tasks)
         for scope in self._scopes(gang.domain, parts, nodes, None):
             with self._draft.attempt() as keep:
-                if self._place_parts(gang, parts, scope) and self._limits.kept(gang):
+                if self._place_parts(gang, parts, scope) and self._limits.kept(gang, need):
                     keep()
                     return True
         return False

@@ -35,6 +35,8 @@ class Progress:
     """Where members run already."""
     started: bool = False
     """Some members run or have succeeded: what is missing was lost."""
+    grown: int = 0
+    """Elastic tasks it got in this cycle."""
 
     def tasks(self) -> Iterable[Task]:
         """All tasks that have to be placed together."""

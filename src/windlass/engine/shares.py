@@ -159,7 +159,8 @@ class _Tree:
         self.children: dict[str, list[Queue]] = {}
         for name in sorted(cluster.queues):
             queue = cluster.queues[name]
-            self.children.setdefault(queue.parent, []).append(queue)
+            parent = queue.parent if queue.parent in cluster.queues else ROOT
+            self.children.setdefault(parent, []).append(queue)
         self.capacity = cluster.columns.capacity()
         named = {
             dimension
@@ -174,10 +175,9 @@ class _Tree:
 
     def claimant(self, queue: Queue, dimension: str) -> Claimant:
         """A queue at the division of a dimension."""
-        held = self.cluster.allocated(queue.name, dimension)
         return Claimant(
             name=queue.name,
-            demand=held + self._wanted.get(queue.name, {}).get(dimension, 0),
+            demand=self.demand(queue, dimension),
             guarantee=self.guarantee(queue.name, dimension),
             limit=queue.limit.get(dimension, UNLIMITED),
             lend=queue.lend.get(dimension, UNLIMITED),
@@ -185,6 +185,17 @@ class _Tree:
             tier=queue.tier,
             usage=self._usage.get(queue.name, 0),
         )
+
+    def demand(self, queue: Queue, dimension: str) -> int:
+        """What it has and waits for; of the queues below it no more than they may have."""
+        below = self.children.get(queue.name)
+        if below:
+            return sum(
+                min(self.demand(child, dimension), child.limit.get(dimension, UNLIMITED))
+                for child in below
+            )
+        held = self.cluster.allocated(queue.name, dimension)
+        return held + self._wanted.get(queue.name, {}).get(dimension, 0)
 
     def guarantee(self, name: str, dimension: str) -> int:
         """Its own guarantee, or what it has promised to the queues below it."""
@@ -211,17 +222,14 @@ def _descend(
 
 
 def _wanted(cluster: Cluster, limits: Limits) -> dict[str, dict[str, int]]:
-    """What waiting tasks would add, per queue and all queues above it."""
+    """What waiting tasks would add, per queue in which they stand."""
     wanted: dict[str, dict[str, int]] = {}
     for queue, shapes in cluster.wanted.items():
         total: dict[str, int] = {}
         for shape, count in shapes.items():
             for dimension, amount in limits.needs_of(shape).items():
                 total[dimension] = total.get(dimension, 0) + count * amount
-        for name in cluster.accounts.path(queue):
-            sums = wanted.setdefault(name, {})
-            for dimension, amount in total.items():
-                sums[dimension] = sums.get(dimension, 0) + amount
+        wanted[queue] = total
     return wanted
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from windlass.model.gpus import Slice
 from windlass.model.nodes import Node
-from windlass.model.queues import CPU, GPU, MEMORY, ROOT, Queue, of_model
+from windlass.model.queues import CPU, GPU, MEMORY, Queue, of_model
 from windlass.model.resources import Request
 
 Charges: TypeAlias = tuple[tuple[str, int], ...]
@@ -54,13 +54,13 @@ class Accounts:
         """The tree has changed."""
         self._paths.clear()
 
-    def _climb(self, queue: str) -> Iterable[str]:
+    def _climb(self, name: str) -> Iterable[str]:
+        # a queue whose parent is not known, or that is its own ancestor, stands at the top
         seen: set[str] = set()
-        while queue != ROOT and queue not in seen:
-            seen.add(queue)
-            yield queue
-            found = self._queues.get(queue)
-            queue = found.parent if found else ROOT
+        while (queue := self._queues.get(name)) is not None and name not in seen:
+            seen.add(name)
+            yield name
+            name = queue.parent
 
 
 def _add(sums: dict[str, int], charges: Charges, sign: int) -> None:

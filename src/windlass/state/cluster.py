@@ -200,15 +200,21 @@ class Cluster:
     # -- nodes and queues
 
     def _see_node(self, node: Node) -> None:
-        if self.nodes.get(node.name) != node:
-            self.nodes[node.name] = node
-            self._columns = None
+        if self.nodes.get(node.name) == node:
+            return
+        tasks = [self.tasks[task] for task in self._on_node.get(node.name, ())]
+        for task in tasks:
+            self._charge(task, -1)
+        self.nodes[node.name] = node
+        self._columns = None
+        for task in tasks:
+            self._charge(task, 1)
 
     def _lose_node(self, name: str) -> None:
-        if self.nodes.pop(name, None) is not None:
-            self._columns = None
         for task in list(self._on_node.get(name, ())):
             self._lose_task(task)
+        if self.nodes.pop(name, None) is not None:
+            self._columns = None
 
     def _see_queue(self, queue: Queue) -> None:
         before = self.queues.get(queue.name)
@@ -298,8 +304,7 @@ class Cluster:
             _count(self.wanted.setdefault(gang.queue, {}), task.shape, 1)
         elif task.state in OCCUPYING:
             self._on_node.setdefault(task.node, {})[task.id] = None
-            self._charge_queue(task, 1)
-            self._charge_ledger(task, 1)
+            self._charge(task, 1)
             if self._columns is not None:
                 self._occupy(task, 1)
 
@@ -313,20 +318,23 @@ class Cluster:
             _count(self.wanted[gang.queue], task.shape, -1)
         elif task.state in OCCUPYING:
             self._on_node[task.node].pop(task.id, None)
-            self._charge_queue(task, -1)
-            self._charge_ledger(task, -1)
+            self._charge(task, -1)
             if self._columns is not None:
                 self._occupy(task, -1)
 
     def _occupy(self, task: Task, sign: int) -> None:
         columns, gang = self.columns, self.gangs[task.gang]
         slot = columns.slot.get(task.node)
-        amounts = columns.amounts(task.shape.request)
-        if slot is None or amounts is None:
+        if slot is None:
             return
-        (columns.take if sign > 0 else columns.give)(slot, amounts, task.devices)
+        amounts, slices = columns.taken(task.shape.request), columns.present(slot, task.devices)
+        (columns.take if sign > 0 else columns.give)(slot, amounts, slices)
         who = (task.labels, gang.namespace)
         self.neighbours.count(who, task.shape.constraints, slot, sign)
+
+    def _charge(self, task: Task, sign: int) -> None:
+        self._charge_queue(task, sign)
+        self._charge_ledger(task, sign)
 
     def _charge_queue(self, task: Task, sign: int) -> None:
         gang, node = self.gangs[task.gang], self.nodes.get(task.node)

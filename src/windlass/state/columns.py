@@ -9,6 +9,7 @@ Whoever changes a slot appends it to `log`; class vectors catch up from there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from windlass.model.constraints import HOSTNAME, Taint
 from windlass.model.gpus import WHOLE, Slice
+from windlass.model.mig import profile_of
 from windlass.model.nodes import Node
 from windlass.model.resources import Request
 from windlass.state.devices import Devices, DeviceStates, with_back
@@ -102,6 +104,25 @@ class Columns:
         if request not in self._amounts:
             self._amounts[request] = self._column(request)
         return self._amounts[request]
+
+    def taken(self, request: Request) -> Ints:
+        """The request as a column, of what nodes offer; the rest of it takes nothing here."""
+        known = tuple((name, amount) for name, amount in request.extra if name in self.extras)
+        found = self.amounts(replace(request, extra=known) if known != request.extra else request)
+        assert found is not None, "only known extras are left"
+        return found
+
+    def present(self, slot: int, slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
+        """The slices whose devices the node still has, after it may have changed beneath them."""
+        gpus = self.nodes[slot].gpus
+        if all(each.device < len(gpus) and not each.profile for each in slices):
+            return slices
+        return tuple(
+            each
+            for each in slices
+            if each.device < len(gpus)
+            and (not each.profile or profile_of(gpus[each.device].model, each.profile))
+        )
 
     def labels(self, key: str) -> tuple[Ints, list[str]]:
         """Per node the number of its value for a label (-1: none), and the values, sorted."""

@@ -8,11 +8,11 @@ out once per number and then looked up for thousands of nodes at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from windlass.model.gpus import WHOLE, Gpu, Slice
-from windlass.model.mig import Instance
+from windlass.model.mig import Instance, milli_of_profile
 
 
 MOST_REMEMBERED = 1 << 17
@@ -62,7 +62,7 @@ class DeviceStates:
         if number is None:
             number = self._numbers[key] = len(self.states)
             self.states.append(key)
-            self.free_milli.append(sum(device.milli for device in key))
+            self.free_milli.append(sum(left_of(device, self.kinds) for device in key))
         return number
 
     def take(self, devices: Devices, slices: tuple[Slice, ...]) -> tuple[Devices, int]:
@@ -84,6 +84,15 @@ class DeviceStates:
         # MIG shows what is left by its instances, so its thousandths stay at zero
         milli = WHOLE if gpu.healthy and not gpu.mig else 0
         return Device(self._kind_ids[kind], milli, ())
+
+
+def left_of(device: Device, kinds: Sequence[Kind]) -> int:
+    """The thousandths left of a device, with or without MIG."""
+    kind = kinds[device.kind]
+    if not kind.mig:
+        return device.milli
+    used = sum(milli_of_profile(kind.model, each.profile) for each in device.instances)
+    return max(0, WHOLE - used)
 
 
 def without(devices: Devices, slices: Iterable[Slice]) -> Devices:

@@ -11,7 +11,7 @@ it collected. At the end of a cycle all of it is undone: the plan, not the draft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 
@@ -40,7 +40,7 @@ class Draft:
         self.holds = Holds(cluster.holds.values(), cluster, self._journal)
 
     @contextmanager
-    def attempt(self) -> Iterator[Callable[[], None]]:
+    def attempt(self) -> Generator[Callable[[], None]]:
         """All or nothing: unless the caller keeps it, the attempt is undone."""
         mark, binds, kept = len(self._journal), len(self.binds), False
 

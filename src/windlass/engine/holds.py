@@ -7,7 +7,7 @@ show a claimed node without its claims; `lifted` shows it to those who may look.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -66,7 +66,7 @@ class Holds:
         self._set_base(slot, (free + amounts, with_back(devices, slices)))
 
     @contextmanager
-    def lifted(self, gang: Gang) -> Iterator[None]:
+    def lifted(self, gang: Gang) -> Generator[None]:
         """Show the claimed nodes as this gang may see them."""
         lifted = frozenset(self._lifted_for(gang))
         slots = [

@@ -160,7 +160,7 @@ class Index:
         """How many tasks of a shape fit nodes in this condition (all nodes, or those slots)."""
         amounts = self.columns.amounts(shape.request)
         if amounts is None:
-            return np.zeros(free.shape[1], np.int64)
+            return np.zeros_like(number)
         room, _ = self.chooser(shape.request.gpu).look_up(number)
         for field, amount in _needs(amounts):
             room = np.minimum(room, free[field] // amount)

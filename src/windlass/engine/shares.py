@@ -171,6 +171,7 @@ class _Tree:
         self.dimensions = sorted({GPU, *named})
         self._wanted = _wanted(cluster, limits)
         self._usage = _usage(cluster)
+        self._demands: dict[tuple[str, str], int] = {}
         self._guarantees: dict[tuple[str, str], int] = {}
 
     def claimant(self, queue: Queue, dimension: str) -> Claimant:
@@ -188,14 +189,19 @@ class _Tree:
 
     def demand(self, queue: Queue, dimension: str) -> int:
         """What it has and waits for; of the queues below it no more than they may have."""
-        below = self.children.get(queue.name)
-        if below:
-            return sum(
-                min(self.demand(child, dimension), child.limit.get(dimension, UNLIMITED))
-                for child in below
-            )
-        held = self.cluster.allocated(queue.name, dimension)
-        return held + self._wanted.get(queue.name, {}).get(dimension, 0)
+        key = (queue.name, dimension)
+        if key not in self._demands:
+            below = self.children.get(queue.name)
+            if below:
+                parts = [
+                    min(self.demand(child, dimension), child.limit.get(dimension, UNLIMITED))
+                    for child in below
+                ]
+                self._demands[key] = sum(parts)
+            else:
+                held = self.cluster.allocated(queue.name, dimension)
+                self._demands[key] = held + self._wanted.get(queue.name, {}).get(dimension, 0)
+        return self._demands[key]
 
     def guarantee(self, name: str, dimension: str) -> int:
         """Its own guarantee, or what it has promised to the queues below it."""

@@ -61,7 +61,8 @@ SENTENCES: dict[Why, str] = {
     Why.NO_DOMAIN: "it needs {need} tasks inside one {level}; the best has room for {room} now",
     Why.NO_ARRANGEMENT: "there is room, but no arrangement satisfies all its constraints together",
     Why.REFUSED_BY: "{nodes} nodes: {cause}",
-    Why.RESERVED: "{nodes} nodes are reserved for {gang} from {at} s on and this may still run then",
+    Why.RESERVED: "{nodes} nodes are reserved for {gang} from {at} s on, and this may still run "
+    "then",
     Why.RESERVATION: "a place is reserved for it, from {at} s on at the latest",
     Why.HELD: "places are held for it and are being freed",
 }

@@ -25,6 +25,8 @@ MODELS = (
     ("L40S-48GB", 49152, 15),
     ("T4-16GB", 16384, 10),
 )
+OPEN = "open"
+"""A queue without limits, for measuring single gangs."""
 GPUS_PER_NODE = 8
 NODES_PER_RACK = 20
 RACKS_PER_BLOCK = 25
@@ -59,10 +61,20 @@ def load(size: Load) -> Snapshot:
     return Snapshot(0, nodes, (NETWORK,), queues, tuple(gangs), tuple(tasks))
 
 
-def impossible(size: int, queue: str) -> tuple[Gang, list[Task]]:
-    """A gang of whole nodes that a loaded cluster has no room for."""
+def single(name: str, queue: str) -> tuple[Gang, list[Task]]:
+    """One pod with one GPU."""
+    return many(name, queue, 1)
+
+
+def many(name: str, queue: str, size: int) -> tuple[Gang, list[Task]]:
+    """A gang of pods with one GPU each."""
+    return _gang(name, queue, [Shape(Request(2_000, 8_192, GpuRequest(1)))] * size, None)
+
+
+def whole_nodes(name: str, queue: str, size: int) -> tuple[Gang, list[Task]]:
+    """A gang of pods that take a node's GPUs each."""
     shape = Shape(Request(8_000, 65_536, GpuRequest(GPUS_PER_NODE)))
-    return _gang("impossible", queue, [shape] * size, None)
+    return _gang(name, queue, [shape] * size, None)
 
 
 def _node(random: Random, at: int) -> Node:
@@ -83,7 +95,7 @@ _GPUS: dict[str, tuple[Gpu, ...]] = {}
 def _queues(size: Load) -> tuple[Queue, ...]:
     """Four divisions, five departments each, five teams each; limits that bind some of them."""
     all_gpus = size.nodes * GPUS_PER_NODE * 1000
-    queues: list[Queue] = []
+    queues = [Queue(OPEN)]
     for d in range(4):
         division = f"d{d}"
         queues.append(Queue(division, limit={"gpu": all_gpus * 2 // 5}))

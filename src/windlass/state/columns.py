@@ -33,6 +33,7 @@ class Columns:
 
     __slots__ = (
         "_amounts",
+        "_capacity",
         "_labels",
         "_taints",
         "cordoned",
@@ -69,6 +70,7 @@ class Columns:
         """Counts the times something came free: until it moves, what did not fit does not fit."""
         self._labels: dict[str, tuple[Ints, list[str]]] = {}
         self._taints: tuple[Ints, list[tuple[Taint, ...]]] | None = None
+        self._capacity: dict[str, int] | None = None
         self._amounts: dict[Request, Ints | None] = {}
 
     def __len__(self) -> int:
@@ -143,7 +145,12 @@ class Columns:
         return self._taints
 
     def capacity(self) -> dict[str, int]:
-        """All that schedulable nodes offer: CPU, memory, and thousandths per GPU model."""
+        """All that schedulable nodes offer: CPU, memory, and thousandths of GPU, per model too."""
+        if self._capacity is None:
+            self._capacity = self._add_up()
+        return self._capacity
+
+    def _add_up(self) -> dict[str, int]:
         usable = ~self.cordoned
         sums = {"cpu": int(self.empty[CPU, usable].sum())}
         sums["memory"] = int(self.empty[MEMORY, usable].sum())

@@ -14,7 +14,6 @@ from typing import NamedTuple, TypeAlias
 from windlass.model.gpus import WHOLE, Gpu, Slice
 from windlass.model.mig import Instance, milli_of_profile
 
-
 MOST_REMEMBERED = 1 << 17
 
 

@@ -1,0 +1,162 @@
+"""`windlass bench`: how fast the engine is, measured here and now.
+
+Figures are times on this machine, one core; compare them within one run, not across machines.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from windlass.engine.plan import Plan
+    from windlass.state.cluster import Cluster
+
+TRIES = 5
+"""Short measurements are repeated, and the median counts."""
+
+
+@click.group("bench")
+def command() -> None:
+    """Measure the engine on this machine."""
+
+
+@command.command("engine")
+@click.option("--nodes", default=10_000, show_default=True, help="Nodes with 8 GPUs each.")
+@click.option("--pods", default=10_000, show_default=True, help="Waiting pods.")
+@click.option("--shapes", default=64, show_default=True, help="Different requests among them.")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def engine(nodes: int, pods: int, shapes: int, seed: int, as_json: bool) -> None:
+    """Decide a large backlog on a large cluster; then nothing, one pod, and the impossible."""
+    from windlass.sim.load import Load
+
+    figures = measure(Load(nodes, pods, shapes, seed=seed))
+    if as_json:
+        click.echo(json.dumps(figures))
+        return
+    click.echo(f"{pods:,} pods of {shapes:,} shapes on {nodes:,} nodes with 8 GPUs each")
+    for name, text in TEXTS.items():
+        value = figures[name]
+        click.echo(f"  {_say(value):>12}  {text}")
+
+
+def _say(value: float | bool | None) -> str:
+    if value is None:
+        return "no room"
+    return ("yes" if value else "no") if isinstance(value, bool) else f"{value:,}"
+
+
+TEXTS = {
+    "seconds": "seconds to decide all of it",
+    "decisions_per_s": "decisions per second",
+    "placed": "pods placed",
+    "idle_cycle_ms": "ms for a cycle in which nothing changed",
+    "one_pod_ms": "ms to decide again after one pod came",
+    "cannot_fit_ms": "ms to prove that a gang cannot fit",
+    "gang_512_ms": "ms for a gang of 512 pods",
+    "peak_mib": "MiB of memory at the peak",
+    "oracle_agrees": "a plain-Python oracle chose the same nodes (on a small cluster)",
+}
+
+
+def measure(size: Any) -> dict[str, Any]:
+    """All figures for one size."""
+    from windlass.engine.cycle import plan
+    from windlass.sim.load import load
+    from windlass.sim.witness import agrees
+    from windlass.state.cluster import Cluster
+
+    cluster = Cluster.of(load(size))
+    cluster.columns  # noqa: B018 - laid out once, as at start-up
+    gc.collect()
+    gc.freeze()
+    seconds, decided = _timed(lambda: plan(cluster))
+    idle = _median(lambda: plan(cluster))
+    cluster.assume(decided)
+    plan(cluster)
+    return {
+        "seconds": round(seconds, 3),
+        "decisions_per_s": round(size.pods / seconds),
+        "placed": len(decided.actions),
+        "idle_cycle_ms": round(idle, 4),
+        "one_pod_ms": round(_one_pod(cluster, plan), 3),
+        "cannot_fit_ms": round(_cannot_fit(cluster), 3),
+        "gang_512_ms": _gang(cluster, plan),
+        "peak_mib": _peak_mib(),
+        "oracle_agrees": agrees(size.shapes, size.seed),
+    }
+
+
+def _one_pod(cluster: Cluster, plan: Callable[[Cluster], Plan]) -> float:
+    """The median time to plan after one more pod was seen."""
+    from windlass.sim.load import OPEN, single
+
+    def again(at: int) -> float:
+        _see(cluster, *single(f"one-{at}", OPEN))
+        seconds, found = _timed(lambda: plan(cluster))
+        cluster.assume(found)
+        return seconds * 1000
+
+    return sorted(again(at) for at in range(TRIES))[TRIES // 2]
+
+
+def _cannot_fit(cluster: Cluster) -> float:
+    """The median time of the proof, for a gang of one whole node more than is free."""
+    from windlass.engine import bounds
+    from windlass.engine.index import Index
+    from windlass.engine.progress import progress
+    from windlass.engine.topology import Topologies
+    from windlass.sim.load import OPEN, whole_nodes
+
+    index, topologies = cluster.recall(Index), cluster.recall(Topologies)
+    _, (task, *_) = whole_nodes("probe", OPEN, 1)
+    size = int(index.of(task.shape).room().sum()) + 1
+    gang, tasks = whole_nodes("impossible", OPEN, size)
+    _see(cluster, gang, tasks)
+    far = progress(cluster, gang.id)
+    found = bounds.not_now(index, topologies, far)
+    assert found is not None, "a gang of one more than there is room for"
+    return _median(lambda: bounds.not_now(index, topologies, far))
+
+
+def _gang(cluster: Cluster, plan: Callable[[Cluster], Plan]) -> float | None:
+    """The time to plan once a gang of 512 one-GPU pods was seen; None if it does not fit."""
+    from windlass.model.events import GangGone
+    from windlass.model.jobs import GangId
+    from windlass.sim.load import OPEN, many
+
+    cluster.apply(GangGone(GangId("impossible")))
+    _see(cluster, *many("gang-512", OPEN, 512))
+    plan_s, found = _timed(lambda: plan(cluster))
+    return round(plan_s * 1000, 1) if len(found.actions) >= 512 else None
+
+
+def _see(cluster: Cluster, gang: Any, tasks: Any) -> None:
+    from windlass.model.events import GangSeen, TaskSeen
+
+    cluster.apply(GangSeen(gang))
+    for task in tasks:
+        cluster.apply(TaskSeen(task))
+
+
+def _timed(what: Callable[[], Any]) -> tuple[float, Any]:
+    start = perf_counter()
+    result = what()
+    return perf_counter() - start, result
+
+
+def _median(what: Callable[[], Any]) -> float:
+    """The median milliseconds of several tries."""
+    return sorted(_timed(what)[0] for _ in range(TRIES))[TRIES // 2] * 1000
+
+
+def _peak_mib() -> int:
+    from resource import RUSAGE_SELF, getrusage
+
+    return getrusage(RUSAGE_SELF).ru_maxrss // 1024

@@ -27,7 +27,7 @@ Room: TypeAlias = Callable[[Shape], Ints]
 def never(index: Index, topologies: Topologies, progress: Progress) -> Reason | None:
     """Why not even an empty cluster could run the gang, if so."""
     room = index.room_when_empty
-    for shape, count in progress.counts().items():
+    for shape, count in progress.counts.items():
         total = int(room(shape).sum())
         if total == 0:
             return Reason(Why.NEVER_NODE, {"shape": describe(shape.request)})
@@ -43,7 +43,7 @@ def not_now(index: Index, topologies: Topologies, progress: Progress) -> Reason 
     def room(shape: Shape) -> Ints:
         return index.of(shape).room()
 
-    for shape, count in progress.counts().items():
+    for shape, count in progress.counts.items():
         total = int(room(shape).sum())
         if total < count:
             values = {"need": count, "shape": describe(shape.request), "room": total}

@@ -22,7 +22,7 @@ from windlass.engine.limits import Limits
 from windlass.engine.order import Order
 from windlass.engine.place import Placer
 from windlass.engine.plan import Plan
-from windlass.engine.progress import Progress, progress
+from windlass.engine.progress import Progress, Progresses
 from windlass.engine.remember import Remembered, wake_at
 from windlass.engine.reserve import drop_broken, reserve
 from windlass.engine.shares import shares
@@ -37,7 +37,7 @@ def plan(cluster: Cluster) -> Plan:
 
     limits = Limits(cluster)
     standing = shares(cluster, limits)
-    gangs = [progress(cluster, gang) for line in cluster.waiting.values() for gang in line]
+    gangs = cluster.recall(Progresses).waiting()
     ready = [each for each in gangs if may_stand(cluster, each)]
     refused = [each for each in gangs if not may_stand(cluster, each)]
 
@@ -61,6 +61,7 @@ def _pass_one(draft: Draft, placer: Placer, line: Order) -> tuple[list[Progress]
     waiting: list[Progress] = []
     while (gang := line.next()) is not None:
         if placer.start(gang):
+            line.placed(gang)
             draft.holds.drop(gang.gang.id)
             placed.append(gang)
         else:

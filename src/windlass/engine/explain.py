@@ -71,7 +71,7 @@ class _Explainer:
         refusal = _refusal(self._draft.cluster, progress)
         if refusal is not None:
             return Verdict.WAITS, (refusal,)
-        need = self._limits.need(progress.tasks())
+        need = self._limits.need(progress.counts)
         reason = self._limits.never(gang, need)
         if reason is not None:
             return Verdict.NEVER, (reason,)
@@ -85,7 +85,7 @@ class _Explainer:
         if self._draft.holds.standing:
             with self._draft.holds.lifted(progress.gang):
                 return self._work_out(progress)
-        key = progress.signature()
+        key = progress.signature
         if key not in self._known:
             self._known[key] = self._work_out(progress)
         return self._known[key]
@@ -115,7 +115,7 @@ class _Explainer:
 
     def _causes(self, progress: Progress) -> list[Reason]:
         """What the nodes refuse the first shape that does not fit everywhere it should."""
-        for shape in progress.counts():
+        for shape in progress.counts:
             causes = self._causes_of(shape)
             if causes:
                 return [

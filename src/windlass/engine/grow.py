@@ -20,6 +20,7 @@ def grow(draft: Draft, placer: Placer, line: Order) -> dict[GangId, int]:
         place = nodes.setdefault(gang.id, [])
         mark = len(draft.binds)
         if placer.start(_join(progress, part, place)):
+            line.placed(progress)
             grown[gang.id] = grown.get(gang.id, 0) + 1
             place += [(part.group.name, bind.node) for bind in draft.binds[mark:]]
             rest = progress.elastic[1:]

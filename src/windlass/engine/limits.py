@@ -6,12 +6,12 @@ queue, or the guarantee of others could not be honoured.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from windlass.engine.devices import milli_on
 from windlass.model.gpus import WHOLE, GpuRequest
-from windlass.model.jobs import Gang, Shape, Task
+from windlass.model.jobs import Gang, Shape
 from windlass.model.queues import CPU, GPU, MEMORY, MODEL_PREFIX, Queue, guaranteed, of_model
 from windlass.model.reasons import Reason, Why
 from windlass.state.cluster import Cluster
@@ -34,12 +34,12 @@ class Limits:
         self._served: dict[GpuRequest, list[tuple[str, int]]] = {}
         self._needs: dict[Shape, dict[str, int]] = {}
 
-    def need(self, tasks: Iterable[Task]) -> dict[str, int]:
-        """The least that tasks can add to their queue, per dimension."""
+    def need(self, counts: Mapping[Shape, int]) -> dict[str, int]:
+        """The least that so many tasks of these shapes can add to their queue, per dimension."""
         total: dict[str, int] = {}
-        for task in tasks:
-            for dimension, amount in self.needs_of(task.shape).items():
-                total[dimension] = total.get(dimension, 0) + amount
+        for shape, count in counts.items():
+            for dimension, amount in self.needs_of(shape).items():
+                total[dimension] = total.get(dimension, 0) + count * amount
         return total
 
     def needs_of(self, shape: Shape) -> dict[str, int]:

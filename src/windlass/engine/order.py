@@ -32,6 +32,7 @@ class Order:
         self._lines: dict[str, _Line] = {}
         self._heaps: dict[str, list[Key]] = {}
         self._keys: dict[str, Key] = {}
+        self._saturation: dict[str, int] = {}
         self._stale = ROOT
         average = _average_use(cluster)
         for each in gangs:
@@ -54,6 +55,11 @@ class Order:
             name = child
         self._stale = name
         return self._lines[name].pop()
+
+    def placed(self, progress: Progress) -> None:
+        """The gang got what it asked for: the queues above it stand differently now."""
+        for name in self._cluster.accounts.path(progress.gang.queue):
+            self._saturation.pop(name, None)
 
     def put_back(self, progress: Progress) -> None:
         """The gang stands in line again, where it stood."""
@@ -88,9 +94,12 @@ class Order:
 
     def _key(self, name: str, oldest: int) -> Key:
         queue = self._cluster.queues[name]
-        return -queue.tier, self.saturation(name), oldest, name
+        saturation = self._saturation.get(name)
+        if saturation is None:
+            saturation = self._saturation[name] = self._work_out(name)
+        return -queue.tier, saturation, oldest, name
 
-    def saturation(self, name: str) -> int:
+    def _work_out(self, name: str) -> int:
         """What a queue has of what it is entitled to, scaled; the largest over dimensions."""
         held = self._cluster.accounts.held.get(name, {})
         worst = 0

@@ -39,13 +39,16 @@ class Placer:
     def start(self, progress: Progress) -> bool:
         """Bind what the gang lacks to run, or nothing; what equals a failure is not tried again."""
         gang = progress.gang
-        if self._limits.now(gang, self._limits.need(progress.tasks())) is not None:
+        need = self._limits.need(progress.counts)
+        if self._limits.now(gang, need) is not None:
             return False
         alike = self._alike(progress)
         if alike is not None and alike in self._failed:
             return False
-        if self.place(gang, progress.parts, progress.nodes):
-            return True
+        with self._draft.attempt() as keep:
+            if self.place(gang, progress.parts, progress.nodes) and self._limits.kept(gang, need):
+                keep()
+                return True
         if alike is not None:
             self._failed.add(alike)
         return False
@@ -62,15 +65,14 @@ class Placer:
         draft, gang = self._draft, progress.gang
         if draft.holds.standing or draft.cluster.neighbours.tallies:
             return None
-        if any(self._limits.narrowed(gang, shape) is not shape for shape in progress.counts()):
+        if any(self._limits.narrowed(gang, shape) is not shape for shape in progress.counts):
             return None
-        return progress.signature()
+        return progress.signature
 
     def _place(self, gang: Gang, parts: Sequence[Part], nodes: Sequence[str]) -> bool:
-        need = self._limits.need(task for part in parts for task in part.tasks)
         for scope in self._scopes(gang.domain, parts, nodes, None):
             with self._draft.attempt() as keep:
-                if self._place_parts(gang, parts, scope) and self._limits.kept(gang, need):
+                if self._place_parts(gang, parts, scope):
                     keep()
                     return True
         return False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from windlass.model.jobs import ACTIVE, Gang, GangId, Group, Shape, Task, TaskState
 from windlass.state.cluster import Cluster
@@ -20,7 +21,7 @@ class Part:
     """Where members of the group run already."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Progress:
     """One gang at the start of a cycle."""
 
@@ -38,22 +39,41 @@ class Progress:
     grown: int = 0
     """Elastic tasks it got in this cycle."""
 
-    def tasks(self) -> Iterable[Task]:
-        """All tasks that have to be placed together."""
-        return (task for part in self.parts for task in part.tasks)
-
-    def counts(self) -> dict[Shape, int]:
+    @cached_property
+    def counts(self) -> Mapping[Shape, int]:
         """How many tasks of each shape have to be placed together."""
-        return Counter(task.shape for task in self.tasks())
+        return Counter(task.shape for part in self.parts for task in part.tasks)
 
+    @cached_property
     def signature(self) -> Hashable:
         """Gangs with equal signatures fit or fail alike, apart from their queues."""
-        gang = self.gang
         parts = tuple(
             (part.group.domain, part.nodes, tuple(Counter(t.shape for t in part.tasks).items()))
             for part in self.parts
         )
-        return gang.domain, self.nodes, parts
+        return self.gang.domain, self.nodes, parts
+
+
+class Progresses:
+    """How far the gangs are, worked out again only for those that something happened to."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known: dict[GangId, tuple[int, Progress]] = {}
+
+    def waiting(self) -> list[Progress]:
+        """All gangs with waiting tasks."""
+        lines = self._cluster.waiting.values()
+        known = {gang: self._of(gang) for line in lines for gang in line}
+        self._known = known
+        return [progress for _, progress in known.values()]
+
+    def _of(self, gang: GangId) -> tuple[int, Progress]:
+        stamp = self._cluster.stamps[gang]
+        found = self._known.get(gang)
+        if found is not None and found[0] == stamp:
+            return found
+        return stamp, progress(self._cluster, gang)
 
 
 def progress(cluster: Cluster, gang_id: GangId) -> Progress:

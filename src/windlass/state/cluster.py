@@ -54,6 +54,8 @@ class Cluster:
         self.holds: dict[GangId, Hold] = {}
         self.waiting: dict[str, dict[GangId, int]] = {}
         """Per queue, the gangs with waiting tasks, and how many."""
+        self.stamps: dict[GangId, int] = {}
+        """Moves for a gang whenever it or one of its tasks changes."""
         self.wanted: dict[str, dict[Shape, int]] = {}
         """Per queue, how many tasks of each shape wait."""
         self.epoch_usage: tuple[Usage, ...] = ()
@@ -256,6 +258,7 @@ class Cluster:
             self._lose_task(task.id)
         self.gangs.pop(gang, None)
         self._members.pop(gang, None)
+        self.stamps.pop(gang, None)
         self.holds.pop(gang, None)
 
     def _apply_to_task(self, event: Event) -> None:
@@ -295,6 +298,7 @@ class Cluster:
 
     def _note(self, task: Task) -> None:
         gang = self.gangs[task.gang]
+        _count(self.stamps, gang.id, 1)
         for subject in subjects_of(task.shape.constraints, gang.namespace):
             if subject not in self._subjects:
                 self._columns = self._neighbours = None
@@ -310,6 +314,7 @@ class Cluster:
 
     def _forget(self, task: Task) -> None:
         gang = self.gangs[task.gang]
+        _count(self.stamps, gang.id, 1)
         for subject in subjects_of(task.shape.constraints, gang.namespace):
             # an unused tally stays until columns are laid out again; counting on is harmless
             _count(self._subjects, subject, -1)

@@ -65,8 +65,9 @@ def _points(neighbours: Neighbours, constraints: Constraints, namespace: str) ->
     for spread in constraints.spread:
         if not spread.required:
             tally = neighbours.tallies[spread_subject(spread, namespace)]
-            above = tally.matching - _least(tally)
-            found.append(np.minimum(above, MOST_POINTS)[tally.domain_of])
+            above = np.minimum(tally.matching - _least(tally), MOST_POINTS)
+            above[-1] = MOST_POINTS
+            found.append(above[tally.domain_of])
     return found
 
 

@@ -7,7 +7,7 @@ Work of unknown length is expected to run once more as long as it has run alread
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import itemgetter
 
@@ -17,7 +17,8 @@ from windlass.engine.progress import Progress
 from windlass.model.actions import Claim, Hold
 from windlass.model.jobs import Task
 
-MOST_RESERVATIONS = 8
+MOST_RESERVATIONS = 2
+"""Each one keeps room from work of unknown length, so few stand at a time."""
 MOST_RELEASES = 4096
 _SHORTEST_S = 60
 
@@ -34,29 +35,36 @@ def drop_broken(draft: Draft) -> None:
             draft.holds.drop(gang)
 
 
-def reserve(draft: Draft, placer: Placer, waiting: Iterable[Progress]) -> None:
-    """Promise a place to heads of lines that lack room and have waited long enough."""
+def reserve(draft: Draft, placer: Placer, waiting: Sequence[Progress]) -> None:
+    """Promise a place to those who have waited too long for room, in the order of the line."""
     cluster, holds = draft.cluster, draft.holds
+    taken = {cluster.gangs[gang].queue for gang in holds.standing}
     ends: list[tuple[int, Task]] | None = None
     for progress in _heads(waiting):
-        waited = cluster.now - progress.gang.created_at
-        long_enough = waited >= cluster.settings.reserve_after_s
+        gang = progress.gang
         if len(holds.standing) >= MOST_RESERVATIONS:
             return
-        if long_enough and progress.gang.id not in holds.standing:
-            ends = expected_ends(draft) if ends is None else ends
-            hold = _reserve(draft, placer, progress, ends)
-            if hold is not None:
-                holds.add(hold)
+        if gang.queue in taken or cluster.now - gang.created_at < cluster.settings.reserve_after_s:
+            continue
+        ends = expected_ends(draft) if ends is None else ends
+        hold = _reserve(draft, placer, progress, ends)
+        if hold is not None:
+            holds.add(hold)
 
 
-def _heads(waiting: Iterable[Progress]) -> Iterable[Progress]:
-    """The first gang of each queue."""
-    seen: set[str] = set()
+def _heads(waiting: Sequence[Progress]) -> list[Progress]:
+    """Of each queue the gang that deserves it most: by priority, then by age."""
+    heads: dict[str, Progress] = {}
     for progress in waiting:
-        if progress.gang.queue not in seen:
-            seen.add(progress.gang.queue)
-            yield progress
+        queue = progress.gang.queue
+        if queue not in heads or _claim(progress) < _claim(heads[queue]):
+            heads[queue] = progress
+    return list(heads.values())
+
+
+def _claim(progress: Progress) -> tuple[int, int, str]:
+    gang = progress.gang
+    return -gang.priority, gang.created_at, gang.id
 
 
 def expected_ends(draft: Draft) -> list[tuple[int, Task]]:

@@ -46,7 +46,7 @@ def plan(cluster: Cluster) -> Plan:
     drop_broken(draft)
     placed, waiting = _pass_one(draft, placer, Order(cluster, standing, _starting(ready)))
     grown = grow(draft, placer, Order(cluster, standing, _growing(ready, placed)))
-    reserve(draft, placer, waiting)
+    reserve(draft, placer, [each for each in waiting if placer.may_fit(each)])
     decisions = decide(draft, limits, placed, grown, [*waiting, *refused])
     actions, holds = tuple(draft.binds), tuple(draft.holds.standing.values())
     draft.close()

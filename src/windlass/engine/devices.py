@@ -20,9 +20,9 @@ from windlass.model.mig import (
     milli_of_profile,
     offered_by,
 )
-from windlass.model.settings import Packing
+from windlass.model.settings import Packing, Settings
 from windlass.state.columns import Ints
-from windlass.state.devices import Device, Devices, DeviceStates, Kind, left_of
+from windlass.state.devices import MOST_REMEMBERED, Device, Devices, DeviceStates, Kind
 
 PLENTY = 1 << 20
 """How many tasks without GPUs a node's devices have room for."""
@@ -39,12 +39,14 @@ class Step(NamedTuple):
 
 
 class Chooser:
-    """Device choice for one GPU request under one packing."""
+    """Device choice for one GPU request under one set of settings."""
 
-    __slots__ = ("_cost", "_known", "_room", "_slices", "_steps", "packing", "request", "states")
+    __slots__ = ("_cost", "_known", "_room", "_settings", "_slices", "_steps", "request", "states")
 
-    def __init__(self, request: GpuRequest | None, states: DeviceStates, packing: Packing) -> None:
-        self.request, self.states, self.packing = request, states, packing
+    def __init__(
+        self, request: GpuRequest | None, states: DeviceStates, settings: Settings
+    ) -> None:
+        self.request, self.states, self._settings = request, states, settings
         self._room: Ints = np.full(64, -1, np.int64)
         self._cost: Ints = np.zeros(64, np.int64)
         self._known: dict[int, tuple[int, int]] = {}
@@ -78,7 +80,10 @@ class Chooser:
         found = self._slices.get(devices)
         if found is None:
             if number not in self._steps:
-                self._steps[number] = choose(self.request, devices, self.states.kinds, self.packing)
+                kinds, packing = self.states.kinds, self._settings.gpus
+                self._steps[number] = choose(self.request, devices, kinds, packing)
+            if len(self._slices) >= MOST_REMEMBERED:
+                self._slices.clear()
             found = self._slices[devices] = _on_devices(self._steps[number], devices)
         return found
 
@@ -92,13 +97,17 @@ class Chooser:
     def _work_out(self, number: int) -> None:
         devices, free = self.states.states[number], self.states.free_milli[number]
         if self.request is None:
-            self._room[number], self._cost[number] = PLENTY, cost(free, 0)
+            # free GPUs are no reason to go there, whether tasks are packed or spread
+            away = 1 if self._settings.nodes == Packing.PACK else -1
+            self._room[number], self._cost[number] = PLENTY, away * cost(free, 0)
             return
         kinds = self.states.kinds
-        steps = self._steps[number] = choose(self.request, devices, kinds, self.packing)
-        self._room[number] = room(self.request, devices, kinds, self.packing) if steps else 0
-        gap = sum(left_of(step.after, kinds) for step in steps)
-        self._cost[number] = cost(free - sum(step.milli for step in steps), gap)
+        steps = self._steps[number] = choose(self.request, devices, kinds, self._settings.gpus)
+        self._room[number] = room(self.request, devices, kinds, self._settings.gpus) if steps else 0
+        self._cost[number] = cost(free, 0)
+        if not self.request.profile:
+            gap = sum(step.after.milli for step in steps)
+            self._cost[number] = cost(free - sum(step.milli for step in steps), gap)
 
 
 def cost(left: int, gap: int) -> int:

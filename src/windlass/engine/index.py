@@ -142,17 +142,21 @@ class Index:
 
     def chooser(self, request: GpuRequest | None) -> Chooser:
         """The device choice for a request."""
-        if request not in self._choosers:
-            self._choosers[request] = Chooser(request, self.columns.states, self.settings.gpus)
-        return self._choosers[request]
+        return self._remember(
+            self._choosers,
+            request,
+            lambda: Chooser(request, self.columns.states, self.settings),
+        )
 
     def admits(self, constraints: Constraints) -> Mask:
         """The nodes that let such tasks in."""
-        return _remember(self._admits, constraints, lambda: fit.admits(self.columns, constraints))
+        return self._remember(
+            self._admits, constraints, lambda: fit.admits(self.columns, constraints)
+        )
 
     def base(self, constraints: Constraints) -> Ints:
         """The part of each node's key that does not change: admission, points and rank."""
-        return _remember(self._base, constraints, lambda: self._base_of(constraints))
+        return self._remember(self._base, constraints, lambda: self._base_of(constraints))
 
     def room(
         self, shape: Shape, free: Ints, number: Ints, slots: Ints | slice = slice(None)
@@ -170,13 +174,21 @@ class Index:
     def room_when_empty(self, shape: Shape) -> Ints:
         """How many tasks of a shape would fit each node if nothing ran."""
         columns = self.columns
-        return _remember(
+        return self._remember(
             self._empty, shape, lambda: self.room(shape, columns.empty, columns.empty_number)
         )
 
     def _base_of(self, constraints: Constraints) -> Ints:
         points = fit.penalty(self.columns, constraints)
         return score.base(self.admits(constraints), points, np.arange(len(self.columns)))
+
+    def _remember(self, memory: dict[K, V], key: K, make: Callable[[], V]) -> V:
+        """Work out once, keep for later; beyond the bound the oldest makes way."""
+        if key not in memory:
+            if len(memory) * len(self.columns) > MOST_CELLS:
+                del memory[next(iter(memory))]
+            memory[key] = make()
+        return memory[key]
 
     # -- the log
 
@@ -203,9 +215,3 @@ def _needs(amounts: Ints | None) -> list[tuple[int, int]]:
     if amounts is None:
         return []
     return [(field, amount) for field, amount in enumerate(amounts.tolist()) if amount]
-
-
-def _remember(memory: dict[K, V], key: K, make: Callable[[], V]) -> V:
-    if key not in memory:
-        memory[key] = make()
-    return memory[key]

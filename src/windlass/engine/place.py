@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from windlass.engine.bounds import domains_with_room
+from windlass.engine.bounds import domains_with_room, never
 from windlass.engine.draft import Draft
 from windlass.engine.index import Class
 from windlass.engine.limits import Limits
@@ -35,6 +35,15 @@ class Placer:
         self._draft, self._limits = draft, limits
         self._topologies = draft.cluster.recall(Topologies)
         self._failed: set[Hashable] = set()
+
+    def may_fit(self, progress: Progress) -> bool:
+        """Is room all that the gang lacks: do its queue and the empty cluster allow it?"""
+        need = self._limits.need(progress.counts)
+        return (
+            self._limits.never(progress.gang, need) is None
+            and self._limits.now(progress.gang, need) is None
+            and never(self._draft.index, self._topologies, progress) is None
+        )
 
     def start(self, progress: Progress) -> bool:
         """Bind what the gang lacks to run, or nothing; what equals a failure is not tried again."""

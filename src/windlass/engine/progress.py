@@ -95,12 +95,12 @@ def _progress(gang: Gang, members: Iterable[Task], waiting: list[Task]) -> Progr
         if task.state in ACTIVE or task.state == TaskState.SUCCEEDED:
             there[task.group] += 1
     chosen, spare, short = _choose(gang, waiting, there)
+    groups = {group.name: group for group in gang.groups}
     parts = tuple(
-        Part(group, tuple(chosen[group.name]), tuple(sorted(set(nodes.get(group.name, ())))))
-        for group in gang.groups
-        if chosen.get(group.name)
+        Part(groups.get(name, Group(name, 0)), tuple(tasks), _distinct(nodes.get(name, ())))
+        for name, tasks in sorted(chosen.items())
     )
-    everywhere = tuple(sorted({node for some in nodes.values() for node in some}))
+    everywhere = _distinct(node for some in nodes.values() for node in some)
     return Progress(gang, parts, _elastic(gang, spare, nodes), short, everywhere, bool(there))
 
 
@@ -129,12 +129,16 @@ def _elastic(gang: Gang, spare: list[Task], nodes: dict[str, list[str]]) -> tupl
     groups = {group.name: group for group in gang.groups}
     return tuple(
         Part(
-            groups.get(task.group, Group(task.group)),
+            groups.get(task.group, Group(task.group, 0)),
             (task,),
-            tuple(sorted(set(nodes.get(task.group, ())))),
+            _distinct(nodes.get(task.group, ())),
         )
         for task in spare
     )
+
+
+def _distinct(nodes: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(nodes)))
 
 
 def _natural(task: Task) -> tuple[int, str]:

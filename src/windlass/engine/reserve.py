@@ -39,14 +39,17 @@ def reserve(draft: Draft, placer: Placer, waiting: Sequence[Progress]) -> None:
     """Promise a place to those who have waited too long for room, in the order of the line."""
     cluster, holds = draft.cluster, draft.holds
     taken = {cluster.gangs[gang].queue for gang in holds.standing}
-    ends: list[tuple[int, Task]] | None = None
-    for progress in _heads(waiting):
-        gang = progress.gang
-        if len(holds.standing) >= MOST_RESERVATIONS:
-            return
-        if gang.queue in taken or cluster.now - gang.created_at < cluster.settings.reserve_after_s:
-            continue
-        ends = expected_ends(draft) if ends is None else ends
+    patient = [
+        progress
+        for progress in _heads(waiting)
+        if cluster.now - progress.gang.created_at >= cluster.settings.reserve_after_s
+        and progress.gang.queue not in taken
+    ]
+    room_for = MOST_RESERVATIONS - len(holds.standing)
+    if not patient or room_for <= 0:
+        return
+    ends = expected_ends(draft)
+    for progress in patient[:room_for]:
         hold = _reserve(draft, placer, progress, ends)
         if hold is not None:
             holds.add(hold)

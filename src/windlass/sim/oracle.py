@@ -99,9 +99,7 @@ def tenants(world: World, node: Node) -> list[Task]:
 # --- devices --------------------------------------------------------------------------------------
 
 
-def choices(
-    world: World, node: Node, request: GpuRequest | None
-) -> Iterator[tuple[Slice, ...]]:
+def choices(world: World, node: Node, request: GpuRequest | None) -> Iterator[tuple[Slice, ...]]:
     """Every way to serve a request from a node's devices, given what runs there."""
     taken = [given for task in tenants(world, node) for given in task.devices]
     if request is None:
@@ -166,7 +164,9 @@ def is_legal(gpu: Gpu, there: Sequence[Slice]) -> bool:
         return all(not each.profile for each in there) and sum(s.milli for s in there) <= WHOLE
     profiles = [profile_of(gpu.model, each.profile) for each in there]
     known = [each for each in profiles if each is not None]
-    units = [u for s, p in zip(there, known, strict=False) for u in range(s.start, s.start + p.size)]
+    units = [
+        u for s, p in zip(there, known, strict=False) for u in range(s.start, s.start + p.size)
+    ]
     return (
         len(known) == len(there)
         and len(units) == len(set(units))
@@ -220,9 +220,7 @@ def is_even(world: World, task: Task, node: Node, spread: Spread) -> bool:
     return counts[labels_of(node)[key]] + itself - min(counts.values()) <= spread.max_skew
 
 
-def is_meant(
-    world: World, owner: Task, term: PodTerm, other: Task, waiting: bool = False
-) -> bool:
+def is_meant(world: World, owner: Task, term: PodTerm, other: Task, waiting: bool = False) -> bool:
     """Does a term of `owner` speak of `other`, a task that occupies a node?"""
     spaces = term.namespaces or (namespace_of(world, owner),)
     return (
@@ -295,20 +293,25 @@ def _crowd(world: World, task: Task, node: Node, spread: Spread) -> int:
 def cost(world: World, task: Task, node: Node, settings: Settings) -> int:
     """What is left over: GPU counts most, twice over on devices that were begun."""
     request = task.shape.request
-    taken = [given for each in tenants(world, node) for given in each.devices]
-    left = [
-        free_milli(taken, i) if gpu.healthy and not gpu.mig else 0 for i, gpu in enumerate(node.gpus)
-    ]
-    gap = 0
-    for given in _chosen(node, taken, request.gpu, settings.gpus):
-        left[given.device] -= given.milli
-        gap += left[given.device]
+    gpu = _gpu_cost(world, node, request.gpu, settings)
     used = [amounts(each.shape.request) for each in tenants(world, node)]
     cpu = node.cpu_milli - request.cpu_milli - sum(each["cpu"] for each in used)
     memory = node.memory_mib - request.memory_mib - sum(each["memory"] for each in used)
-    full = 4 * sum(left) + 8 * gap + cpu // 128 + memory // 1024
-    full = max(0, min(full, DEAREST))
+    full = max(0, min(gpu + cpu // 128 + memory // 1024, DEAREST))
     return full if settings.nodes == Packing.PACK else DEAREST - full
+
+
+def _gpu_cost(world: World, node: Node, request: GpuRequest | None, settings: Settings) -> int:
+    """GPU left over; to tasks without GPUs it always speaks against the node."""
+    taken = [given for each in tenants(world, node) for given in each.devices]
+    left = [max(0, free_milli(taken, i)) if gpu.healthy else 0 for i, gpu in enumerate(node.gpus)]
+    if request is None:
+        return 4 * sum(left) * (1 if settings.nodes == Packing.PACK else -1)
+    gap = 0
+    for given in _chosen(node, taken, request, settings.gpus):
+        left[given.device] -= given.milli
+        gap += left[given.device]
+    return 4 * sum(left) + 8 * gap
 
 
 def _chosen(
@@ -325,4 +328,6 @@ def _chosen(
         and not gpu.mig
         and free_milli(taken, i) >= milli_asked(gpu, request)
     ]
-    return [Slice(i, milli_asked(node.gpus[i], request)) for *_, i in sorted(usable)][: request.count]
+    return [Slice(i, milli_asked(node.gpus[i], request)) for *_, i in sorted(usable)][
+        : request.count
+    ]

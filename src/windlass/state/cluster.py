@@ -215,6 +215,7 @@ class Cluster:
     def _lose_node(self, name: str) -> None:
         for task in list(self._on_node.get(name, ())):
             self._lose_task(task)
+        self._on_node.pop(name, None)
         if self.nodes.pop(name, None) is not None:
             self._columns = None
 

@@ -20,7 +20,7 @@ from windlass.model.gpus import WHOLE, Slice
 from windlass.model.mig import profile_of
 from windlass.model.nodes import Node
 from windlass.model.resources import Request
-from windlass.state.devices import Devices, DeviceStates, with_back
+from windlass.state.devices import MOST_REMEMBERED, Devices, DeviceStates, with_back
 
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -104,6 +104,8 @@ class Columns:
     def amounts(self, request: Request) -> Ints | None:
         """The request as a column; None if it names an extra that no node has."""
         if request not in self._amounts:
+            if len(self._amounts) >= MOST_REMEMBERED:
+                self._amounts.clear()
             self._amounts[request] = self._column(request)
         return self._amounts[request]
 

@@ -14,7 +14,8 @@ from typing import NamedTuple, TypeAlias
 from windlass.model.gpus import WHOLE, Gpu, Slice
 from windlass.model.mig import Instance, milli_of_profile
 
-MOST_REMEMBERED = 1 << 17
+MOST_REMEMBERED = 1 << 16
+"""Memories of what was worked out begin anew at this size."""
 
 
 class Kind(NamedTuple):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from windlass.model.check_shapes import check_profile, check_shape
-from windlass.model.errors import close_names
 from windlass.model.gpus import WHOLE, Gpu, Slice
 from windlass.model.jobs import OCCUPYING, Domain, Gang, GangId, Shape, Task
 from windlass.model.mig import offered_by, profile_of
@@ -123,11 +122,8 @@ def _groups(path: Path, gang: Gang) -> Iterator[Problem]:
 def _queue(path: Path, gang: Gang, names: set[str], parents: set[str]) -> Iterator[Problem]:
     at = (*path, "queue")
     if gang.queue not in names:
-        close = close_names(gang.queue, names - parents)
-        advice = f'write "{close[0]}"' if close else "name one that does"
-        yield Problem(
-            at, f'gang "{gang.id}": queue "{gang.queue}" does not exist; {advice}', passing=True
-        )
+        sentence = f'gang "{gang.id}": queue "{gang.queue}" does not exist; name one that does'
+        yield Problem(at, sentence, passing=True, wrong=gang.queue, known=names)
     elif gang.queue in parents:
         yield Problem(
             at,

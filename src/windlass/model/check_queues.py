@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from windlass.model.errors import close_names
 from windlass.model.problems import (
     Path,
     Problem,
@@ -82,12 +81,9 @@ def _dimensions(queue: Queue) -> list[str]:
 def _parent(path: Path, queue: Queue, by_name: Mapping[str, Queue]) -> Iterator[Problem]:
     at = (*path, "parent")
     if queue.parent != ROOT and queue.parent not in by_name:
-        close = close_names(queue.parent, by_name)
-        advice = f'write "{close[0]}"' if close else "name a queue that exists, or none"
-        yield Problem(
-            at,
-            f'queue "{queue.name}": its parent "{queue.parent}" does not exist; {advice}',
-        )
+        found = f'queue "{queue.name}": its parent "{queue.parent}" does not exist'
+        sentence = f"{found}; name a queue that does, or none"
+        yield Problem(at, sentence, wrong=queue.parent, known=by_name)
         return
     way = _way_up(queue, by_name)
     if way[-1] == queue.name and len(way) > 1:

@@ -13,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+MOST_COMPARED = 10_000
+LONGEST_COMPARED = 300
+
 
 class WindlassError(Exception):
     """The root; its text is one sentence that says what was found and what to do."""
@@ -46,7 +49,8 @@ class NotFound(WindlassError):
 
 def close_names(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """Up to three known names that are spelt nearly like this one, the closest first."""
-    return tuple(get_close_matches(name, sorted(set(known)), n=3, cutoff=0.6))
+    some = sorted(set(known))[:MOST_COMPARED]
+    return tuple(get_close_matches(name[:LONGEST_COMPARED], some, n=3, cutoff=0.6))
 
 
 def _advice(close: tuple[str, ...], kind: str) -> str:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -29,6 +29,13 @@ class Problem:
     sentence: str
     passing: bool = False
     """A live cluster may pass through this state; the engine answers it with a reason."""
+    wrong: str = ""
+    known: Collection[str] = ()
+    """A name that is not among the known ones; close ones are looked for only if it is told."""
+
+    def __str__(self) -> str:
+        close = close_names(self.wrong, self.known) if self.wrong else ()
+        return f'{self.sentence}; did you mean "{close[0]}"?' if close else self.sentence
 
 
 def outside(path: Path, what: str, value: int, least: int, most: int = MOST) -> Iterator[Problem]:
@@ -83,11 +90,9 @@ def is_dimension(name: str) -> bool:
 
 def unknown_dimension(name: str) -> str:
     """What to say of a name that is no dimension."""
-    close = close_names(name, (GPU, CPU, MEMORY))
-    advice = f'write "{close[0]}"' if close else "use one of them"
     return (
-        f'"{name}" is nothing that can be counted; amounts are of {GPU}, {MODEL_PREFIX}MODEL, '
-        f"{CPU} and {MEMORY}; {advice}"
+        f'"{name}" is nothing that can be counted; '
+        f"name amounts of {GPU}, {MODEL_PREFIX}MODEL, {CPU} or {MEMORY}"
     )
 
 

@@ -1,0 +1,83 @@
+"""The command line: one file per command, loaded only when it is asked for.
+
+Belongs here: options, output, and putting the parts together. Does not belong here: any decision.
+Exit status: 0 all is well, 1 the answer is no, 2 the input cannot be used, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+import click
+
+from windlass import __version__
+from windlass.model.errors import WindlassError
+
+COMMANDS = {
+    "bench": "windlass.cli.bench:command",
+    "demo": "windlass.cli.demo:command",
+    "explain": "windlass.cli.explain:command",
+    "plan": "windlass.cli.plan:command",
+    "scenario": "windlass.cli.scenario:command",
+    "simulate": "windlass.cli.simulate:command",
+}
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command; every error a user can mend is one sentence on stderr."""
+    try:
+        status = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # whoever read our output has gone; the interpreter must not try to flush the rest
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = BROKEN_PIPE
+    sys.exit(status)
+
+
+class Commands(click.Group):
+    """A group that imports a command when it is named."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order of the alphabet."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        return getattr(import_module(module), name)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="windlass")
+def windlass() -> None:
+    """Schedule GPU work: whole gangs, fair shares, and a reason for every wait."""
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    stdout = sys.stdout
+    try:
+        found = windlass.main(arguments, prog_name="windlass", standalone_mode=False)
+    except WindlassError as error:
+        click.echo(str(error), err=True)
+        return 2
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except SystemExit:
+        if sys.stdout is not stdout:  # click has met the broken pipe first and covers it up
+            sys.stdout = stdout
+            raise BrokenPipeError from None
+        raise
+    return found if isinstance(found, int) else 0

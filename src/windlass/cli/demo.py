@@ -1,0 +1,170 @@
+"""`windlass demo`: the embedded cluster at work, live in the terminal; `make run` starts it.
+
+On a terminal a generated week plays until Ctrl-C; elsewhere a day plays as fast as it goes, a line
+per hour. Either way it ends with what the default scheduler would have done with the same work.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from windlass.sim.run import Moment, Simulation
+    from windlass.sim.workload import Workload
+
+HOUR = 3600
+FRAMES_PER_SECOND = 5
+SPEED = 600
+"""Simulated seconds per second on a terminal."""
+NOON = 14 * HOUR
+"""When one frame has to stand for the day: in the busiest hours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast to play, and for how long; None: as fast as it goes, to the end."""
+
+    speed: int | None
+    seconds: float | None
+
+    def is_over(self, began: float) -> bool:
+        """Has it played long enough?"""
+        return self.seconds is not None and time.monotonic() - began >= self.seconds
+
+
+@click.command("demo")
+@click.option("--seed", type=click.IntRange(min=0), default=1, help="Another seed, other work.")
+@click.option("--nodes", type=click.IntRange(1, 500), default=24, show_default=True)
+@click.option("--speed", type=click.IntRange(min=1), help="Simulated seconds per second.")
+@click.option("--for", "seconds", type=click.FloatRange(min=0), help="Stop after so many seconds.")
+@click.option("--once", is_flag=True, help="Show one busy moment of the day and stop.")
+@click.option("--picture", metavar="FILE.svg", help="Write that moment as a picture and stop.")
+def command(
+    seed: int, nodes: int, speed: int | None, seconds: float | None, once: bool, picture: str | None
+) -> None:
+    """Watch Windlass schedule the work of four teams on an embedded cluster.
+
+    On a terminal it plays until Ctrl-C, elsewhere for a day of work; then it tells what the default
+    scheduler would have done with the same work.
+    """
+    from rich.console import Console
+
+    from windlass.sim.generate import generate
+
+    console = Console(highlight=False)
+    live = console.is_terminal and not once and not picture
+    workload = generate(seed, 7 * 24 if live else 24, nodes)
+    if once or picture:
+        _show_moment(workload, picture, console)
+        return
+    pace = Pace(speed or (SPEED if live else None), seconds)
+    played = _play_live(workload, pace, console) if live else _play_lines(workload, pace)
+    _compare(workload, played, console)
+
+
+def _show_moment(workload: Workload, picture: str | None, console: Console) -> None:
+    from windlass.cli.output import write_file
+    from windlass.cli.picture import as_svg
+    from windlass.cli.view import Size, render
+    from windlass.sim.run import Simulation
+
+    simulation = Simulation(workload)
+    simulation.run(until=NOON)
+    if picture is None:
+        size = Size(console.width, max(24, console.height))
+        console.print(render(simulation.moment(), size))
+        return
+    size = Size(120, 36)
+    frame = render(simulation.moment(), size)
+    write_file(picture, as_svg(frame, size, "windlass demo").encode())
+    click.echo(f"Wrote {picture}.")
+
+
+def _play_live(workload: Workload, pace: Pace, console: Console) -> Simulation:
+    """Redraw the frame a few times a second until the end, the time is up, or Ctrl-C."""
+    from rich.live import Live
+
+    from windlass.cli.view import Size, render
+    from windlass.sim.run import Simulation
+
+    simulation = Simulation(workload)
+    began = time.monotonic()
+    try:
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            while not pace.is_over(began) and _is_on(simulation):
+                due = int((time.monotonic() - began) * (pace.speed or SPEED))
+                _step_to(simulation, due)
+                frame = render(simulation.moment(), Size(console.width, console.height))
+                live.update(frame, refresh=True)
+                time.sleep(1 / FRAMES_PER_SECOND)
+    except KeyboardInterrupt:
+        pass
+    return simulation
+
+
+def _play_lines(workload: Workload, pace: Pace) -> Simulation:
+    """A line per simulated hour."""
+    from windlass.sim.run import Simulation
+
+    simulation = Simulation(workload)
+    capacity = simulation.meter.ground.capacity // 1000
+    click.echo(f"A generated day of four teams on {len(workload.nodes)} nodes, {capacity} GPUs.")
+    began = time.monotonic()
+    try:
+        for hour in range(1, (workload.until or 0) // HOUR + 1):
+            if pace.is_over(began):
+                break
+            _step_to(simulation, hour * HOUR)
+            click.echo(_hour_line(simulation.moment(), hour))
+            if pace.speed is not None:
+                time.sleep(max(0.0, hour * HOUR / pace.speed - (time.monotonic() - began)))
+    except KeyboardInterrupt:
+        pass
+    return simulation
+
+
+def _hour_line(moment: Moment, hour: int) -> str:
+    from windlass.cli.numbers import clock
+    from windlass.sim.records import Stage
+
+    ground, stages = moment.figures.ground, moment.figures.stages
+    useful = sum(each.useful for each in moment.figures.queues.values())
+    used = 100 * (ground.capacity - ground.free) // ground.capacity
+    return (
+        f"{clock(hour * HOUR)}  {used:>3} % in use  {100 * useful // ground.capacity:>3} % useful  "
+        f"{stages.get(Stage.RUNNING, 0):>4} running  {stages.get(Stage.WAITING, 0):>4} waiting  "
+        f"{stages.get(Stage.FINISHED, 0):>5,} finished"
+    )
+
+
+def _is_on(simulation: Simulation) -> bool:
+    at, until = simulation.next_at(), simulation.workload.until
+    return at is not None and (until is None or at <= until)
+
+
+def _step_to(simulation: Simulation, due: int) -> None:
+    """Everything that happens up to a time; the clock stays where the last thing happened."""
+    while (at := simulation.next_at()) is not None and at <= due:
+        simulation.step()
+
+
+def _compare(workload: Workload, played: Simulation, console: Console) -> None:
+    from windlass.cli.numbers import duration
+    from windlass.cli.report import ASSUMPTIONS, short
+    from windlass.sim.baseline import default
+    from windlass.sim.report import compare
+    from windlass.sim.run import Simulation
+
+    now = played.cluster.now
+    theirs = Simulation(workload, default)
+    with console.status("The same work with the default scheduler ..."):
+        theirs.run(until=now)
+    click.echo(f"\nThe same {duration(now)} of work, with and without Windlass\n")
+    click.echo(short(compare(played, theirs)))
+    click.echo(f"\n{ASSUMPTIONS}")

@@ -1,0 +1,116 @@
+"""`windlass simulate`: play a scenario or a generated day, and tell what came of it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from windlass.sim.run import Simulation
+    from windlass.sim.workload import Workload
+
+HOURS = {"day": 24, "week": 7 * 24}
+"""The generated workloads."""
+
+
+@click.command("simulate")
+@click.argument("work", metavar="SCENARIO|day|week")
+@click.option("--seed", type=click.IntRange(min=0), help="Of a generated day or week; 1.")
+@click.option("--nodes", type=click.IntRange(1, 5000), help="Of the generated cluster; 24.")
+@click.option("--hours", type=click.IntRange(1, 24 * 31), help="Generate so many hours instead.")
+@click.option("--compare", type=click.Choice(["default"]), help="Play it with this one as well.")
+@click.option("--json", "json_", is_flag=True, help="Print the numbers as JSON.")
+def command(
+    work: str,
+    seed: int | None,
+    nodes: int | None,
+    hours: int | None,
+    compare: str | None,
+    json_: bool,
+) -> None:
+    """Play work on the embedded cluster and report what came of it.
+
+    SCENARIO is a scenario file. `day` and `week` are generated: the training, inference, sweeps and
+    notebooks of four teams, the same for the same seed.
+
+    With --compare default, the same work is also played with what Kubernetes does by itself.
+    """
+    workload = _workload(work, seed, nodes, hours)
+    ours = play(workload, "Windlass")
+    theirs = play(workload, compare) if compare else None
+    click.echo(_json(ours, theirs) if json_ else _text(ours, theirs))
+
+
+def play(workload: Workload, scheduler: str) -> Simulation:
+    """Play a workload to its end, with a bar on stderr where somebody watches."""
+    from windlass.engine.cycle import plan
+    from windlass.sim.baseline import default
+    from windlass.sim.run import Simulation
+
+    simulation = Simulation(workload, default if scheduler == "default" else plan)
+    if workload.until is None or not sys.stderr.isatty():
+        simulation.run()
+    else:
+        _run_with_bar(simulation, workload.until, scheduler)
+    return simulation
+
+
+def _run_with_bar(simulation: Simulation, until: int, scheduler: str) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from windlass.cli.numbers import clock
+
+    columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(scheduler, total=until)
+        while (at := simulation.next_at()) is not None and at <= until:
+            simulation.step()
+            progress.update(bar, completed=at, description=f"{scheduler} {clock(at)}")
+        simulation.run(until)
+
+
+def _workload(work: str, seed: int | None, nodes: int | None, hours: int | None) -> Workload:
+    if work in HOURS:
+        from windlass.sim.generate import generate
+
+        return generate(1 if seed is None else seed, hours or HOURS[work], nodes or 24)
+    given = (("--seed", seed), ("--nodes", nodes), ("--hours", hours))
+    wrong = [option for option, value in given if value is not None]
+    if wrong:
+        raise click.UsageError(f"{wrong[0]} belongs to a generated day or week, not to a scenario")
+    from windlass.cli.inputs import read_scenario_file
+
+    return read_scenario_file(work).workload
+
+
+def _text(ours: Simulation, theirs: Simulation | None) -> str:
+    from windlass.cli.report import ASSUMPTIONS, full, verdict
+    from windlass.sim.report import GPU_HOUR, compare, offered_milli_seconds, report
+
+    if theirs is None:
+        offered = offered_milli_seconds(ours.workload, ours.cluster.now) / GPU_HOUR
+        return full(offered, [report(ours, "windlass")])
+    comparison = compare(ours, theirs)
+    text = full(comparison.offered_gpu_hours, [comparison.ours, comparison.theirs])
+    return f"{text}\n\n{verdict(comparison)}\n\n{ASSUMPTIONS}"
+
+
+def _json(ours: Simulation, theirs: Simulation | None) -> str:
+    from windlass.cli.output import as_json
+    from windlass.sim.report import compare, report
+
+    if theirs is None:
+        return as_json({"windlass": report(ours, "windlass")})
+    comparison = compare(ours, theirs)
+    found: dict[str, Any] = {
+        "windlass": comparison.ours,
+        "default": comparison.theirs,
+        "offered_gpu_hours": comparison.offered_gpu_hours,
+        "utilisation_ratio": round(comparison.gain, 3),
+        "gang_wait_ratio": round(comparison.gang_wait_ratio, 3),
+        "gpus_saved": comparison.gpus_saved,
+    }
+    return as_json(found)

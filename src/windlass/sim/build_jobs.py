@@ -1,0 +1,262 @@
+"""From the jobs of a scenario to gangs, tasks and how they will behave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from windlass.model.constraints import (
+    Constraints,
+    Effect,
+    Expression,
+    Operator,
+    PodPreference,
+    PodTerm,
+    Preference,
+    Spread,
+    Term,
+    Toleration,
+)
+from windlass.model.gpus import WHOLE, GpuRequest
+from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Shape, Task, TaskId
+from windlass.model.problems import Path, Problem
+from windlass.model.resources import Pairs, Request, pairs
+from windlass.sim.scenario_words import ScenarioWords
+from windlass.sim.words import (
+    AskWords,
+    ConditionWords,
+    DomainWords,
+    GroupWords,
+    JobWords,
+    NeighbourWords,
+    SpreadWords,
+    TolerationWords,
+    names_of,
+)
+from windlass.sim.workload import Arrival
+
+JOB_LABEL = "job"
+"""Every task carries its job's name under this label."""
+
+_GPU_WORDS = ("gpus", "gpu_memory", "mig", "devices")
+
+
+@dataclass(slots=True)
+class Jobs:
+    """All arrivals, and where each gang and task stands in the file."""
+
+    arrivals: list[Arrival] = field(default_factory=list[Arrival])
+    gang_origins: list[Path] = field(default_factory=list[Path])
+    task_origins: list[Path] = field(default_factory=list[Path])
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Equal tasks of a job: one group."""
+
+    group: Group
+    tasks: int
+    shape: Shape
+    labels: Pairs
+    path: Path
+
+
+def build_jobs(words: ScenarioWords) -> Jobs:
+    """The arrivals of all jobs, copies included, in the order of the file."""
+    jobs = Jobs()
+    deleted, problems = _deletions(words)
+    jobs.problems += problems
+    topologies = [each.name for each in words.topologies]
+    for index, job in enumerate(words.jobs):
+        path: Path = ("jobs", index)
+        jobs.problems += _contradictions(path, job, deleted.get(job.name))
+        parts = list(_parts(path, job, topologies, jobs.problems))
+        domain = _domain((*path, "domain"), job.domain, topologies, jobs.problems)
+        for name in names_of(job):
+            arrival = _arrival(name, job, parts, domain, deleted.get(name, deleted.get(job.name)))
+            jobs.arrivals.append(arrival)
+            jobs.gang_origins.append(path)
+            jobs.task_origins += [part.path for part in parts for _ in range(part.tasks)]
+    return jobs
+
+
+def _arrival(
+    name: str, job: JobWords, parts: Sequence[_Part], domain: Domain | None, deleted: int | None
+) -> Arrival:
+    gang = Gang(
+        GangId(name),
+        job.queue,
+        JobId(name),
+        tuple(part.group for part in parts),
+        (job.minimum or 0) if job.groups else 0,
+        domain,
+        job.user,
+        job.namespace,
+        job.priority,
+        job.preemptible,
+        job.at,
+        job.expected,
+    )
+    members = [part for part in parts for _ in range(part.tasks)]
+    tasks = (
+        Task(TaskId(f"{name}-{at}"), gang.id, part.shape, part.group.name, part.labels)
+        for at, part in enumerate(members)
+    )
+    ends = job.deleted_at if job.deleted_at is not None else deleted
+    return Arrival(job.at, gang, tuple(tasks), job.runs, job.fails_after, ends)
+
+
+def _contradictions(path: Path, job: JobWords, deleted: int | None) -> Iterator[Problem]:
+    name = f'job "{job.name}"'
+    if job.groups and job.tasks is not None:
+        found = f"{name}: it has both tasks and groups"
+        yield Problem((*path, "tasks"), f"{found}; say in each group how many tasks it has")
+    if job.deleted_at is not None and deleted is not None:
+        found = f"{name}: an event deletes it and so does deleted_at"
+        yield Problem((*path, "deleted_at"), f"{found}; keep one of them")
+    ends = job.deleted_at if job.deleted_at is not None else deleted
+    if ends is not None and ends < job.at:
+        found = f"{name}: it is deleted before it is submitted"
+        yield Problem((*path, "deleted_at"), f"{found}; correct the times")
+
+
+def _deletions(words: ScenarioWords) -> tuple[dict[str, int], list[Problem]]:
+    known = {job.name for job in words.jobs}
+    known.update(name for job in words.jobs for name in names_of(job))
+    deleted: dict[str, int] = {}
+    problems: list[Problem] = []
+    for index, event in enumerate(words.events):
+        if event.delete is None:
+            continue
+        if event.delete not in known:
+            sentence = f'job "{event.delete}" does not exist; name a job of this file'
+            path = ("events", index, "delete")
+            problems.append(Problem(path, sentence, wrong=event.delete, known=known))
+        deleted.setdefault(event.delete, event.at)
+    return deleted, problems
+
+
+def _parts(
+    path: Path, job: JobWords, topologies: Sequence[str], problems: list[Problem]
+) -> Iterator[_Part]:
+    if not job.groups:
+        tasks = job.tasks or 1
+        group = Group("", tasks if job.minimum is None else job.minimum)
+        yield _Part(group, tasks, _shape(path, job, job, problems), _task_labels(job, job), path)
+    for at, words in enumerate(job.groups):
+        here = (*path, "groups", at)
+        domain = _domain((*here, "domain"), words.domain, topologies, problems)
+        least = words.tasks if words.minimum is None else words.minimum
+        ask = _merged(job, words)
+        shape = _shape(here, job, ask, problems)
+        group = Group(words.name, least, domain)
+        yield _Part(group, words.tasks, shape, _task_labels(job, ask), here)
+
+
+def _merged(job: JobWords, group: GroupWords) -> AskWords:
+    """What a group asks for: its own words, else the job's; GPUs are taken over as a whole."""
+    said = group.model_fields_set
+    fields: dict[str, Any] = {
+        name: getattr(group if name in said else job, name) for name in AskWords.model_fields
+    }
+    if said.intersection(_GPU_WORDS):
+        fields |= {name: getattr(group, name) for name in _GPU_WORDS}
+    fields["labels"] = job.labels | group.labels
+    return AskWords.model_construct(**fields)
+
+
+def _task_labels(job: JobWords, ask: AskWords) -> Pairs:
+    return pairs({JOB_LABEL: job.name} | ask.labels)
+
+
+def _domain(
+    path: Path, words: DomainWords | None, topologies: Sequence[str], problems: list[Problem]
+) -> Domain | None:
+    if words is None:
+        return None
+    if words.topology is None and len(topologies) != 1:
+        found = f"the domain names no topology and the file has {len(topologies)}"
+        problems.append(Problem(path, f"{found}; name the one that is meant"))
+        return None
+    return Domain(words.topology or topologies[0], words.level, words.required)
+
+
+def _shape(path: Path, job: JobWords, ask: AskWords, problems: list[Problem]) -> Shape:
+    extra = tuple(sorted(ask.extra.items()))
+    request = Request(ask.cpu, ask.memory, _gpu(path, ask, problems), extra)
+    return Shape(request, _constraints(job, ask))
+
+
+def _gpu(path: Path, ask: AskWords, problems: list[Problem]) -> GpuRequest | None:
+    given = [word for word in _GPU_WORDS[:3] if getattr(ask, word) is not None]
+    if len(given) > 1:
+        sentence = f"it asks for {' and '.join(given)} at once; keep one of them"
+        problems.append(Problem((*path, given[1]), sentence))
+        return None
+    if ask.devices and not ask.gpu_memory and not 0 < (ask.gpus or 0) < WHOLE:
+        sentence = "devices goes with a fraction of a GPU or with gpu_memory; remove it"
+        problems.append(Problem((*path, "devices"), sentence))
+    models = tuple(ask.models)
+    if ask.mig is not None:
+        return GpuRequest(ask.mig.count, profile=ask.mig.profile, models=models)
+    if ask.gpu_memory:
+        return GpuRequest(ask.devices or 1, memory_mib=ask.gpu_memory, models=models)
+    if not ask.gpus:
+        return None
+    if ask.gpus % WHOLE and ask.gpus > WHOLE:
+        found = f"{ask.gpus / WHOLE:g} GPUs are neither whole nor a part of one"
+        advice = "write a whole number, or a fraction with devices: 2"
+        problems.append(Problem((*path, "gpus"), f"{found}; {advice}"))
+        return None
+    if ask.gpus >= WHOLE:
+        return GpuRequest(ask.gpus // WHOLE, models=models)
+    return GpuRequest(ask.devices or 1, ask.gpus, models=models)
+
+
+def _constraints(job: JobWords, ask: AskWords) -> Constraints:
+    wishes = [*_wishes(job, ask.near, 1), *_wishes(job, ask.apart, -1)]
+    return Constraints(
+        selector=pairs(ask.selector),
+        affinity=tuple(_term(each) for each in ask.affinity),
+        preferences=tuple(Preference(each.weight, _term(each.term)) for each in ask.preferences),
+        tolerations=tuple(_toleration(each) for each in ask.tolerations),
+        near=tuple(_pod_term(job, each) for each in ask.near if each.weight is None),
+        apart=tuple(_pod_term(job, each) for each in ask.apart if each.weight is None),
+        pod_preferences=tuple(wishes),
+        spread=tuple(_spread(job, each) for each in ask.spread),
+    )
+
+
+def _term(conditions: Sequence[ConditionWords]) -> Term:
+    return tuple(
+        Expression(each.key, Operator(each.operator), tuple(each.values)) for each in conditions
+    )
+
+
+def _toleration(words: TolerationWords) -> Toleration:
+    effect = None if words.effect is None else Effect(words.effect)
+    return Toleration(words.key or "", words.value or "", words.value is None, effect)
+
+
+def _wishes(job: JobWords, words: Sequence[NeighbourWords], sign: int) -> Iterator[PodPreference]:
+    for each in words:
+        if each.weight is not None:
+            yield PodPreference(sign * each.weight, _pod_term(job, each))
+
+
+def _pod_term(job: JobWords, words: NeighbourWords) -> PodTerm:
+    return PodTerm(_selector(job, words.job, words.labels), words.over)
+
+
+def _spread(job: JobWords, words: SpreadWords) -> Spread:
+    selector = _selector(job, words.job, words.labels)
+    return Spread(words.over, words.max_skew, selector, words.required)
+
+
+def _selector(job: JobWords, other: str | None, labels: Mapping[str, str]) -> Term:
+    wanted = dict(labels)
+    if other is not None or not labels:
+        wanted[JOB_LABEL] = other or job.name
+    return tuple(Expression(key, Operator.IN, (value,)) for key, value in pairs(wanted))

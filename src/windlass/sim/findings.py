@@ -1,0 +1,202 @@
+"""What each word of an expectation means: one function per word, in one table per kind.
+
+A function looks at the view and says whether the word is met and what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from windlass.model.jobs import OCCUPYING
+from windlass.model.problems import amount
+from windlass.model.queues import GPU, of_model
+from windlass.sim.amounts import clock
+from windlass.sim.scenario_words import JobExpectation, NodeExpectation, QueueExpectation
+from windlass.sim.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found where a word expected something."""
+
+    is_met: bool
+    found: str
+
+
+JobWord: TypeAlias = Callable[[View, JobExpectation], Finding]
+QueueWord: TypeAlias = Callable[[View, QueueExpectation], Finding]
+NodeWord: TypeAlias = Callable[[View, NodeExpectation], Finding]
+
+
+def _state(view: View, wanted: JobExpectation) -> Finding:
+    found = view.state(wanted.job)
+    decision = view.decision(wanted.job)
+    waits = found in ("waiting", "never") and decision is not None and decision.reasons
+    told = f"{found} ({'; '.join(map(str, decision.reasons))})" if decision and waits else found
+    return Finding(found == wanted.state, told)
+
+
+def _reason(view: View, wanted: JobExpectation) -> Finding:
+    decision = view.decision(wanted.job)
+    found = [reason.why.value for reason in decision.reasons] if decision else []
+    return Finding(wanted.reason in found, ", ".join(found) or "no reason")
+
+
+def _started_at(view: View, wanted: JobExpectation) -> Finding:
+    record = view.record(wanted.job)
+    return _time(record.started if record else None, wanted.started_at, "not started")
+
+
+def _finished_at(view: View, wanted: JobExpectation) -> Finding:
+    record = view.record(wanted.job)
+    is_finished = record is not None and view.state(wanted.job) == "finished"
+    return _time(record.ended if record and is_finished else None, wanted.finished_at, "unfinished")
+
+
+def _started_before(view: View, wanted: JobExpectation) -> Finding:
+    record = view.record(wanted.job)
+    own = record.started if record else None
+    others = [view.record(copy) for copy in view.copies(wanted.started_before or "")]
+    starts = [each.started for each in others if each is not None and each.started is not None]
+    is_met = own is not None and all(own < start for start in starts)
+    told = "not started" if own is None else f"its start at {clock(own)}"
+    return Finding(is_met, f"{told}, the other's at {clock(min(starts))}" if starts else told)
+
+
+def _waited_at_most(view: View, wanted: JobExpectation) -> Finding:
+    waited = view.waited(wanted.job)
+    bound = wanted.waited_at_most or 0
+    is_met = waited is not None and waited <= bound
+    return Finding(is_met, "not submitted" if waited is None else clock(waited))
+
+
+def _waited_at_least(view: View, wanted: JobExpectation) -> Finding:
+    waited = view.waited(wanted.job)
+    bound = wanted.waited_at_least or 0
+    is_met = waited is not None and waited >= bound
+    return Finding(is_met, "not submitted" if waited is None else clock(waited))
+
+
+def _restarts(view: View, wanted: JobExpectation) -> Finding:
+    record = view.record(wanted.job)
+    return _number(record.restarts if record else 0, wanted.restarts)
+
+
+def _tasks(view: View, wanted: JobExpectation) -> Finding:
+    return _number(len(view.active(view.copies(wanted.job))), wanted.tasks)
+
+
+def _node(view: View, wanted: JobExpectation) -> Finding:
+    nodes = sorted({task.node for task in view.active(view.copies(wanted.job))})
+    return Finding(nodes == [wanted.node], ", ".join(nodes) or "no task on any node")
+
+
+def _nodes(view: View, wanted: JobExpectation) -> Finding:
+    return _number(len({task.node for task in view.active(view.copies(wanted.job))}), wanted.nodes)
+
+
+def _devices(view: View, wanted: JobExpectation) -> Finding:
+    tasks = view.active(view.copies(wanted.job))
+    devices = {(task.node, part.device) for task in tasks for part in task.devices}
+    return _number(len(devices), wanted.devices)
+
+
+def _model(view: View, wanted: JobExpectation) -> Finding:
+    models = view.models(view.active(view.copies(wanted.job)))
+    return Finding(models == [wanted.model], ", ".join(models) or "no GPU")
+
+
+def _within(view: View, wanted: JobExpectation) -> Finding:
+    domains = view.domains(view.active(view.copies(wanted.job)), wanted.within or "")
+    return Finding(len(domains) == 1, ", ".join(domains) or "no task on any node")
+
+
+def _gpus(view: View, wanted: QueueExpectation) -> Finding:
+    found = _allocated(view, wanted)
+    return Finding(found == wanted.gpus, amount(GPU, found))
+
+
+def _gpus_at_most(view: View, wanted: QueueExpectation) -> Finding:
+    found = _allocated(view, wanted)
+    return Finding(found <= (wanted.gpus_at_most or 0), amount(GPU, found))
+
+
+def _gpus_at_least(view: View, wanted: QueueExpectation) -> Finding:
+    found = _allocated(view, wanted)
+    return Finding(found >= (wanted.gpus_at_least or 0), amount(GPU, found))
+
+
+def _share(view: View, wanted: QueueExpectation) -> Finding:
+    shares = view.plan.shares.get(wanted.queue, {})
+    found = shares.get(of_model(wanted.model) if wanted.model else GPU, 0)
+    return Finding(found == wanted.share, amount(GPU, found))
+
+
+def _running(view: View, wanted: QueueExpectation) -> Finding:
+    return _number(_count(view, wanted.queue, ("running",)), wanted.running)
+
+
+def _waiting(view: View, wanted: QueueExpectation) -> Finding:
+    return _number(_count(view, wanted.queue, ("waiting", "never")), wanted.waiting)
+
+
+def _gpus_of_node(view: View, wanted: NodeExpectation) -> Finding:
+    tasks = (task for task in view.cluster.tasks.values() if task.node == wanted.node)
+    found = sum(p.milli for task in tasks if task.state in OCCUPYING for p in task.devices)
+    return Finding(found == wanted.gpus, amount(GPU, found))
+
+
+def _tasks_of_node(view: View, wanted: NodeExpectation) -> Finding:
+    tasks = (task for task in view.cluster.tasks.values() if task.node == wanted.node)
+    return _number(sum(task.state in OCCUPYING for task in tasks), wanted.tasks)
+
+
+def _allocated(view: View, wanted: QueueExpectation) -> int:
+    dimension = of_model(wanted.model) if wanted.model else GPU
+    return view.cluster.allocated(wanted.queue, dimension)
+
+
+def _count(view: View, queue: str, states: tuple[str, ...]) -> int:
+    path = view.cluster.accounts.path
+    records = view.simulation.records.values()
+    below = (each.gang.id for each in records if queue in path(each.gang.queue))
+    return sum(view.state(gang) in states for gang in below)
+
+
+def _number(found: int, wanted: int | None) -> Finding:
+    return Finding(found == wanted, str(found))
+
+
+def _time(found: int | None, wanted: int | None, otherwise: str) -> Finding:
+    return Finding(found == wanted, otherwise if found is None else clock(found))
+
+
+PER_COPY: dict[str, JobWord] = {
+    "state": _state,
+    "reason": _reason,
+    "started_at": _started_at,
+    "started_before": _started_before,
+    "finished_at": _finished_at,
+    "waited_at_most": _waited_at_most,
+    "waited_at_least": _waited_at_least,
+    "restarts": _restarts,
+}
+ALL_COPIES: dict[str, JobWord] = {
+    "tasks": _tasks,
+    "node": _node,
+    "nodes": _nodes,
+    "devices": _devices,
+    "model": _model,
+    "within": _within,
+}
+OF_QUEUE: dict[str, QueueWord] = {
+    "gpus": _gpus,
+    "gpus_at_most": _gpus_at_most,
+    "gpus_at_least": _gpus_at_least,
+    "share": _share,
+    "running": _running,
+    "waiting": _waiting,
+}
+OF_NODE: dict[str, NodeWord] = {"gpus": _gpus_of_node, "tasks": _tasks_of_node}

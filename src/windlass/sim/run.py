@@ -1,0 +1,215 @@
+"""Plays a workload against a scheduler in virtual time.
+
+At each instant everything that happens then is applied, the scheduler plans once, and its binds
+are carried out; then the clock jumps to the next instant. The clock counts seconds. Things that
+happen at the same second happen in the order in which they became known, so that a run can be
+repeated to the last bit.
+
+A scheduler is a function from the cluster to a plan: the engine, or a baseline to compare with.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from windlass.engine.cycle import plan
+from windlass.engine.plan import Plan, Verdict
+from windlass.model import events
+from windlass.model.jobs import GangId
+from windlass.model.nodes import Node
+from windlass.sim.measure import Ground, Meter, Tally, typical_gpus
+from windlass.sim.records import Note, Record, Stage, What
+from windlass.sim.workload import Workload
+from windlass.sim.world import Happening, World
+from windlass.state.cluster import Cluster
+
+Scheduler: TypeAlias = Callable[[Cluster], Plan]
+
+IDLE_CYCLES = 20
+"""At most so many cycles by time alone in which nothing happens; then it rests."""
+CYCLES_PER_INSTANT = 1000
+"""More cycles without the clock moving are an endless loop."""
+
+
+class SimulationError(RuntimeError):
+    """A scheduler keeps the simulation from going on; the message says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The numbers of one instant and of the time up to it."""
+
+    ground: Ground
+    past_ground: Ground
+    queues: dict[str, Tally]
+    past_queues: dict[str, Tally]
+    stages: dict[Stage, int]
+    """How many gangs have come so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """All that a view needs: the cluster after a cycle, the plan, figures and the latest notes.
+
+    The cluster is the living one; look at it before the simulation goes on.
+    """
+
+    cluster: Cluster
+    plan: Plan
+    figures: Figures
+    notes: tuple[Note, ...]
+    away: tuple[Node, ...]
+
+    @property
+    def now(self) -> int:
+        """Seconds since the simulation began."""
+        return self.cluster.now
+
+
+class Simulation:
+    """One workload under one scheduler."""
+
+    def __init__(self, workload: Workload, scheduler: Scheduler = plan, start_s: int = 5) -> None:
+        self.workload = workload
+        self.cluster = Cluster(settings=workload.settings, now=0)
+        self.meter = Meter(typical_gpus(workload.arrivals))
+        self.plan = Plan()
+        self.cycles = 0
+        self._scheduler = scheduler
+        self.world = World(self.cluster, self.meter, self._later, start_s)
+        self._heap: list[tuple[int, int, Happening]] = []
+        self._sequence = 0
+        self._wake_at: int | None = None
+        self._idle_wakes = 0
+        self._here = 0
+        self._prepare()
+
+    @property
+    def records(self) -> dict[GangId, Record]:
+        """What became of every gang submitted so far."""
+        return self.world.records
+
+    def run(self, until: int | None = None) -> None:
+        """Play to a time, or to the workload's end, or to rest."""
+        for _ in self._steps(until):
+            pass
+
+    def moments(self, until: int | None = None) -> Iterator[Moment]:
+        """The same, seen after every cycle."""
+        for _ in self._steps(until):
+            yield self.moment()
+
+    def next_at(self) -> int | None:
+        """The next instant at which something can change; None at rest."""
+        while self._heap and self.world.is_stale(self._heap[0][2]):
+            heapq.heappop(self._heap)
+        if self._heap:
+            at = self._heap[0][0]
+            return at if self._wake_at is None else min(at, self._wake_at)
+        return None if self._idle_wakes > self._patience() else self._wake_at
+
+    def step(self) -> None:
+        """Go to the next instant, let everything happen that happens then, and plan once."""
+        at = self.next_at()
+        if at is not None:
+            self._move_to(at)
+            self._apply_all(at)
+            self._schedule()
+
+    def moment(self) -> Moment:
+        """What a view sees now."""
+        figures = Figures(
+            replace(self.meter.ground),
+            replace(self.meter.past_ground),
+            {queue: replace(each) for queue, each in self.meter.present.items()},
+            {queue: replace(each) for queue, each in self.meter.past.items()},
+            dict(Counter(each.stage for each in self.records.values())),
+        )
+        away = tuple(self.world.away.values())
+        return Moment(self.cluster, self.plan, figures, tuple(self.world.notes), away)
+
+    def _prepare(self) -> None:
+        for topology in self.workload.topologies:
+            self.cluster.apply(events.TopologySeen(topology))
+        for queue in self.workload.queues:
+            self.cluster.apply(events.QueueSeen(queue))
+            self.meter.of(queue.name)
+        for node in self.workload.nodes:
+            self.cluster.apply(events.NodeSeen(node))
+            self.meter.node_seen(node)
+        for change in self.workload.node_changes:
+            self._later(change.at, change)
+        for arrival in self.workload.arrivals:
+            self._later(arrival.at, arrival)
+
+    def _later(self, at: int, happening: Happening) -> None:
+        self._sequence += 1
+        heapq.heappush(self._heap, (max(at, self.cluster.now), self._sequence, happening))
+
+    def _patience(self) -> int:
+        """How many cycles by time alone, with nothing else to come, may still change something.
+
+        Only a hold that expires can, and a hopeless gang may be promised one again and again.
+        """
+        return min(IDLE_CYCLES, len(self.plan.holds) + len(self.plan.decisions))
+
+    def _steps(self, until: int | None) -> Iterator[None]:
+        end = self.workload.until if until is None else until
+        while (at := self.next_at()) is not None and (end is None or at <= end):
+            self.step()
+            yield
+        if end is not None:
+            self._move_to(end)
+
+    def _move_to(self, at: int) -> None:
+        if at <= self.cluster.now:
+            return
+        self.meter.pass_time(at - self.cluster.now)
+        self.cluster.advance(at)
+        self._here = 0
+
+    def _apply_all(self, at: int) -> None:
+        self._idle_wakes += 1
+        while self._heap and self._heap[0][0] <= at:
+            happening = heapq.heappop(self._heap)[2]
+            if not self.world.is_stale(happening):
+                self.world.happen(happening)
+                self._idle_wakes = 0
+
+    def _schedule(self) -> None:
+        self._guard()
+        self.plan = self._scheduler(self.cluster)
+        self.cluster.assume(self.plan)
+        for bind in self.plan.actions:
+            self.world.bind(bind)
+            self._idle_wakes = 0
+        self.meter.take_shares(self.plan.shares)
+        self._wake_at = self.plan.wake_at
+        self._note_binds()
+        self.cycles += 1
+        if self._wake_at is not None and self._wake_at <= self.cluster.now:
+            raise SimulationError(
+                f"at {self.cluster.now} s the scheduler asked to be woken at {self._wake_at} s; "
+                "it must name an instant in the future, or none"
+            )
+
+    def _note_binds(self) -> None:
+        nodes: dict[GangId, list[str]] = {}
+        for bind in self.plan.actions:
+            nodes.setdefault(self.cluster.tasks[bind.task].gang, []).append(bind.node)
+        grew = {each.gang for each in self.plan.decisions if each.verdict is Verdict.GREW}
+        for gang, there in nodes.items():
+            what = What.GREW if gang in grew else What.PLACED
+            self.world.note(what, gang, tuple(dict.fromkeys(there)), len(there))
+
+    def _guard(self) -> None:
+        self._here += 1
+        if self._here > CYCLES_PER_INSTANT:
+            raise SimulationError(
+                f"{CYCLES_PER_INSTANT} cycles at {self.cluster.now} s and still something to do; "
+                "tasks that run for 0 s and start again would look like this"
+            )

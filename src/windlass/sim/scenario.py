@@ -1,0 +1,138 @@
+"""Scenario files: read, checked, and ready to be played.
+
+    bytes --lines--> values --words--> words --build--> workload --model/check--> scenario
+
+Whatever is wrong at any step becomes one InputError with the file and the line of the first
+problem; nothing is ever half read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from windlass.model.check import check
+from windlass.model.check_jobs import check_complete
+from windlass.model.errors import InputError
+from windlass.model.problems import Path, Problem
+from windlass.sim.amounts import clock
+from windlass.sim.build import Built, build, described, origin
+from windlass.sim.complaints import complaint
+from windlass.sim.lines import Spot, read_yaml
+from windlass.sim.scenario_words import (
+    JobExpectation,
+    NodeExpectation,
+    QueueExpectation,
+    ScenarioWords,
+)
+from windlass.sim.words import names_of
+from windlass.sim.workload import Workload
+
+Expectation = JobExpectation | QueueExpectation | NodeExpectation
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scenario that makes sense."""
+
+    file: str
+    name: str
+    about: str
+    workload: Workload
+    expectations: tuple[Expectation, ...]
+    lines: tuple[int, ...]
+    """Of each expectation."""
+    copies: dict[str, tuple[str, ...]]
+    """Per job of the file, the names of its copies, or its own."""
+
+
+def read_scenario(data: bytes, file: str) -> Scenario:
+    """The scenario in the bytes of a file; InputError if it cannot be used."""
+    spot = read_yaml(data, file)
+    words = _words(spot, file)
+    built = build(words)
+    problems = [*built.problems, *_impossible(words)]
+    if built.workload is not None:
+        problems += _senseless(built, built.workload)
+    if problems:
+        raise _first(problems, spot, file)
+    return _scenario(words, built, spot, file)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of scenario files."""
+    made = ScenarioWords.model_json_schema()
+    about = "A scenario for windlass: a cluster, what happens to it, and what should come of it."
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Scenario"}
+    return head | made | {"title": "Scenario", "description": about}
+
+
+def _words(spot: Spot, file: str) -> ScenarioWords:
+    if not isinstance(spot.value, dict):
+        raise InputError(
+            file, spot.line, "it holds no mapping; begin with name, nodes, queues and jobs"
+        )
+    try:
+        return ScenarioWords.model_validate(spot.value)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        line, first = min(((spot.line_of(each["loc"]), each) for each in found), key=_line)
+        raise InputError(file, line, complaint(first, spot), len(found) - 1) from None
+
+
+def _senseless(built: Built, workload: Workload) -> Iterable[Problem]:
+    """What `model/check.py` says, each fault once even if many copies share it."""
+    cluster = described(workload)
+    found = [*check(cluster), *check_complete(cluster.gangs, cluster.tasks)]
+    told: dict[Path, Problem] = {}
+    for problem in found:
+        path = origin(built, problem.path)
+        told.setdefault(path, replace(problem, path=path))
+    return told.values()
+
+
+def _impossible(words: ScenarioWords) -> Iterable[Problem]:
+    """Expectations about things that the file does not have, or about times after its end."""
+    jobs = {job.name for job in words.jobs}
+    jobs.update(name for job in words.jobs for name in names_of(job))
+    nodes = {name for node in words.nodes for name in names_of(node)}
+    queues = {queue.name for queue in words.queues}
+    known = {"job": jobs, "started_before": jobs, "node": nodes, "queue": queues}
+    for index, expectation in enumerate(words.expect):
+        for word, names in known.items():
+            name = getattr(expectation, word, None)
+            if name is not None and name not in names:
+                kind = "job" if word == "started_before" else word
+                sentence = f'an expectation is about {kind} "{name}", which does not exist'
+                sentence, path = f"{sentence}; correct the name", ("expect", index, word)
+                yield Problem(path, sentence, wrong=name, known=names)
+        if expectation.at is not None and words.until is not None and expectation.at > words.until:
+            sentence = f"an expectation is about {clock(expectation.at)}, but the scenario ends at"
+            path = ("expect", index, "at")
+            yield Problem(path, f"{sentence} {clock(words.until)}; correct one of them")
+
+
+def _first(problems: Sequence[Problem], spot: Spot, file: str) -> InputError:
+    """The problem that stands first in the file."""
+    line, first = min(((spot.line_of(each.path), each) for each in problems), key=_line)
+    return InputError(file, line, str(first), more=len(problems) - 1)
+
+
+def _line(placed: tuple[int, object]) -> int:
+    return placed[0]
+
+
+def _scenario(words: ScenarioWords, built: Built, spot: Spot, file: str) -> Scenario:
+    assert built.workload is not None
+    return Scenario(
+        file=file,
+        name=words.name,
+        about=words.about,
+        workload=built.workload,
+        expectations=tuple(words.expect),
+        lines=tuple(spot.line_of(("expect", index)) for index in range(len(words.expect))),
+        copies={job.name: tuple(names_of(job)) for job in words.jobs},
+    )

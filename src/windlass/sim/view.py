@@ -1,0 +1,71 @@
+"""A simulation at one moment, in the words of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windlass.engine.cycle import plan
+from windlass.engine.plan import Decision, Verdict
+from windlass.model.jobs import ACTIVE, GangId, Task
+from windlass.sim.run import Simulation
+from windlass.sim.scenario import Scenario
+from windlass.sim.world import Record, Stage
+
+
+class View:
+    """Answers what expectations and explanations ask; look before the simulation goes on."""
+
+    def __init__(self, simulation: Simulation, scenario: Scenario) -> None:
+        self.simulation = simulation
+        self.cluster = simulation.cluster
+        self.scenario = scenario
+        self.now = simulation.cluster.now
+        self.plan = plan(simulation.cluster)
+        self._decisions = {each.gang: each for each in self.plan.decisions}
+
+    def copies(self, job: str) -> tuple[str, ...]:
+        """A job's copies, or itself."""
+        return self.scenario.copies.get(job, (job,))
+
+    def record(self, copy: str) -> Record | None:
+        """What is remembered of one copy, once it was submitted."""
+        return self.simulation.records.get(GangId(copy))
+
+    def decision(self, copy: str) -> Decision | None:
+        """The latest decision about one copy."""
+        return self._decisions.get(GangId(copy))
+
+    def state(self, copy: str) -> str:
+        """The state of one copy."""
+        record = self.record(copy)
+        if record is None:
+            return "absent"
+        decision = self.decision(copy)
+        if record.stage == Stage.WAITING and decision and decision.verdict == Verdict.NEVER:
+            return "never"
+        return record.stage.value.lower()
+
+    def waited(self, copy: str) -> int | None:
+        """How long one copy has waited for its start, or had to."""
+        record = self.record(copy)
+        if record is None:
+            return None
+        ends = (record.started, record.ended, self.now)
+        return next(end for end in ends if end is not None) - record.submitted
+
+    def active(self, copies: Iterable[str]) -> list[Task]:
+        """The tasks of these copies that are bound or run."""
+        members = (task for copy in copies for task in self.cluster.members(GangId(copy)))
+        return sorted((task for task in members if task.state in ACTIVE), key=lambda each: each.id)
+
+    def models(self, tasks: Iterable[Task]) -> list[str]:
+        """The GPU models these tasks have."""
+        nodes = self.cluster.nodes
+        return sorted(
+            {nodes[task.node].gpus[part.device].model for task in tasks for part in task.devices}
+        )
+
+    def domains(self, tasks: Iterable[Task], level: str) -> list[str]:
+        """The domains of a level (a node label) these tasks are in."""
+        nodes = self.cluster.nodes
+        return sorted({nodes[task.node].labels.get(level, "none") for task in tasks})

@@ -1,0 +1,56 @@
+"""What a simulation is given: a cluster, its queues, and what will happen when.
+
+Scenario files and the generator produce it; `run.py` plays it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass.model.jobs import Gang, Task
+from windlass.model.nodes import Node
+from windlass.model.queues import Queue
+from windlass.model.settings import Settings
+from windlass.model.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A gang that is submitted at `at`, and how its tasks will then behave.
+
+    The gang ends when as many tasks as its minimum have succeeded, or at `deleted_at`. The
+    scheduler never sees `runs_s`; it may see an estimate in `gang.duration_s`.
+    """
+
+    at: int
+    gang: Gang
+    tasks: tuple[Task, ...]
+    runs_s: int | None
+    """How long each task runs once started; None: until it is deleted."""
+    fails_after_s: int | None = None
+    """The first task of the gang fails once, this long after it started, and is replaced."""
+    deleted_at: int | None = None
+    """Its user deletes it then."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    """A node comes, changes (`node` given) or goes (`node` None)."""
+
+    at: int
+    name: str
+    node: Node | None
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """All of it."""
+
+    nodes: tuple[Node, ...]
+    queues: tuple[Queue, ...]
+    arrivals: tuple[Arrival, ...]
+    topologies: tuple[Topology, ...] = ()
+    node_changes: tuple[NodeChange, ...] = ()
+    settings: Settings = Settings()
+    until: int | None = None
+    """Stop here; None: run to rest."""

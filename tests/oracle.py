@@ -1,0 +1,362 @@
+"""The obvious version of what the engine computes fast: who fits where, and how well.
+
+It loops over everything, keeps nothing, and knows only the model, so that it is wrong only where
+the model is. A snapshot is a `World`. Shares are in `oracle_shares.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Protocol
+
+from windlass.model.constraints import HOSTNAME, Effect, PodTerm, Spread, matches, tolerates
+from windlass.model.gpus import WHOLE, Gpu, GpuRequest, Slice, milli_of_memory
+from windlass.model.jobs import OCCUPYING, Gang, Task
+from windlass.model.mig import GEOMETRIES, Instance, legal_starts, milli_of_profile, profile_of
+from windlass.model.nodes import Node
+from windlass.model.resources import Request
+from windlass.model.settings import Packing, Settings
+
+
+class World(Protocol):
+    """What is there, who asks, and who runs."""
+
+    @property
+    def nodes(self) -> Sequence[Node]: ...
+    @property
+    def gangs(self) -> Sequence[Gang]: ...
+    @property
+    def tasks(self) -> Sequence[Task]: ...
+
+
+def fits(world: World, task: Task, node: Node) -> bool:
+    """Could this task start on this node now?"""
+    return (
+        accepts(node, task)
+        and has_room(world, node, task.shape.request)
+        and any(True for _ in choices(world, node, task.shape.request.gpu))
+        and all(is_near(world, task, node, term) for term in task.shape.constraints.near)
+        and not is_repelled(world, task, node)
+        and all(is_even(world, task, node, each) for each in task.shape.constraints.spread)
+    )
+
+
+def accepts(node: Node, task: Task) -> bool:
+    """Do the node and the task accept each other, whatever else runs?"""
+    wants = task.shape.constraints
+    return (
+        not node.cordoned
+        and all(
+            tolerates(wants.tolerations, taint)
+            for taint in node.taints
+            if taint.effect != Effect.PREFER_NO_SCHEDULE
+        )
+        and is_wanted(node, task)
+    )
+
+
+def is_wanted(node: Node, task: Task) -> bool:
+    """Does the node satisfy the task's selector and required affinity?"""
+    wants, labels = task.shape.constraints, labels_of(node)
+    return all(labels.get(key) == value for key, value in wants.selector) and (
+        not wants.affinity or any(matches(term, labels) for term in wants.affinity)
+    )
+
+
+def labels_of(node: Node) -> Mapping[str, str]:
+    """A node's labels; every node has a hostname."""
+    return {HOSTNAME: node.name} | dict(node.labels)
+
+
+def has_room(world: World, node: Node, request: Request) -> bool:
+    """Is there cpu, memory, a pod slot and every extra?"""
+    asked, offered = amounts(request), allocatable(node)
+    taken = [amounts(task.shape.request) for task in tenants(world, node)]
+    return all(
+        amount == 0 or sum(t.get(name, 0) for t in taken) + amount <= offered.get(name, 0)
+        for name, amount in asked.items()
+    )
+
+
+def amounts(request: Request) -> dict[str, int]:
+    """What a task takes of a node, apart from devices."""
+    plain = {"cpu": request.cpu_milli, "memory": request.memory_mib, "pods": 1}
+    return plain | dict(request.extra)
+
+
+def allocatable(node: Node) -> dict[str, int]:
+    """What a node offers, apart from devices."""
+    plain = {"cpu": node.cpu_milli, "memory": node.memory_mib, "pods": node.pods}
+    return plain | dict(node.extra)
+
+
+def tenants(world: World, node: Node) -> list[Task]:
+    """The tasks that occupy a node."""
+    return [each for each in world.tasks if each.state in OCCUPYING and each.node == node.name]
+
+
+# --- devices --------------------------------------------------------------------------------------
+
+
+def choices(world: World, node: Node, request: GpuRequest | None) -> Iterator[tuple[Slice, ...]]:
+    """Every way to serve a request from a node's devices, given what runs there."""
+    taken = [given for task in tenants(world, node) for given in task.devices]
+    if request is None:
+        yield ()
+    elif request.profile:
+        yield from _instances(node, taken, request, request.count)
+    else:
+        yield from _shares(node, taken, request)
+
+
+def _shares(node: Node, taken: list[Slice], request: GpuRequest) -> Iterator[tuple[Slice, ...]]:
+    usable = [
+        Slice(i, milli_asked(gpu, request))
+        for i, gpu in enumerate(node.gpus)
+        if is_allowed(gpu, request)
+        and not gpu.mig
+        and free_milli(taken, i) >= milli_asked(gpu, request)
+    ]
+    yield from combinations(usable, request.count)
+
+
+def _instances(
+    node: Node, taken: list[Slice], request: GpuRequest, count: int
+) -> Iterator[tuple[Slice, ...]]:
+    if count == 0:
+        yield ()
+        return
+    for i, gpu in enumerate(node.gpus):
+        if not gpu.mig or not is_allowed(gpu, request):
+            continue
+        for start in legal_starts(gpu.model, instances(taken, i), request.profile):
+            one = Slice(i, milli_of_profile(gpu.model, request.profile), request.profile, start)
+            for others in _instances(node, [*taken, one], request, count - 1):
+                yield (one, *others)
+
+
+def is_allowed(gpu: Gpu, request: GpuRequest) -> bool:
+    """Is the device healthy and of a model that will do?"""
+    return gpu.healthy and (not request.models or gpu.model in request.models)
+
+
+def milli_asked(gpu: Gpu, request: GpuRequest) -> int:
+    """The thousandths of one such device that a request without MIG means."""
+    if request.memory_mib:
+        return milli_of_memory(request.memory_mib, gpu.memory_mib)
+    return request.milli
+
+
+def free_milli(taken: Sequence[Slice], device: int) -> int:
+    """What is left of a device without MIG."""
+    return WHOLE - sum(each.milli for each in taken if each.device == device)
+
+
+def instances(taken: Sequence[Slice], device: int) -> tuple[Instance, ...]:
+    """The MIG instances on a device."""
+    return tuple(Instance(each.start, each.profile) for each in taken if each.device == device)
+
+
+def is_legal(gpu: Gpu, there: Sequence[Slice]) -> bool:
+    """May one device carry all of this at once?"""
+    if not gpu.mig:
+        return all(not each.profile for each in there) and sum(s.milli for s in there) <= WHOLE
+    profiles = [profile_of(gpu.model, each.profile) for each in there]
+    known = [each for each in profiles if each is not None]
+    units = [
+        u for s, p in zip(there, known, strict=False) for u in range(s.start, s.start + p.size)
+    ]
+    return (
+        len(known) == len(there)
+        and len(units) == len(set(units))
+        and all(s.start in p.starts for s, p in zip(there, known, strict=True))
+        and all(known.count(each) <= each.most for each in known)
+        and sum(each.compute for each in known) <= GEOMETRIES[gpu.model].compute
+        and sum(each.media for each in known) <= 1
+    )
+
+
+# --- other tasks ----------------------------------------------------------------------------------
+
+
+def is_near(world: World, task: Task, node: Node, term: PodTerm) -> bool:
+    """Is a task the term asks for in the node's domain, or is this one the first of its kind?"""
+    domain = labels_of(node).get(term.topology_key)
+    if domain is None:
+        return False
+    wanted = [each for each in world.tasks if is_meant(world, task, term, each)]
+    there = [_label_of(world, each, term.topology_key) for each in wanted]
+    if not any(each is not None for each in there):
+        return is_meant(world, task, term, task, waiting=True)
+    return domain in there
+
+
+def is_repelled(world: World, task: Task, node: Node) -> bool:
+    """Does this task refuse one in the node's domain, or one there this task?"""
+    return any(
+        _share_domain(world, node, each, term.topology_key)
+        for each in world.tasks
+        for one, other in ((task, each), (each, task))
+        for term in one.shape.constraints.apart
+        if each.state in OCCUPYING and is_meant(world, one, term, other, waiting=True)
+    )
+
+
+def is_even(world: World, task: Task, node: Node, spread: Spread) -> bool:
+    """Would the node's domain stay within the skew of the emptiest domain the task may use?"""
+    key = spread.topology_key
+    if not spread.required:
+        return True
+    if key not in labels_of(node):
+        return False
+    counts = {labels_of(n)[key]: 0 for n in world.nodes if key in labels_of(n) and accepts(n, task)}
+    here = PodTerm(spread.selector, key)
+    for each in world.tasks:
+        domain = _label_of(world, each, key)
+        if domain in counts and is_meant(world, task, here, each):
+            counts[domain] += 1
+    itself = is_meant(world, task, here, task, waiting=True)
+    return counts[labels_of(node)[key]] + itself - min(counts.values()) <= spread.max_skew
+
+
+def is_meant(world: World, owner: Task, term: PodTerm, other: Task, waiting: bool = False) -> bool:
+    """Does a term of `owner` speak of `other`, a task that occupies a node?"""
+    spaces = term.namespaces or (namespace_of(world, owner),)
+    return (
+        (waiting or other.state in OCCUPYING)
+        and ("*" in spaces or namespace_of(world, other) in spaces)
+        and matches(term.selector, dict(other.labels))
+    )
+
+
+def namespace_of(world: World, task: Task) -> str:
+    """The namespace of a task's gang."""
+    return next(each.namespace for each in world.gangs if each.id == task.gang)
+
+
+def _share_domain(world: World, node: Node, task: Task, key: str) -> bool:
+    domain = labels_of(node).get(key)
+    return domain is not None and domain == _label_of(world, task, key)
+
+
+def _label_of(world: World, task: Task, key: str) -> str | None:
+    found = [labels_of(each).get(key) for each in world.nodes if each.name == task.node]
+    return found[0] if found else None
+
+
+# --- how well -------------------------------------------------------------------------------------
+
+MOST_POINTS = 100
+
+
+def best(world: World, task: Task, settings: Settings) -> Node | None:
+    """The node a task should go to: fewest points against it, then least cost, then by name."""
+    fitting = [node for node in world.nodes if fits(world, task, node)]
+    return min(
+        fitting,
+        key=lambda node: (points(world, task, node), cost(world, task, node, settings), node.name),
+        default=None,
+    )
+
+
+def points(world: World, task: Task, node: Node) -> int:
+    """What speaks against a node: wishes it does not meet, soft taints, crowded domains."""
+    wants, labels = task.shape.constraints, labels_of(node)
+    total = sum(each.weight for each in wants.preferences if not matches(each.term, labels))
+    total += MOST_POINTS * sum(
+        taint.effect == Effect.PREFER_NO_SCHEDULE and not tolerates(wants.tolerations, taint)
+        for taint in node.taints
+    )
+    for wish in wants.pod_preferences:
+        near = any(
+            _share_domain(world, node, each, wish.term.topology_key)
+            for each in world.tasks
+            if is_meant(world, task, wish.term, each)
+        )
+        total += abs(wish.weight) if near == (wish.weight < 0) else 0
+    return total + sum(_crowd(world, task, node, s) for s in wants.spread if not s.required)
+
+
+def _crowd(world: World, task: Task, node: Node, spread: Spread) -> int:
+    key, here = spread.topology_key, PodTerm(spread.selector, spread.topology_key)
+    counts = {labels_of(each)[key]: 0 for each in world.nodes if key in labels_of(each)}
+    for each in world.tasks:
+        domain = _label_of(world, each, key)
+        if domain in counts and is_meant(world, task, here, each):
+            counts[domain] += 1
+    domain = labels_of(node).get(key)
+    return MOST_POINTS if domain is None else min(counts[domain] - min(counts.values()), 100)
+
+
+def cost(world: World, task: Task, node: Node, settings: Settings) -> int:
+    """What is left over: GPU counts most, twice over on devices that were begun.
+
+    Spreading turns it round, except that tasks without GPUs still keep away from free ones.
+    """
+    request, there = task.shape.request, tenants(world, node)
+    taken = [given for each in there for given in each.devices]
+    gpu_left = sum(milli_left(gpu, taken, i) for i, gpu in enumerate(node.gpus))
+    gap = 0
+    for given in chosen(node, taken, request.gpu, settings.gpus):
+        taken.append(given)
+        gpu_left -= given.milli
+        gap += milli_left(node.gpus[given.device], taken, given.device)
+    cpu = node.cpu_milli - sum(each.shape.request.cpu_milli for each in [*there, task])
+    memory = node.memory_mib - sum(each.shape.request.memory_mib for each in [*there, task])
+    gpu_cost, other = 4 * gpu_left + 8 * gap, cpu // 128 + memory // 1024
+    if settings.nodes == Packing.PACK:
+        return gpu_cost + other
+    return gpu_cost - other if request.gpu is None else -gpu_cost - other
+
+
+def milli_left(gpu: Gpu, taken: Sequence[Slice], device: int) -> int:
+    """What is left of a device of any kind."""
+    if gpu.mig and gpu.healthy:
+        return max(0, free_milli(taken, device))
+    return free_milli(taken, device) - (0 if gpu.healthy and not gpu.mig else WHOLE)
+
+
+def chosen(
+    node: Node, taken: Sequence[Slice], request: GpuRequest | None, packing: Packing
+) -> list[Slice]:
+    """What a task gets: one device after the other, each time the best that is left."""
+    given: list[Slice] = []
+    for _ in range(request.count if request else 0):
+        options = [
+            (_badness(node, [*taken, *given], one, packing, request), one)
+            for one in _options(node, taken, given, request)
+        ]
+        given.append(min(options)[1])
+    return given
+
+
+def _options(
+    node: Node, taken: Sequence[Slice], given: list[Slice], request: GpuRequest | None
+) -> Iterator[Slice]:
+    assert request is not None
+    if request.profile:
+        yield from (one for (one,) in _instances(node, [*taken, *given], request, 1))
+    else:
+        one_device = replace(request, count=1)
+        used = {each.device for each in given}
+        yield from (s for (s,) in _shares(node, list(taken), one_device) if s.device not in used)
+
+
+def _badness(
+    node: Node, taken: list[Slice], one: Slice, packing: Packing, request: GpuRequest | None
+) -> tuple[int, int, str]:
+    """Full devices first when packing; of MIG places the one that leaves most others open."""
+    gpu, sign = node.gpus[one.device], 1 if packing == Packing.PACK else -1
+    free = free_milli(taken, one.device)
+    if one.profile:
+        there = instances([*taken, one], one.device)
+        places = sum(
+            len(legal_starts(gpu.model, there, each.name)) * each.size
+            for each in GEOMETRIES[gpu.model].profiles
+        )
+        return sign * (free - one.milli), -places, gpu.model
+    if request is not None and request.count > 1:
+        return -(free // one.milli), gpu.memory_mib, gpu.model
+    return sign * (free - one.milli), gpu.memory_mib, gpu.model

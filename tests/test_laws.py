@@ -1,0 +1,196 @@
+"""What holds for every cluster: nothing overcommitted, gangs whole, limits kept, all explained."""
+
+import pytest
+from hypothesis import assume, given
+
+from tests import oracle
+from tests.generated import snapshots, workloads
+from tests.given import outcome_of
+from tests.monitor import broken_laws, holdings
+from windlass.engine.cycle import plan
+from windlass.engine.plan import Verdict
+from windlass.model.jobs import TaskState
+from windlass.model.queues import GPU, guaranteed
+from windlass.sim.generate import generate
+from windlass.sim.run import Simulation
+from windlass.state.cluster import Cluster
+
+STARTS = {Verdict.PLACED, Verdict.GREW}
+
+
+@given(snapshots())
+def test_a_plan_breaks_no_law(seen):
+    outcome = outcome_of(Cluster.of(seen))
+    after = outcome.carried_out().snapshot()
+    assert broken_laws(after, {each.task for each in outcome.plan.actions}) == []
+
+
+@given(snapshots(constrained=False, most_gangs=8))
+def test_a_plan_for_many_plain_gangs_breaks_no_law(seen):
+    outcome = outcome_of(Cluster.of(seen))
+    after = outcome.carried_out().snapshot()
+    assert broken_laws(after, {each.task for each in outcome.plan.actions}) == []
+
+
+@given(snapshots())
+def test_a_task_is_bound_once_and_only_if_it_waits(seen):
+    waiting = {each.id for each in seen.tasks if each.state == TaskState.WAITING}
+    bound = [each.task for each in plan(Cluster.of(seen)).actions]
+    assert len(bound) == len(set(bound))
+    assert set(bound) <= waiting
+
+
+@given(snapshots())
+def test_every_gang_with_waiting_tasks_gets_one_decision(seen):
+    outcome = outcome_of(Cluster.of(seen))
+    decided = [each.gang for each in outcome.plan.decisions]
+    assert len(decided) == len(set(decided))
+    for gang in seen.gangs:
+        there = [each for each in seen.tasks if each.gang == gang.id]
+        runs = sum(each.state in {"Running", "Succeeded"} for each in there)
+        if runs < gang.needed() and any(each.state == TaskState.WAITING for each in there):
+            assert gang.id in decided
+
+
+@given(snapshots())
+def test_a_decision_says_starts_exactly_if_something_starts(seen):
+    outcome = outcome_of(Cluster.of(seen))
+    starting = {outcome.cluster.tasks[each.task].gang for each in outcome.plan.actions}
+    assert {each.gang for each in outcome.plan.decisions if each.verdict in STARTS} == starting
+
+
+@given(snapshots())
+def test_who_waits_is_told_why_and_where_it_stands(seen):
+    waiting = [each for each in plan(Cluster.of(seen)).decisions if each.verdict not in STARTS]
+    assert all(each.reasons for each in waiting)
+    assert all(str(reason) for each in waiting for reason in each.reasons)
+    line = [each.position for each in waiting if each.verdict == Verdict.WAITS]
+    assert sorted(line) == sorted(set(line))
+    assert 0 not in line
+
+
+@given(snapshots(constrained=False))
+def test_replanning_a_carried_out_plan_starts_nothing_more(seen):
+    after = outcome_of(Cluster.of(seen)).carried_out()
+    assert plan(after).actions == ()
+
+
+@given(snapshots())
+def test_replanning_comes_to_rest_even_with_neighbours(seen):
+    there = Cluster.of(seen)
+    for _ in range(len(seen.gangs) + 1):
+        outcome = outcome_of(there)
+        if not outcome.plan.actions:
+            return
+        there = outcome.carried_out()
+    pytest.fail("still starting tasks after as many cycles as there are gangs")
+
+
+@given(snapshots(most_gangs=3))
+def test_nobody_waits_for_nothing(seen):
+    outcome = outcome_of(Cluster.of(seen))
+    assume(not outcome.plan.holds)
+    after = outcome.carried_out().snapshot()
+    for gang in after.gangs:
+        tasks = [each for each in after.tasks if each.gang == gang.id]
+        plain = len(tasks) == 1 and not gang.domain and not gang.groups[0].domain
+        bounded = any(each.limit for each in after.queues) or not gang.preemptible
+        if plain and not bounded and tasks[0].state == TaskState.WAITING:
+            assert not any(oracle.fits(after, tasks[0], node) for node in after.nodes)
+
+
+@given(snapshots())
+def test_never_means_not_even_alone_in_an_empty_cluster(seen):
+    for decision in plan(Cluster.of(seen)).decisions:
+        gang = next(each for each in seen.gangs if each.id == decision.gang)
+        tasks = [each for each in seen.tasks if each.gang == gang.id]
+        if decision.verdict == Verdict.NEVER and len(tasks) == 1 and not gang.domain:
+            alone = Alone(seen)
+            room = any(oracle.fits(alone, tasks[0], node) for node in seen.nodes)
+            assert not room or any("queue" in each.values for each in decision.reasons)
+
+
+class Alone:
+    """The same cluster without any tasks."""
+
+    def __init__(self, seen):
+        self.nodes, self.gangs, self.tasks = seen.nodes, seen.gangs, ()
+
+
+@given(snapshots())
+def test_shares_respect_guarantees_limits_and_the_parent(seen):
+    shares = plan(Cluster.of(seen)).shares
+    for queue in seen.queues:
+        share = shares[queue.name].get(GPU, 0)
+        children = [each.name for each in seen.queues if each.parent == queue.name]
+        assert share <= queue.limit.get(GPU, share)
+        assert sum(shares[each].get(GPU, 0) for each in children) <= share
+
+
+@given(snapshots())
+def test_top_shares_never_exceed_the_gpus_there_are(seen):
+    shares = plan(Cluster.of(seen)).shares
+    there = sum(gpu.healthy for node in seen.nodes if not node.cordoned for gpu in node.gpus)
+    top = [each for each in seen.queues if not each.parent]
+    assert sum(shares[each.name].get(GPU, 0) for each in top) <= 1000 * there
+
+
+@given(snapshots())
+def test_a_queue_within_its_guarantee_is_entitled_to_what_it_has(seen):
+    shares, held = plan(Cluster.of(seen)).shares, holdings(seen)
+    there = 1000 * sum(gpu.healthy for n in seen.nodes if not n.cordoned for gpu in n.gpus)
+    promised = sum(guaranteed(each, GPU) for each in seen.queues)
+    for queue in seen.queues if promised <= there else ():
+        least = min(held.get((queue.name, GPU), 0), guaranteed(queue, GPU))
+        assert shares[queue.name].get(GPU, 0) >= min(least, queue.limit.get(GPU, least))
+
+
+@given(snapshots())
+def test_the_next_wake_lies_in_the_future(seen):
+    wake_at = plan(Cluster.of(seen)).wake_at
+    assert wake_at is None or wake_at > seen.now
+
+
+# --- over time ------------------------------------------------------------------------------------
+
+
+@given(workloads())
+def test_no_law_is_broken_at_any_time(workload):
+    for moment in Simulation(workload).moments():
+        bound = {each.task for each in moment.plan.actions}
+        assert broken_laws(moment.cluster.snapshot(), bound) == []
+
+
+@given(workloads())
+def test_at_any_time_a_snapshot_gives_the_plan_of_the_living_cluster(workload):
+    for moment in Simulation(workload).moments():
+        seen = moment.cluster.snapshot()
+        assert plan(moment.cluster) == plan(Cluster.of(seen))
+        assert moment.cluster.snapshot() == seen
+
+
+@given(workloads())
+def test_at_any_time_queues_are_charged_what_their_tasks_hold(workload):
+    for moment in Simulation(workload).moments():
+        held = holdings(moment.cluster.snapshot())
+        for queue in workload.queues:
+            for dimension in (GPU, "gpu/T4", "cpu", "memory"):
+                has = moment.cluster.allocated(queue.name, dimension)
+                assert has == held.get((queue.name, dimension), 0)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_whole_day_breaks_no_law(seed):
+    started = 0
+    for moment in Simulation(generate(seed, hours=24, nodes=8)).moments():
+        bound = {each.task for each in moment.plan.actions}
+        started += len(bound)
+        if bound:
+            assert broken_laws(moment.cluster.snapshot(), bound) == []
+    assert started > 100
+
+
+def test_through_a_whole_day_a_snapshot_gives_the_plan_of_the_living_cluster():
+    for number, moment in enumerate(Simulation(generate(3, hours=24, nodes=8)).moments()):
+        if number % 20 == 0:
+            assert plan(moment.cluster) == plan(Cluster.of(moment.cluster.snapshot()))

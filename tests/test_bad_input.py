@@ -61,7 +61,7 @@ def refused(text: str) -> InputError:
 
 
 def assert_is_one_sentence(text: str) -> None:
-    assert "\n" not in text
+    assert text.isprintable(), text
     assert "Traceback" not in text
     assert len(text) < 700, text
 
@@ -201,6 +201,14 @@ def test_too_many_tasks_are_refused_before_they_are_made() -> None:
     assert "100,000,000,000 tasks" in str(error)
 
 
+@pytest.mark.parametrize("name", ['"a\\nb"', '"\\e[31mred"', '"\\u202e"'])
+def test_what_cannot_be_printed_is_not_printed(name: str) -> None:
+    refused(SCENARIO.replace("name: b,", f"name: {name},"))
+    refused(SCENARIO.replace("A100-80GB", name))
+    refused(SCENARIO.replace("gpus: 1", f"gpus: {name}"))
+    assert str(NotFound("job", "\x1b[31m", [])).isprintable()
+
+
 def test_a_name_that_is_not_there_offers_close_ones() -> None:
     assert str(NotFound("job", "trian", ["train", "test"])) == (
         'there is no job "trian"; did you mean "train"?'
@@ -322,6 +330,7 @@ def passing_states() -> dict[str, Snapshot]:
     lost = Domain("lost", "rack")
     return {
         "no queues": replace(base, queues=()),
+        "a lost parent": replace(base, queues=(make.queue("team", "gone", gpus=1),)),
         "an inner queue": replace(base, queues=(*base.queues, make.queue("below", "team"))),
         "guarantees that do not add up": replace(base, queues=(parent, greedy)),
         "no topology": replace(base, gangs=tuple(replace(g, domain=lost) for g in base.gangs)),

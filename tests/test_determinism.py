@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.generated import NOW, snapshots
+from tests.generated import NOW, recipes, snapshot_of
 from tests.given import GIB, ask, cluster, job, node, queue
 from tests.monitor import holdings
 from windlass.engine.cycle import plan
@@ -37,14 +37,16 @@ for part in sys.stdin.buffer.read().split(b"\\0"):
 """
 
 
-@given(snapshots())
-def test_asking_twice_gives_the_same_plan(seen):
+@given(recipes())
+def test_asking_twice_gives_the_same_plan(recipe):
+    seen = snapshot_of(recipe)
     there = Cluster.of(seen)
     assert plan(there) == plan(there) == plan(Cluster.of(seen))
 
 
-@given(snapshots(), st.randoms(use_true_random=False))
-def test_the_order_in_which_things_are_listed_does_not_matter(seen, chance):
+@given(recipes())
+def test_the_order_in_which_things_are_listed_does_not_matter(recipe):
+    seen, chance = snapshot_of(recipe), recipe.dice("history")
     shuffled = {
         name: tuple(chance.sample(getattr(seen, name), len(getattr(seen, name))))
         for name in ("nodes", "queues", "gangs", "tasks", "usage", "epoch_usage")
@@ -52,9 +54,10 @@ def test_the_order_in_which_things_are_listed_does_not_matter(seen, chance):
     assert plan(Cluster.of(replace(seen, **shuffled))) == plan(Cluster.of(seen))
 
 
-@given(st.lists(snapshots(), min_size=20, max_size=20))
+@given(st.lists(recipes(), min_size=20, max_size=20))
 @settings(max_examples=max(1, settings().max_examples // 50))
-def test_another_process_with_other_hashes_gives_the_same_plan(many):
+def test_another_process_with_other_hashes_gives_the_same_plan(recipes_):
+    many = [snapshot_of(each) for each in recipes_]
     text = b"\0".join(to_json(each) for each in many)
     here = b"".join(msgspec.json.encode(plan(Cluster.of(each))) + b"\n" for each in many)
     for seed in ("1", "2"):
@@ -71,16 +74,18 @@ def test_another_process_with_other_hashes_gives_the_same_plan(many):
 # --- history --------------------------------------------------------------------------------------
 
 
-@given(snapshots(), st.randoms(use_true_random=False))
-def test_what_went_before_does_not_show(seen, chance):
+@given(recipes())
+def test_what_went_before_does_not_show(recipe):
+    seen, chance = snapshot_of(recipe), recipe.dice("history")
     lived = lived_through(seen, chance)
     now = lived.snapshot()
     assert without_usage(now) == without_usage(Cluster.of(seen).snapshot())
     assert plan(lived) == plan(Cluster.of(now))
 
 
-@given(snapshots(), st.randoms(use_true_random=False))
-def test_after_any_history_every_queue_is_charged_what_its_tasks_hold(seen, chance):
+@given(recipes())
+def test_after_any_history_every_queue_is_charged_what_its_tasks_hold(recipe):
+    seen, chance = snapshot_of(recipe), recipe.dice("history")
     lived = lived_through(seen, chance)
     held = holdings(lived.snapshot())
     for name in [each.name for each in seen.queues]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 
 from tests import oracle
-from tests.generated import snapshots, workloads
+from tests.generated import CONSTRAINED, recipes, snapshot_of, workload_of
 from tests.given import outcome_of
 from tests.monitor import broken_laws, holdings
 from windlass.engine.cycle import plan
@@ -18,30 +18,34 @@ from windlass.state.cluster import Cluster
 STARTS = {Verdict.PLACED, Verdict.GREW}
 
 
-@given(snapshots())
-def test_a_plan_breaks_no_law(seen):
+@given(recipes())
+def test_a_plan_breaks_no_law(recipe):
+    seen = snapshot_of(recipe)
     outcome = outcome_of(Cluster.of(seen))
     after = outcome.carried_out().snapshot()
     assert broken_laws(after, {each.task for each in outcome.plan.actions}) == []
 
 
-@given(snapshots(constrained=False, most_gangs=8))
-def test_a_plan_for_many_plain_gangs_breaks_no_law(seen):
+@given(recipes(without=CONSTRAINED))
+def test_a_plan_for_many_plain_gangs_breaks_no_law(recipe):
+    seen = snapshot_of(recipe)
     outcome = outcome_of(Cluster.of(seen))
     after = outcome.carried_out().snapshot()
     assert broken_laws(after, {each.task for each in outcome.plan.actions}) == []
 
 
-@given(snapshots())
-def test_a_task_is_bound_once_and_only_if_it_waits(seen):
+@given(recipes())
+def test_a_task_is_bound_once_and_only_if_it_waits(recipe):
+    seen = snapshot_of(recipe)
     waiting = {each.id for each in seen.tasks if each.state == TaskState.WAITING}
     bound = [each.task for each in plan(Cluster.of(seen)).actions]
     assert len(bound) == len(set(bound))
     assert set(bound) <= waiting
 
 
-@given(snapshots())
-def test_every_gang_with_waiting_tasks_gets_one_decision(seen):
+@given(recipes())
+def test_every_gang_with_waiting_tasks_gets_one_decision(recipe):
+    seen = snapshot_of(recipe)
     outcome = outcome_of(Cluster.of(seen))
     decided = [each.gang for each in outcome.plan.decisions]
     assert len(decided) == len(set(decided))
@@ -52,15 +56,17 @@ def test_every_gang_with_waiting_tasks_gets_one_decision(seen):
             assert gang.id in decided
 
 
-@given(snapshots())
-def test_a_decision_says_starts_exactly_if_something_starts(seen):
+@given(recipes())
+def test_a_decision_says_starts_exactly_if_something_starts(recipe):
+    seen = snapshot_of(recipe)
     outcome = outcome_of(Cluster.of(seen))
     starting = {outcome.cluster.tasks[each.task].gang for each in outcome.plan.actions}
     assert {each.gang for each in outcome.plan.decisions if each.verdict in STARTS} == starting
 
 
-@given(snapshots())
-def test_who_waits_is_told_why_and_where_it_stands(seen):
+@given(recipes())
+def test_who_waits_is_told_why_and_where_it_stands(recipe):
+    seen = snapshot_of(recipe)
     waiting = [each for each in plan(Cluster.of(seen)).decisions if each.verdict not in STARTS]
     assert all(each.reasons for each in waiting)
     assert all(str(reason) for each in waiting for reason in each.reasons)
@@ -69,14 +75,16 @@ def test_who_waits_is_told_why_and_where_it_stands(seen):
     assert 0 not in line
 
 
-@given(snapshots(constrained=False))
-def test_replanning_a_carried_out_plan_starts_nothing_more(seen):
+@given(recipes(without=CONSTRAINED))
+def test_replanning_a_carried_out_plan_starts_nothing_more(recipe):
+    seen = snapshot_of(recipe)
     after = outcome_of(Cluster.of(seen)).carried_out()
     assert plan(after).actions == ()
 
 
-@given(snapshots())
-def test_replanning_comes_to_rest_even_with_neighbours(seen):
+@given(recipes())
+def test_replanning_comes_to_rest_even_with_neighbours(recipe):
+    seen = snapshot_of(recipe)
     there = Cluster.of(seen)
     for _ in range(len(seen.gangs) + 1):
         outcome = outcome_of(there)
@@ -86,8 +94,9 @@ def test_replanning_comes_to_rest_even_with_neighbours(seen):
     pytest.fail("still starting tasks after as many cycles as there are gangs")
 
 
-@given(snapshots(most_gangs=3))
-def test_nobody_waits_for_nothing(seen):
+@given(recipes(most_gangs=6))
+def test_nobody_waits_for_nothing(recipe):
+    seen = snapshot_of(recipe)
     outcome = outcome_of(Cluster.of(seen))
     assume(not outcome.plan.holds)
     after = outcome.carried_out().snapshot()
@@ -99,8 +108,9 @@ def test_nobody_waits_for_nothing(seen):
             assert not any(oracle.fits(after, tasks[0], node) for node in after.nodes)
 
 
-@given(snapshots())
-def test_never_means_not_even_alone_in_an_empty_cluster(seen):
+@given(recipes())
+def test_never_means_not_even_alone_in_an_empty_cluster(recipe):
+    seen = snapshot_of(recipe)
     for decision in plan(Cluster.of(seen)).decisions:
         gang = next(each for each in seen.gangs if each.id == decision.gang)
         tasks = [each for each in seen.tasks if each.gang == gang.id]
@@ -117,8 +127,9 @@ class Alone:
         self.nodes, self.gangs, self.tasks = seen.nodes, seen.gangs, ()
 
 
-@given(snapshots())
-def test_shares_respect_guarantees_limits_and_the_parent(seen):
+@given(recipes())
+def test_shares_respect_guarantees_limits_and_the_parent(recipe):
+    seen = snapshot_of(recipe)
     shares = plan(Cluster.of(seen)).shares
     for queue in seen.queues:
         share = shares[queue.name].get(GPU, 0)
@@ -127,16 +138,18 @@ def test_shares_respect_guarantees_limits_and_the_parent(seen):
         assert sum(shares[each].get(GPU, 0) for each in children) <= share
 
 
-@given(snapshots())
-def test_top_shares_never_exceed_the_gpus_there_are(seen):
+@given(recipes())
+def test_top_shares_never_exceed_the_gpus_there_are(recipe):
+    seen = snapshot_of(recipe)
     shares = plan(Cluster.of(seen)).shares
     there = sum(gpu.healthy for node in seen.nodes if not node.cordoned for gpu in node.gpus)
     top = [each for each in seen.queues if not each.parent]
     assert sum(shares[each.name].get(GPU, 0) for each in top) <= 1000 * there
 
 
-@given(snapshots())
-def test_a_queue_within_its_guarantee_is_entitled_to_what_it_has(seen):
+@given(recipes())
+def test_a_queue_within_its_guarantee_is_entitled_to_what_it_has(recipe):
+    seen = snapshot_of(recipe)
     shares, held = plan(Cluster.of(seen)).shares, holdings(seen)
     there = 1000 * sum(gpu.healthy for n in seen.nodes if not n.cordoned for gpu in n.gpus)
     promised = sum(guaranteed(each, GPU) for each in seen.queues)
@@ -145,8 +158,9 @@ def test_a_queue_within_its_guarantee_is_entitled_to_what_it_has(seen):
         assert shares[queue.name].get(GPU, 0) >= min(least, queue.limit.get(GPU, least))
 
 
-@given(snapshots())
-def test_the_next_wake_lies_in_the_future(seen):
+@given(recipes())
+def test_the_next_wake_lies_in_the_future(recipe):
+    seen = snapshot_of(recipe)
     wake_at = plan(Cluster.of(seen)).wake_at
     assert wake_at is None or wake_at > seen.now
 
@@ -154,23 +168,26 @@ def test_the_next_wake_lies_in_the_future(seen):
 # --- over time ------------------------------------------------------------------------------------
 
 
-@given(workloads())
-def test_no_law_is_broken_at_any_time(workload):
+@given(recipes(most_gangs=20))
+def test_no_law_is_broken_at_any_time(recipe):
+    workload = workload_of(recipe)
     for moment in Simulation(workload).moments():
         bound = {each.task for each in moment.plan.actions}
         assert broken_laws(moment.cluster.snapshot(), bound) == []
 
 
-@given(workloads())
-def test_at_any_time_a_snapshot_gives_the_plan_of_the_living_cluster(workload):
+@given(recipes(most_gangs=20))
+def test_at_any_time_a_snapshot_gives_the_plan_of_the_living_cluster(recipe):
+    workload = workload_of(recipe)
     for moment in Simulation(workload).moments():
         seen = moment.cluster.snapshot()
         assert plan(moment.cluster) == plan(Cluster.of(seen))
         assert moment.cluster.snapshot() == seen
 
 
-@given(workloads())
-def test_at_any_time_queues_are_charged_what_their_tasks_hold(workload):
+@given(recipes(most_gangs=20))
+def test_at_any_time_queues_are_charged_what_their_tasks_hold(recipe):
+    workload = workload_of(recipe)
     for moment in Simulation(workload).moments():
         held = holdings(moment.cluster.snapshot())
         for queue in workload.queues:

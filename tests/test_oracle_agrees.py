@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import oracle, oracle_shares
-from tests.generated import REQUESTS, gpus, snapshots
+from tests.generated import CONSTRAINED, cards, recipes, requests, snapshot_of
 from tests.given import job, node, outcome_of, queue, snapshot
 from windlass.engine import devices as engine_devices
 from windlass.engine import shares as engine_shares
@@ -19,9 +19,10 @@ from windlass.state.cluster import Cluster
 # --- fit and score --------------------------------------------------------------------------------
 
 
-@given(snapshots(), st.data())
-def test_a_lone_task_goes_to_the_best_node_that_fits(seen, data):
-    task = replace(data.draw(st.sampled_from(seen.tasks)), state=TaskState.WAITING, node="")
+@given(recipes())
+def test_a_lone_task_goes_to_the_best_node_that_fits(recipe):
+    seen = snapshot_of(recipe)
+    task = replace(recipe.dice("task").choice(seen.tasks), state=TaskState.WAITING, node="")
     world = only(seen, replace(task, devices=()))
     outcome = outcome_of(Cluster.of(world))
     best = oracle.best(world, task, seen.settings)
@@ -38,8 +39,9 @@ def only(seen, task):
     return replace(seen, tasks=(*others, task), queues=unlimited, gangs=gangs)
 
 
-@given(snapshots())
-def test_the_index_sees_the_nodes_that_the_oracle_sees(seen):
+@given(recipes())
+def test_the_index_sees_the_nodes_that_the_oracle_sees(recipe):
+    seen = snapshot_of(recipe)
     there = Cluster.of(seen)
     index = there.recall(Index)
     for task in seen.tasks:
@@ -54,9 +56,9 @@ def test_the_index_sees_the_nodes_that_the_oracle_sees(seen):
             assert (room[slot] > 0) == fits
 
 
-@given(gpus(), REQUESTS)
-def test_room_is_the_number_of_tasks_that_fit_at_best(cards, request_):
-    plenty = node("n1", cards=cards, extra={"nic": 99})
+@given(cards(), requests())
+def test_room_is_the_number_of_tasks_that_fit_at_best(gpus, request_):
+    plenty = node("n1", cards=gpus, extra={"nic": 99})
     there = Cluster.of(snapshot(plenty, job("a", 1, replace(request_, cpu_milli=0, memory_mib=0))))
     shape = next(iter(there.tasks.values())).shape
     room = int(there.recall(Index).of(shape).room()[0])
@@ -87,8 +89,9 @@ def _instances(gpu, request):
     return count
 
 
-@given(snapshots(constrained=False), st.sampled_from(Packing))
-def test_device_choice_is_one_of_the_legal_choices(seen, packing):
+@given(recipes(without=CONSTRAINED), st.sampled_from(Packing))
+def test_device_choice_is_one_of_the_legal_choices(recipe, packing):
+    seen = snapshot_of(recipe)
     there = Cluster.of(seen)
     for task in seen.tasks:
         request = task.shape.request.gpu
@@ -161,8 +164,9 @@ def test_a_division_gives_away_all_that_can_be_given(amount, rows):
     assert sum(given_.values()) == min(amount, max(floors, min(wanted, amount - withheld)))
 
 
-@given(snapshots(constrained=False))
-def test_shares_of_a_tree_are_divisions_at_every_level(seen):
+@given(recipes(without=CONSTRAINED))
+def test_shares_of_a_tree_are_divisions_at_every_level(recipe):
+    seen = snapshot_of(recipe)
     shares = outcome_of(Cluster.of(seen)).plan.shares
     assert set(shares) == {each.name for each in seen.queues}
     for name, share in shares.items():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from tests.generated import snapshots
+from tests.generated import recipes, snapshot_of
 from tests.given import ask, cluster, job, node, queue, schedule, snapshot
 from windlass.engine.cycle import plan
 from windlass.model.events import NodeSeen, QueueGone, QueueSeen
@@ -15,13 +15,15 @@ from windlass.state.cluster import Cluster
 from windlass.state.snapshot import Snapshot, SnapshotError, from_json, to_json
 
 
-@given(snapshots())
-def test_a_snapshot_written_and_read_is_the_same(seen):
+@given(recipes())
+def test_a_snapshot_written_and_read_is_the_same(recipe):
+    seen = snapshot_of(recipe)
     assert from_json(to_json(seen)) == seen
 
 
-@given(snapshots())
-def test_a_cluster_made_from_a_snapshot_gives_it_back(seen):
+@given(recipes())
+def test_a_cluster_made_from_a_snapshot_gives_it_back(recipe):
+    seen = snapshot_of(recipe)
     assert Cluster.of(seen).snapshot() == replace(
         seen,
         nodes=tuple(sorted(seen.nodes, key=lambda each: each.name)),
@@ -31,13 +33,15 @@ def test_a_cluster_made_from_a_snapshot_gives_it_back(seen):
     )
 
 
-@given(snapshots())
-def test_a_snapshot_that_went_through_a_file_gives_the_same_plan(seen):
+@given(recipes())
+def test_a_snapshot_that_went_through_a_file_gives_the_same_plan(recipe):
+    seen = snapshot_of(recipe)
     assert plan(Cluster.of(from_json(to_json(seen)))) == plan(Cluster.of(seen))
 
 
-@given(snapshots())
-def test_planning_leaves_the_cluster_as_it_was_found(seen):
+@given(recipes())
+def test_planning_leaves_the_cluster_as_it_was_found(recipe):
+    seen = snapshot_of(recipe)
     found = Cluster.of(seen)
     before = found.snapshot()
     plan(found)

@@ -12,7 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from windlass.model.gpus import WHOLE, GpuRequest, Slice, milli_of_memory
+from windlass.model.gpus import (
+    MOST_WORTH,
+    WHOLE,
+    GpuRequest,
+    Slice,
+    milli_of_memory,
+    worth,
+)
 from windlass.model.mig import (
     GEOMETRIES,
     Instance,
@@ -26,6 +33,9 @@ from windlass.state.devices import MOST_REMEMBERED, Device, Devices, DeviceState
 
 PLENTY = 1 << 20
 """How many tasks without GPUs a node's devices have room for."""
+
+
+_MOST_FREE = 4 * 32 * WHOLE
 
 
 class Step(NamedTuple):
@@ -95,24 +105,38 @@ class Chooser:
             self._cost = np.concatenate([self._cost, np.zeros(more, np.int64)])
 
     def _work_out(self, number: int) -> None:
-        devices, free = self.states.states[number], self.states.free_milli[number]
+        devices, kinds = self.states.states[number], self.states.kinds
+        gpus, spread = self._settings.gpus, self._settings.nodes == Packing.SPREAD
+        free = self.states.free_milli[number]
         if self.request is None:
-            # free GPUs are no reason to go there, whether tasks are packed or spread
-            away = 1 if self._settings.nodes == Packing.PACK else -1
-            self._room[number], self._cost[number] = PLENTY, away * cost(free, 0)
+            self._room[number], self._cost[number] = PLENTY, keeping_away(free, spread)
             return
-        kinds = self.states.kinds
-        steps = self._steps[number] = choose(self.request, devices, kinds, self._settings.gpus)
-        self._room[number] = room(self.request, devices, kinds, self._settings.gpus) if steps else 0
-        self._cost[number] = cost(free, 0)
-        if not self.request.profile:
-            gap = sum(step.after.milli for step in steps)
-            self._cost[number] = cost(free - sum(step.milli for step in steps), gap)
+        steps = self._steps[number] = choose(self.request, devices, kinds, gpus)
+        self._room[number] = room(self.request, devices, kinds, gpus) if steps else 0
+        self._cost[number] = cost(free, steps, kinds, spread)
 
 
-def cost(left: int, gap: int) -> int:
-    """What packing pays: GPU left over on the node, and twice over on the devices it touches."""
-    return 4 * left + 8 * gap
+def keeping_away(free: int, spread: bool) -> int:
+    """To a task without GPUs free ones always speak against a node, packed or spread."""
+    return max(0, _MOST_FREE - 4 * free) if spread else 4 * free
+
+
+def cost(free: int, steps: Sequence[Step], kinds: Sequence[Kind], spread: bool) -> int:
+    """GPU left over on the node, twice over on devices begun, and what the devices are worth.
+
+    An instance counts by what was left before: where on the node it lies makes no difference.
+    """
+    if not steps or steps[0].profile:
+        return 4 * free
+    dear = sum(step.milli * _worth(kinds[step.after.kind], spread) for step in steps)
+    left = free - sum(step.milli for step in steps)
+    return dear + 4 * left + 8 * sum(step.after.milli for step in steps)
+
+
+def _worth(kind: Kind, spread: bool) -> int:
+    value = worth(kind.model, kind.memory_mib)
+    # spreading takes the highest cost, and should take the cheapest model all the same
+    return MOST_WORTH - value if spread else value
 
 
 def room(request: GpuRequest, devices: Devices, kinds: Sequence[Kind], packing: Packing) -> int:
@@ -153,18 +177,20 @@ def milli_on(request: GpuRequest, kind: Kind) -> int:
 def _choose_shares(
     request: GpuRequest, devices: Devices, kinds: Sequence[Kind], packing: Packing
 ) -> tuple[Step, ...]:
-    fitting: list[tuple[int, int, Device, int]] = []
+    fitting: list[tuple[int, int, str, Device, int]] = []
     for device in devices:
-        milli = _share(request, kinds[device.kind])
+        kind = kinds[device.kind]
+        milli = _share(request, kind)
         if 0 < milli <= device.milli:
             order = _share_order(request, device.milli, milli, packing)
-            fitting.append((order, kinds[device.kind].memory_mib, device, milli))
+            value = worth(kind.model, kind.memory_mib)
+            fitting.append((order, value, kind.model, device, milli))
     if len(fitting) < request.count:
         return ()
     fitting.sort()
     return tuple(
         Step(device, Device(device.kind, device.milli - milli, ()), milli)
-        for _, _, device, milli in fitting[: request.count]
+        for *_, device, milli in fitting[: request.count]
     )
 
 

@@ -83,7 +83,7 @@ def _parent(path: Path, queue: Queue, by_name: Mapping[str, Queue]) -> Iterator[
     if queue.parent != ROOT and queue.parent not in by_name:
         found = f'queue "{queue.name}": its parent "{queue.parent}" does not exist'
         sentence = f"{found}; name a queue that does, or none"
-        yield Problem(at, sentence, wrong=queue.parent, known=by_name)
+        yield Problem(at, sentence, passing=True, wrong=queue.parent, known=by_name)
         return
     way = _way_up(queue, by_name)
     if way[-1] == queue.name and len(way) > 1:

@@ -15,6 +15,8 @@ from difflib import get_close_matches
 
 MOST_COMPARED = 10_000
 LONGEST_COMPARED = 300
+LONGEST = 600
+"""No sentence is longer, whatever was found."""
 
 
 class WindlassError(Exception):
@@ -35,7 +37,7 @@ class InputError(WindlassError):
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         more = f" (and {self.more} more)" if self.more else ""
-        return f"{place}: {self.sentence}{more}"
+        return one_line(f"{place}: {self.sentence}") + more
 
 
 class NotFound(WindlassError):
@@ -44,13 +46,19 @@ class NotFound(WindlassError):
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.name = name
         self.close = close_names(name, known)
-        super().__init__(f'there is no {kind} "{name}"; {_advice(self.close, kind)}')
+        super().__init__(one_line(f'there is no {kind} "{name}"; {_advice(self.close, kind)}'))
 
 
 def close_names(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """Up to three known names that are spelt nearly like this one, the closest first."""
     some = sorted(set(known))[:MOST_COMPARED]
     return tuple(get_close_matches(name[:LONGEST_COMPARED], some, n=3, cutoff=0.6))
+
+
+def one_line(text: str) -> str:
+    """The text as one line for a terminal: what cannot be printed is written as its code."""
+    shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 3]}..."
 
 
 def _advice(close: tuple[str, ...], kind: str) -> str:

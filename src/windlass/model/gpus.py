@@ -49,6 +49,38 @@ class Slice:
     start: int = 0
 
 
+def worth(model: str, memory_mib: int) -> int:
+    """What a model is worth beside others: its usual price, in tenths of a dollar per hour.
+
+    Tasks that will take any model go to the cheapest, so that the dear ones stay free for those
+    that need them. A model that is not listed counts by its memory.
+    """
+    return min(WORTH.get(model, memory_mib // 2048), MOST_WORTH)
+
+
+MOST_WORTH = 200
+WORTH = {
+    "T4-16GB": 5,
+    "L4-24GB": 8,
+    "A10-24GB": 10,
+    "A30-24GB": 14,
+    "V100-32GB": 16,
+    "L40S-48GB": 19,
+    "A100-40GB": 27,
+    "A100-80GB": 34,
+    "RTX-PRO-6000-Blackwell-96GB": 34,
+    "H100-80GB": 69,
+    "H100-94GB": 70,
+    "H100-96GB": 71,
+    "H200-141GB": 79,
+    "GH200-144GB": 80,
+    "B200-180GB": 142,
+    "GB200-186GB": 150,
+    "B300-269GB": 178,
+    "GB300-278GB": 186,
+}
+
+
 def milli_of_memory(memory_mib: int, device_memory_mib: int) -> int:
     """The thousandths of a device that cover so much of its memory, rounded up."""
     return -(-memory_mib * WHOLE // device_memory_mib)

@@ -14,7 +14,7 @@ import re
 from decimal import Decimal
 from typing import Annotated, Any, TypeAlias, cast
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from windlass.model.problems import MOST, is_dimension, unknown_dimension
 from windlass.model.queues import CPU, MEMORY
@@ -76,6 +76,13 @@ def amounts(value: object) -> dict[str, int]:
         raise _refused(value, "amounts by name, like {gpu: 8, memory: 512Gi}")
     found = cast(dict[str, object], value)
     return {dimension: _amount(dimension, part) for dimension, part in found.items()}
+
+
+def printable(name: str) -> str:
+    """A name as it is, if a terminal can show it."""
+    if not name.isprintable():
+        raise ValueError(f"{name!r} cannot be printed; use letters and digits")
+    return name
 
 
 def clock(at: int) -> str:
@@ -167,4 +174,4 @@ Amounts: TypeAlias = Annotated[
     ),
 ]
 Count: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
-Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(printable)]

@@ -7,6 +7,7 @@ the model is. A snapshot is a `World`. Shares are in `oracle_shares.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Protocol
 
@@ -248,7 +249,6 @@ def _label_of(world: World, task: Task, key: str) -> str | None:
 # --- how well -------------------------------------------------------------------------------------
 
 MOST_POINTS = 100
-DEAREST = (1 << 22) - 1
 
 
 def best(world: World, task: Task, settings: Settings) -> Node | None:
@@ -291,43 +291,72 @@ def _crowd(world: World, task: Task, node: Node, spread: Spread) -> int:
 
 
 def cost(world: World, task: Task, node: Node, settings: Settings) -> int:
-    """What is left over: GPU counts most, twice over on devices that were begun."""
-    request = task.shape.request
-    gpu = _gpu_cost(world, node, request.gpu, settings)
-    used = [amounts(each.shape.request) for each in tenants(world, node)]
-    cpu = node.cpu_milli - request.cpu_milli - sum(each["cpu"] for each in used)
-    memory = node.memory_mib - request.memory_mib - sum(each["memory"] for each in used)
-    full = max(0, min(gpu + cpu // 128 + memory // 1024, DEAREST))
-    return full if settings.nodes == Packing.PACK else DEAREST - full
+    """What is left over: GPU counts most, twice over on devices that were begun.
 
-
-def _gpu_cost(world: World, node: Node, request: GpuRequest | None, settings: Settings) -> int:
-    """GPU left over; to tasks without GPUs it always speaks against the node."""
-    taken = [given for each in tenants(world, node) for given in each.devices]
-    left = [max(0, free_milli(taken, i)) if gpu.healthy else 0 for i, gpu in enumerate(node.gpus)]
-    if request is None:
-        return 4 * sum(left) * (1 if settings.nodes == Packing.PACK else -1)
+    Spreading turns it round, except that tasks without GPUs still keep away from free ones.
+    """
+    request, there = task.shape.request, tenants(world, node)
+    taken = [given for each in there for given in each.devices]
+    gpu_left = sum(milli_left(gpu, taken, i) for i, gpu in enumerate(node.gpus))
     gap = 0
-    for given in _chosen(node, taken, request, settings.gpus):
-        left[given.device] -= given.milli
-        gap += left[given.device]
-    return 4 * sum(left) + 8 * gap
+    for given in chosen(node, taken, request.gpu, settings.gpus):
+        taken.append(given)
+        gpu_left -= given.milli
+        gap += milli_left(node.gpus[given.device], taken, given.device)
+    cpu = node.cpu_milli - sum(each.shape.request.cpu_milli for each in [*there, task])
+    memory = node.memory_mib - sum(each.shape.request.memory_mib for each in [*there, task])
+    gpu_cost, other = 4 * gpu_left + 8 * gap, cpu // 128 + memory // 1024
+    if settings.nodes == Packing.PACK:
+        return gpu_cost + other
+    return gpu_cost - other if request.gpu is None else -gpu_cost - other
 
 
-def _chosen(
-    node: Node, taken: list[Slice], request: GpuRequest | None, packing: Packing
+def milli_left(gpu: Gpu, taken: Sequence[Slice], device: int) -> int:
+    """What is left of a device of any kind."""
+    if gpu.mig and gpu.healthy:
+        return max(0, free_milli(taken, device))
+    return free_milli(taken, device) - (0 if gpu.healthy and not gpu.mig else WHOLE)
+
+
+def chosen(
+    node: Node, taken: Sequence[Slice], request: GpuRequest | None, packing: Packing
 ) -> list[Slice]:
-    """The shares a task gets: devices on which least (or most) is left, small ones first."""
-    if request is None or request.profile:
-        return []
-    sign = 1 if packing == Packing.PACK else -1
-    usable = [
-        (sign * (free_milli(taken, i) - milli_asked(gpu, request)), gpu.memory_mib, gpu.model, i)
-        for i, gpu in enumerate(node.gpus)
-        if is_allowed(gpu, request)
-        and not gpu.mig
-        and free_milli(taken, i) >= milli_asked(gpu, request)
-    ]
-    return [Slice(i, milli_asked(node.gpus[i], request)) for *_, i in sorted(usable)][
-        : request.count
-    ]
+    """What a task gets: one device after the other, each time the best that is left."""
+    given: list[Slice] = []
+    for _ in range(request.count if request else 0):
+        options = [
+            (_badness(node, [*taken, *given], one, packing, request), one)
+            for one in _options(node, taken, given, request)
+        ]
+        given.append(min(options)[1])
+    return given
+
+
+def _options(
+    node: Node, taken: Sequence[Slice], given: list[Slice], request: GpuRequest | None
+) -> Iterator[Slice]:
+    assert request is not None
+    if request.profile:
+        yield from (one for (one,) in _instances(node, [*taken, *given], request, 1))
+    else:
+        one_device = replace(request, count=1)
+        used = {each.device for each in given}
+        yield from (s for (s,) in _shares(node, list(taken), one_device) if s.device not in used)
+
+
+def _badness(
+    node: Node, taken: list[Slice], one: Slice, packing: Packing, request: GpuRequest | None
+) -> tuple[int, int, str]:
+    """Full devices first when packing; of MIG places the one that leaves most others open."""
+    gpu, sign = node.gpus[one.device], 1 if packing == Packing.PACK else -1
+    free = free_milli(taken, one.device)
+    if one.profile:
+        there = instances([*taken, one], one.device)
+        places = sum(
+            len(legal_starts(gpu.model, there, each.name)) * each.size
+            for each in GEOMETRIES[gpu.model].profiles
+        )
+        return sign * (free - one.milli), -places, gpu.model
+    if request is not None and request.count > 1:
+        return -(free // one.milli), gpu.memory_mib, gpu.model
+    return sign * (free - one.milli), gpu.memory_mib, gpu.model

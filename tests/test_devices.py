@@ -119,3 +119,10 @@ def test_a_fraction_avoids_breaking_a_whole_gpu_on_another_node():
 def test_tasks_of_two_fractions_each_share_three_devices_as_far_as_arithmetic_allows():
     outcome = schedule(node("n1", gpus=3), job("a", 4, ask(2, milli=300)))
     assert outcome.started("a") == 4
+
+
+@pytest.mark.parametrize("packing", Packing)
+def test_a_task_that_takes_any_model_leaves_the_dear_ones_free(packing):
+    nodes = node("n1", gpus=2, model="H100-80GB"), node("n2", gpus=2, model="T4")
+    outcome = schedule(*nodes, job("a", 1, ask(1)), settings=Settings(nodes=packing))
+    assert outcome.places == {"a-0": "n2"}

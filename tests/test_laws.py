@@ -102,8 +102,8 @@ def test_nobody_waits_for_nothing(recipe):
     after = outcome.carried_out().snapshot()
     for gang in after.gangs:
         tasks = [each for each in after.tasks if each.gang == gang.id]
-        plain = len(tasks) == 1 and not gang.domain and not gang.groups[0].domain
-        bounded = any(each.limit for each in after.queues) or not gang.preemptible
+        plain = len(tasks) == gang.needed() == 1 and not wishes(gang)
+        bounded = any(q.limit or q.lend for q in after.queues) or not gang.preemptible
         if plain and not bounded and tasks[0].state == TaskState.WAITING:
             assert not any(oracle.fits(after, tasks[0], node) for node in after.nodes)
 
@@ -114,10 +114,15 @@ def test_never_means_not_even_alone_in_an_empty_cluster(recipe):
     for decision in plan(Cluster.of(seen)).decisions:
         gang = next(each for each in seen.gangs if each.id == decision.gang)
         tasks = [each for each in seen.tasks if each.gang == gang.id]
-        if decision.verdict == Verdict.NEVER and len(tasks) == 1 and not gang.domain:
+        if decision.verdict == Verdict.NEVER and len(tasks) == 1 and not wishes(gang):
             alone = Alone(seen)
             room = any(oracle.fits(alone, tasks[0], node) for node in seen.nodes)
             assert not room or any("queue" in each.values for each in decision.reasons)
+
+
+def wishes(gang):
+    """The domains that a gang or its groups ask for."""
+    return [each for each in (gang.domain, *(g.domain for g in gang.groups)) if each]
 
 
 class Alone:

@@ -89,6 +89,27 @@ def test_a_smaller_gang_behind_one_that_hit_the_limit_still_starts():
     assert schedule(node("n1", gpus=4), limited, big, small).started("small") == 2
 
 
+def test_a_limit_on_a_model_counts_whole_devices_beside_cut_ones():
+    limited = queue("team", limit={"gpu/A100-80GB": 2000})
+    nodes = node("n1", gpus=4), node("n2", gpus=4, mig=True)
+    assert started(schedule(*nodes, limited, *ones("a", 4)), "team") == 2
+
+
+def test_a_guarantee_that_is_not_lent_stays_free_for_its_owner():
+    tree = queue("x", gpus=3, lend_gpus=1), queue("y")
+    outcome = schedule(node("n1", gpus=4), *tree, *ones("b", 4, queue="y"))
+    assert started(outcome, "y") == 2
+    both = schedule(node("n1", gpus=4), *tree, *ones("a", 3, queue="x"), *ones("b", 4, queue="y"))
+    assert (started(both, "x"), started(both, "y")) == (3, 1)
+
+
+def test_a_guarantee_in_use_is_not_kept_free_twice():
+    tree = queue("x", gpus=2, lend_gpus=0), queue("y")
+    held = holding("old", [0, 1], queue="x")
+    outcome = schedule(node("n1", gpus=4), *tree, held, *ones("b", 4, queue="y"))
+    assert started(outcome, "y") == 2
+
+
 # --- guarantees for work that cannot be preempted -------------------------------------------------
 
 

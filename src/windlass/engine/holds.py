@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+from windlass.engine.estimate import Estimates
 from windlass.model.actions import Hold
 from windlass.model.gpus import Slice
 from windlass.model.jobs import Gang, GangId
@@ -25,13 +26,23 @@ Free = tuple[Ints, Devices]
 class Holds:
     """The claims of all holds, and what claimed nodes are like without them."""
 
-    __slots__ = ("_base", "_claims", "_cluster", "_columns", "_journal", "_lifted", "standing")
+    __slots__ = (
+        "_base",
+        "_claims",
+        "_cluster",
+        "_columns",
+        "_estimates",
+        "_journal",
+        "_lifted",
+        "standing",
+    )
 
     def __init__(
         self, holds: Iterable[Hold], cluster: Cluster, journal: list[Callable[[], object]]
     ) -> None:
         self.standing: dict[GangId, Hold] = {}
         self._cluster, self._columns, self._journal = cluster, cluster.columns, journal
+        self._estimates = Estimates(cluster)
         self._claims: dict[int, list[tuple[GangId, Ints, tuple[Slice, ...]]]] = {}
         self._lifted: frozenset[GangId] = frozenset()
         self._base: dict[int, Free] = {}

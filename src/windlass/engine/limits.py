@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from windlass.engine.devices import milli_on
+from windlass.engine.lending import Lending
 from windlass.model.gpus import WHOLE, GpuRequest
 from windlass.model.jobs import Gang, Shape
 from windlass.model.queues import CPU, GPU, MEMORY, MODEL_PREFIX, Queue, guaranteed, of_model
@@ -23,11 +24,21 @@ _UNITS = {CPU: "CPU", MEMORY: "GiB"}
 class Limits:
     """The rules of a cluster's queues."""
 
-    __slots__ = ("_accounts", "_by_model", "_cluster", "_kinds", "_limits", "_needs", "_served")
+    __slots__ = (
+        "_accounts",
+        "_by_model",
+        "_cluster",
+        "_kinds",
+        "_lending",
+        "_limits",
+        "_needs",
+        "_served",
+    )
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._accounts = cluster.accounts
+        self._lending = Lending(cluster)
         self._kinds: list[Kind] = cluster.columns.states.kinds
         self._limits: dict[str, list[tuple[Queue, str, int]]] = {}
         self._by_model: dict[str, list[tuple[Queue, str, int]]] = {}
@@ -71,7 +82,7 @@ class Limits:
             if dimension in need and has + need[dimension] > guarantee:
                 values = {"held": has, "guarantee": guarantee}
                 return _reason(Why.BEYOND_GUARANTEE, queue, dimension, need, **values)
-        return None
+        return self._not_lent(gang, need)
 
     def kept(self, gang: Gang, need: dict[str, int]) -> bool:
         """Are the limits that such a need touches kept, as things stand?"""
@@ -123,6 +134,19 @@ class Limits:
             found = sorted((model, milli) for model, milli in millis.items() if milli)
             self._served[gpu] = found
         return found
+
+    def _not_lent(self, gang: Gang, need: dict[str, int]) -> Reason | None:
+        """Why the gang may not borrow what it needs beyond its guarantee, if so."""
+        queue = self._cluster.queues.get(gang.queue)
+        for dimension in self._lending.dimensions if queue is not None else ():
+            has, more = self._cluster.allocated(gang.queue, dimension), need.get(dimension, 0)
+            if queue is None or not more or has + more <= guaranteed(queue, dimension):
+                continue
+            free = self._lending.free(dimension)
+            kept = self._lending.kept(dimension, gang.queue)
+            if more > free - kept:
+                return _reason(Why.NOT_LENT, queue, dimension, need, free=free, kept=kept)
+        return None
 
     def _rules(self, name: str) -> list[tuple[Queue, str, int]]:
         """The limits on the way from a queue to the root."""

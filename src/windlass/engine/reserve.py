@@ -17,10 +17,11 @@ from windlass.engine.progress import Progress
 from windlass.model.actions import Claim, Hold
 from windlass.model.jobs import Task
 
-MOST_RESERVATIONS = 2
-"""Each one keeps room from work of unknown length, so few stand at a time."""
+MOST_RESERVATIONS = 1
+"""Each keeps room from work that may run too long; more than one served nobody sooner."""
 MOST_RELEASES = 4096
 _SHORTEST_S = 60
+FOR_EVER_S = 1 << 40
 
 
 def drop_broken(draft: Draft) -> None:
@@ -56,7 +57,7 @@ def reserve(draft: Draft, placer: Placer, waiting: Sequence[Progress]) -> None:
 
 
 def _heads(waiting: Sequence[Progress]) -> list[Progress]:
-    """Of each queue the gang that deserves it most: by priority, then by age."""
+    """Of each queue the gang that deserves it most: one that lost members, by priority, by age."""
     heads: dict[str, Progress] = {}
     for progress in waiting:
         queue = progress.gang.queue
@@ -65,9 +66,9 @@ def _heads(waiting: Sequence[Progress]) -> list[Progress]:
     return list(heads.values())
 
 
-def _claim(progress: Progress) -> tuple[int, int, str]:
+def _claim(progress: Progress) -> tuple[bool, int, int, str]:
     gang = progress.gang
-    return -gang.priority, gang.created_at, gang.id
+    return not progress.started, -gang.priority, gang.created_at, gang.id
 
 
 def expected_ends(draft: Draft) -> list[tuple[int, Task]]:
@@ -109,8 +110,8 @@ def _try(
     with draft.attempt():
         for _, task in ends:
             draft.release(task)
-        # as if of unknown length: another's reservation is not to be counted on
-        gang = replace(progress.gang, duration_s=None)
+        # as if it ran for ever: another's reservation is not to be counted on
+        gang = replace(progress.gang, duration_s=FOR_EVER_S)
         if not placer.place(gang, progress.parts, progress.nodes):
             return None
         claims = [Claim(bind.task, bind.node, bind.devices) for bind in draft.binds[mark:]]

@@ -19,6 +19,7 @@ class Why(StrEnum):
     NEVER_DOMAIN = "NeverDomain"
     AT_LIMIT = "AtLimit"
     BEYOND_GUARANTEE = "BeyondGuarantee"
+    NOT_LENT = "NotLent"
     NO_ROOM = "NoRoom"
     NO_DOMAIN = "NoDomain"
     NO_ARRANGEMENT = "NoArrangement"
@@ -57,6 +58,8 @@ SENTENCES: dict[Why, str] = {
     Why.AT_LIMIT: "queue {queue} has {held} of at most {limit} {unit}; this needs {need} more",
     Why.BEYOND_GUARANTEE: "it cannot be preempted, so it must stay within the guarantee of queue "
     "{queue}: {held} of {guarantee} {unit} are in use, this needs {need} more",
+    Why.NOT_LENT: "beyond the guarantee of queue {queue} it would have to borrow: {kept} of the "
+    "{free} {unit} that nobody holds are guaranteed to others and not lent; this needs {need}",
     Why.NO_ROOM: "it needs room for {need} tasks of {shape} at once; there is room for {room}",
     Why.NO_DOMAIN: "it needs {need} tasks inside one {level}; the best has room for {room} now",
     Why.NO_ARRANGEMENT: "there is room, but no arrangement satisfies all its constraints together",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from windlass.sim.baseline import default
 from windlass.sim.generate import generate
 from windlass.sim.report import Comparison, compare
 from windlass.sim.run import Simulation
 
-UNSEEN = (11, 12, 13)
+UNSEEN = (101, 102, 103)
 """Seeds that played no part in choosing the numbers of the mix."""
 
 
@@ -19,13 +21,9 @@ def played(seed: int) -> Comparison:
     return compare(ours, theirs)
 
 
-def test_windlass_does_more_work_and_starts_gangs_sooner_than_kubernetes_by_itself():
-    days = [played(seed) for seed in UNSEEN]
-    ours = sum(day.ours.gpu_hours.useful for day in days)
-    theirs = sum(day.theirs.gpu_hours.useful for day in days)
-    assert ours >= 1.3 * theirs
-    our_waits = sum(day.ours.gang_wait_seconds.p90 for day in days)
-    their_waits = sum(day.theirs.gang_wait_seconds.p90 for day in days)
-    assert our_waits <= 0.5 * their_waits
-    assert all(day.ours.gpu_hours.useful > day.theirs.gpu_hours.useful for day in days)
-    assert all(day.ours.gangs.finished > day.theirs.gangs.finished for day in days)
+@pytest.mark.parametrize("seed", UNSEEN)
+def test_windlass_does_more_work_and_starts_gangs_sooner_than_kubernetes_by_itself(seed: int):
+    day = played(seed)
+    assert day.ours.gpu_hours.useful >= 1.3 * day.theirs.gpu_hours.useful
+    assert day.ours.gang_wait_seconds.p90 <= 0.5 * day.theirs.gang_wait_seconds.p90
+    assert day.ours.gangs.finished > day.theirs.gangs.finished

@@ -24,18 +24,18 @@ OFFICE = (9, 8, 8, 7, 7, 7, 8, 9, 11, 13, 14, 14, 13, 13, 14, 14, 14, 13, 12, 11
 class Mix:
     """What the generated work is made of. Parts are percent of the cluster's GPU capacity."""
 
-    load_percent: int = 80
+    load_percent: int = 85
     """Offered load, everything together and as asked for, on average; by day it is above."""
     sweeps_percent: int = 8
-    services_percent: int = 9
-    notebooks_percent: int = 3
+    services_percent: int = 20
+    notebooks_percent: int = 8
     median_minutes: int = 40
     longest_minutes: int = 8 * 60
     failing_percent: int = 3
     """Training gangs of which a task fails once on the way."""
     estimated_percent: int = 75
     """Training gangs whose user says how long it will take."""
-    evening_hours: int = 1
+    evening_hours: int = 2
     """How many average hours of work are left from the evening before."""
     losses_per_day: int = 1
     """Nodes that fail, per day and 24 nodes."""

@@ -156,3 +156,8 @@ def test_a_snapshot_that_went_through_a_file_gives_the_same_plan_to_the_letter()
     assert msgspec.json.encode(plan(Cluster.of(again))) == msgspec.json.encode(
         plan(Cluster.of(seen))
     )
+
+
+def test_gangs_that_may_not_stand_in_line_are_not_listed_by_arrival():
+    strays = job("a", queue="nowhere", created_at=1), job("b", queue="nowhere", created_at=2)
+    assert plan(cluster(*strays)) == plan(cluster(*reversed(strays)))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 
 from tests import oracle
-from tests.generated import CONSTRAINED, recipes, snapshot_of, workload_of
+from tests.generated import CONSTRAINED, recipes, running, snapshot_of, workload_of
 from tests.given import outcome_of
 from tests.monitor import broken_laws, holdings
 from windlass.engine.cycle import plan
@@ -32,6 +32,18 @@ def test_a_plan_for_many_plain_gangs_breaks_no_law(recipe):
     outcome = outcome_of(Cluster.of(seen))
     after = outcome.carried_out().snapshot()
     assert broken_laws(after, {each.task for each in outcome.plan.actions}) == []
+
+
+@given(recipes())
+def test_every_bind_is_legal_in_its_turn(recipe):
+    seen = snapshot_of(recipe)
+    for bind in plan(Cluster.of(seen)).actions:
+        task = next(each for each in seen.tasks if each.id == bind.task)
+        node = next(each for each in seen.nodes if each.name == bind.node)
+        ways = [sorted(each) for each in oracle.choices(seen, node, task.shape.request.gpu)]
+        assert oracle.fits(seen, task, node)
+        assert sorted(bind.devices) in ways
+        seen = running(seen, task, bind.node, bind.devices)
 
 
 @given(recipes())

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import oracle, oracle_shares
-from tests.generated import CONSTRAINED, cards, recipes, requests, snapshot_of
+from tests import oracle, oracle_order, oracle_shares
+from tests.generated import CONSTRAINED, cards, recipes, requests, running, snapshot_of
 from tests.given import job, node, outcome_of, queue, snapshot
 from windlass.engine import devices as engine_devices
 from windlass.engine import shares as engine_shares
@@ -107,6 +107,31 @@ def chosen(there, name, request: GpuRequest, packing):
     chooser = engine_devices.Chooser(request, columns.states, Settings(gpus=packing))
     number = int(columns.device_number[slot])
     return chooser.slices(number, columns.devices[slot])
+
+
+# --- order ----------------------------------------------------------------------------------------
+
+
+@given(recipes(without=("elastic", "ends")))
+def test_the_line_is_the_one_walked_by_hand(recipe):
+    seen = snapshot_of(recipe)
+    outcome = outcome_of(Cluster.of(seen))
+    assert [each.gang for each in outcome.plan.decisions] == list(walked(seen, outcome))
+
+
+def walked(seen, outcome):
+    """First those that started, then those that wait, each in the order in which they came up."""
+    binds = {each.task: each for each in outcome.plan.actions}
+    line = [g for g in seen.gangs if any(t.gang == g.id and not t.node for t in seen.tasks)]
+    started, waiting = [], []
+    while line:
+        gang = oracle_order.next_gang(seen, line, outcome.plan.shares)
+        line.remove(gang)
+        own = [task for task in seen.tasks if task.gang == gang.id and task.id in binds]
+        (started if own else waiting).append(gang.id)
+        for task in own:
+            seen = running(seen, task, binds[task.id].node, binds[task.id].devices)
+    return [*started, *waiting]
 
 
 # --- shares ---------------------------------------------------------------------------------------

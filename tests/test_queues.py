@@ -95,6 +95,15 @@ def test_a_limit_on_a_model_counts_whole_devices_beside_cut_ones():
     assert started(schedule(*nodes, limited, *ones("a", 4)), "team") == 2
 
 
+def test_a_gang_kept_from_a_model_by_its_queue_does_not_stand_for_gangs_of_others():
+    tree = queue("x", limit={"gpu/T4": 1000}), queue("y")
+    nodes = node("n1", gpus=2, model="T4"), node("n2", gpus=1)
+    full = holding("old", [0], on="n2", queue="y")
+    pairs = [job(name, 2, ask(gpus=1), queue=name, created_at=ord(name)) for name in ("x", "y")]
+    outcome = schedule(*nodes, *tree, full, *pairs)
+    assert (outcome.started("x"), outcome.started("y")) == (0, 2)
+
+
 def test_a_guarantee_that_is_not_lent_stays_free_for_its_owner():
     tree = queue("x", gpus=3, lend_gpus=1), queue("y")
     outcome = schedule(node("n1", gpus=4), *tree, *ones("b", 4, queue="y"))

@@ -40,6 +40,7 @@ def plan(cluster: Cluster) -> Plan:
     gangs = cluster.recall(Progresses).waiting()
     ready = [each for each in gangs if may_stand(cluster, each)]
     refused = [each for each in gangs if not may_stand(cluster, each)]
+    refused.sort(key=lambda each: each.gang.id)
 
     draft = Draft(cluster)
     placer = Placer(draft, limits)

@@ -1,6 +1,6 @@
 """The obvious version of shares: exact fractions, poured and poured again until nothing is left.
 
-Like `oracle.py` it knows nothing but the model.
+Like `oracle.py` it knows nothing but the model. `shares` walks the tree, `divide` does one level.
 """
 
 from __future__ import annotations
@@ -8,6 +8,87 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+
+from tests import oracle
+from tests.monitor import World, holdings, path
+from tests.oracle_order import Past, promised
+from windlass.model.gpus import WHOLE, Gpu, GpuRequest
+from windlass.model.jobs import TaskState
+from windlass.model.mig import milli_of_profile, offered_by
+from windlass.model.queues import CPU, GPU, MEMORY, ROOT, Queue, of_model
+from windlass.model.resources import Request
+
+
+def shares(world: Past, dimension: str) -> dict[str, int]:
+    """What every queue should have of a dimension."""
+    found: dict[str, int] = {}
+
+    def descend(parent: str, amount: int) -> None:
+        below = [each for each in world.queues if each.parent == parent]
+        claims = [_claim(world, each, dimension) for each in below]
+        for name, share in divide(amount, claims, world.settings.usage_effect).items():
+            found[name] = share
+            descend(name, share)
+
+    descend(ROOT, capacity(world, dimension))
+    return found
+
+
+def capacity(world: World, dimension: str) -> int:
+    """What nodes that take tasks offer of a dimension."""
+    nodes = [each for each in world.nodes if not each.cordoned]
+    if dimension in (CPU, MEMORY):
+        return sum(oracle.allocatable(each)[dimension] for each in nodes)
+    gpus = [gpu for each in nodes for gpu in each.gpus if gpu.healthy]
+    return WHOLE * sum(dimension in (GPU, of_model(gpu.model)) for gpu in gpus)
+
+
+def demand(world: World, queue: Queue, dimension: str) -> int:
+    """What a queue has and waits for; of the queues below it no more than their limits."""
+    below = [each for each in world.queues if each.parent == queue.name]
+    if below:
+        return sum(min(demand(world, q, dimension), q.limit.get(dimension, 1 << 60)) for q in below)
+    gangs = {each.id for each in world.gangs if each.queue == queue.name}
+    waiting = [t for t in world.tasks if t.gang in gangs and t.state == TaskState.WAITING]
+    wanted = sum(least(world, each.shape.request).get(dimension, 0) for each in waiting)
+    return holdings(world).get((queue.name, dimension), 0) + wanted
+
+
+def least(world: World, request: Request) -> dict[str, int]:
+    """The least a task can add to its queue, on whatever devices there are."""
+    needs = {CPU: request.cpu_milli, MEMORY: request.memory_mib}
+    if request.gpu is not None:
+        gpus = [gpu for each in world.nodes for gpu in each.gpus]
+        on = {gpu.model: milli for gpu in gpus if (milli := _milli_on(gpu, request.gpu))}
+        needs[GPU] = min(on.values(), default=0)
+        if len(on) == 1:
+            needs |= {of_model(model): milli for model, milli in on.items()}
+    return needs
+
+
+def _milli_on(gpu: Gpu, request: GpuRequest) -> int:
+    """What a request takes of devices like this one; nothing if they cannot serve it."""
+    if not oracle.is_allowed(gpu, request) or gpu.mig != bool(request.profile):
+        return 0
+    if request.profile:
+        offered = request.profile in offered_by(gpu.model)
+        return request.count * milli_of_profile(gpu.model, request.profile) if offered else 0
+    milli = oracle.milli_asked(gpu, request)
+    return request.count * milli if milli <= WHOLE else 0
+
+
+def _claim(world: Past, queue: Queue, dimension: str) -> Claim:
+    used = [each for each in world.epoch_usage if queue.name in path(world, each.queue)]
+    return Claim(
+        queue.name,
+        demand(world, queue, dimension),
+        promised(world, queue, dimension),
+        queue.limit.get(dimension),
+        queue.lend.get(dimension),
+        queue.weight,
+        queue.tier,
+        sum(each.milli_seconds for each in used),
+    )
 
 
 @dataclass(frozen=True)
@@ -43,7 +124,7 @@ def divide(amount: int, claims: Sequence[Claim], usage_effect: int = 0) -> dict[
     if sum(floors.values()) > amount:
         scale = Fraction(amount) / sum(floors.values())
         return _rounded({name: floor * scale for name, floor in floors.items()})
-    surplus = amount - sum(floors.values()) - sum(each.withheld() for each in claims)
+    surplus = Fraction(amount - sum(each.floor() + each.withheld() for each in claims))
     given = {name: int(floor) for name, floor in floors.items()}
     for tier in sorted({each.tier for each in claims}, reverse=True):
         room = {c.name: c.want() - c.floor() for c in claims if c.tier == tier}

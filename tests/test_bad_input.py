@@ -27,9 +27,9 @@ from windlass.model.problems import Problem
 from windlass.model.resources import Request
 from windlass.model.settings import Settings
 from windlass.model.topology import Topology
-from windlass.sim.expect import differences, snapshot_at
-from windlass.sim.lines import MOST_BYTES
-from windlass.sim.scenario import Scenario, read_scenario
+from windlass.sim.scenario.expect import differences, snapshot_at
+from windlass.sim.scenario.lines import MOST_BYTES
+from windlass.sim.scenario.read import Scenario, read_scenario
 from windlass.state.cluster import Cluster
 from windlass.state.snapshot import Snapshot, from_json, to_json
 

@@ -155,6 +155,13 @@ def test_the_first_of_its_kind_need_not_wait_for_itself():
     assert outcome.started("a") == 3
 
 
+def test_the_next_of_its_kind_joins_the_first():
+    first = job("old", labels=WEB).runs(0, on="there")
+    near = Constraints(near=(pods("web", per="zone"),))
+    late = job("a", labels=WEB, constraints=near)
+    assert schedule(HERE, THERE, first, late).places == {"a-0": "there"}
+
+
 def test_a_node_without_the_label_is_near_nothing():
     near = Constraints(near=(pods("web", per="zone"),))
     assert schedule(node("n1"), job("a", labels=WEB, constraints=near)).nothing_of("a")

@@ -9,9 +9,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from windlass.sim.expect import differences
-from windlass.sim.lines import read_yaml
-from windlass.sim.scenario import Scenario, read_scenario
+from windlass.sim.scenario.expect import differences
+from windlass.sim.scenario.lines import read_yaml
+from windlass.sim.scenario.read import Scenario, read_scenario
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.given import ask, group, grouped, job, node, outcome_of, schedule
+from tests.given import ask, group, grouped, job, node, outcome_of, queue, schedule
 from windlass.engine.plan import Verdict
 from windlass.model.events import (
     BindFailed,
@@ -14,8 +14,11 @@ from windlass.model.events import (
     TaskGone,
     TaskSeen,
 )
-from windlass.model.jobs import TaskId, TaskState
+from windlass.model.jobs import GangId, TaskId, TaskState
 from windlass.model.reasons import Why
+from windlass.model.settings import Settings
+from windlass.sim.run import Simulation
+from windlass.sim.workload import Arrival, Workload
 
 
 def test_a_gang_that_fits_whole_starts_whole():
@@ -193,3 +196,86 @@ def test_a_gang_that_arrives_by_events_is_scheduled_like_any_other():
     for task in late.tasks:
         cluster.apply(TaskSeen(task))
     assert outcome_of(cluster).started("a") == 2
+
+
+# --- reservations ---------------------------------------------------------------------------------
+
+
+def reserved(*more):
+    """Half of n1 is in use until 10,600; a gang that waits for all of it has a reservation."""
+    old = job("old", 2, ask(gpus=1), duration_s=10_600)
+    old = old.runs(0, on="n1", devices=[0]).runs(1, on="n1", devices=[1])
+    return schedule(node("n1", gpus=4), old, job("big", 4, ask(gpus=1)), *more, now=10_000)
+
+
+def see(cluster, late):
+    cluster.apply(GangSeen(late.gang))
+    for task in late.tasks:
+        cluster.apply(TaskSeen(task))
+    return outcome_of(cluster)
+
+
+def test_a_gang_that_waited_long_is_promised_a_place_when_work_ends():
+    outcome = reserved()
+    (hold,) = outcome.plan.holds
+    assert (hold.gang, hold.starts_at, len(hold.claims)) == ("big", 10_600, 4)
+    assert Why.RESERVATION in outcome.whys("big")
+
+
+def test_a_gang_that_waits_only_a_little_is_promised_nothing():
+    old = job("old", 1, ask(gpus=1)).runs(0, on="n1", devices=[0])
+    assert schedule(node("n1", gpus=1), old, job("a", 1, ask(gpus=1)), now=100).plan.holds == ()
+
+
+def test_work_that_ends_in_time_runs_in_a_reserved_place():
+    late = job("short", 2, ask(gpus=1), duration_s=600, created_at=10_000)
+    assert see(reserved().carried_out(), late).started("short") == 2
+
+
+@pytest.mark.parametrize("duration_s", [601, None], ids=["too long", "who knows how long"])
+def test_work_that_may_not_end_in_time_leaves_a_reserved_place_alone(duration_s):
+    late = job("long", 1, ask(gpus=1), duration_s=duration_s, created_at=10_000)
+    outcome = see(reserved().carried_out(), late)
+    assert outcome.started("long") == 0
+    assert Why.RESERVED in outcome.whys("long")
+
+
+def test_the_gang_with_the_reservation_starts_in_it():
+    cluster = reserved().carried_out()
+    cluster.advance(10_500)
+    cluster.apply(TaskEnded(TaskId("old-0")))
+    cluster.apply(TaskEnded(TaskId("old-1")))
+    outcome = outcome_of(cluster)
+    assert outcome.started("big") == 4
+    assert outcome.plan.holds == ()
+
+
+def test_a_reservation_ends_with_its_gang():
+    cluster = reserved().carried_out()
+    cluster.apply(GangGone(GangId("big")))
+    late = job("long", 2, ask(gpus=1), created_at=10_000)
+    assert see(cluster, late).started("long") == 2
+
+
+def test_a_reservation_ends_with_its_node():
+    cluster = reserved().carried_out()
+    cluster.apply(NodeGone("n1"))
+    assert outcome_of(cluster).plan.holds == ()
+
+
+def test_a_reservation_survives_a_node_that_lost_devices():
+    cluster = reserved().carried_out()
+    cluster.apply(NodeSeen(node("n1", gpus=2)))
+    assert outcome_of(cluster).places == {}
+
+
+def test_no_gang_starves_behind_a_stream_of_small_ones():
+    small = [job(f"s{i:02}", 1, ask(gpus=1), duration_s=90, created_at=20 * i) for i in range(99)]
+    big = job("big", 4, ask(gpus=1), created_at=100)
+    arrivals = [Arrival(each.gang.created_at, each.gang, each.tasks, 90) for each in small]
+    arrivals.append(Arrival(100, big.gang, big.tasks, 90))
+    patient = Settings(reserve_after_s=300)
+    given_ = Workload((node("n1", gpus=4),), (queue("team"),), tuple(arrivals), settings=patient)
+    played = Simulation(given_)
+    played.run()
+    assert played.records[big.gang.id].waited(0) < 300 + 2 * 90

@@ -15,11 +15,11 @@ import yaml
 from windlass.model.constraints import HOSTNAME, Operator
 from windlass.model.jobs import Domain, Group
 from windlass.model.settings import Packing
-from windlass.sim import scenario_words, words
-from windlass.sim.amounts import clock, cpus, gpus, memory, seconds
-from windlass.sim.expect import differences, snapshot_at
-from windlass.sim.lines import read_yaml
-from windlass.sim.scenario import Scenario, read_scenario, schema
+from windlass.sim.scenario import scenario_words, words
+from windlass.sim.scenario.amounts import clock, cpus, gpus, memory, seconds
+from windlass.sim.scenario.expect import differences, snapshot_at
+from windlass.sim.scenario.lines import read_yaml
+from windlass.sim.scenario.read import Scenario, read_scenario, schema
 from windlass.sim.workload import Arrival
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"

@@ -71,7 +71,7 @@ def _scene_of_scenario(file: str, time: str | None) -> _Scene:
     from windlass.cli.inputs import read_scenario_file
     from windlass.cli.times import time_option
     from windlass.engine.cycle import plan
-    from windlass.sim.expect import simulate
+    from windlass.sim.scenario.expect import simulate
 
     at = None if time is None else time_option(time, "--at")
     scenario = read_scenario_file(file)
@@ -169,7 +169,7 @@ def _told(story: dict[str, Any]) -> Iterator[str]:
 
 
 def _verdict(story: dict[str, Any]) -> str:
-    from windlass.sim.amounts import clock
+    from windlass.sim.scenario.amounts import clock
 
     needed = story.get("tasks_needed", 0)
     tasks = f"{needed} task{'s' if needed > 1 else ''}"

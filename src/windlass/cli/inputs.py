@@ -11,7 +11,7 @@ from windlass.model.check import check
 from windlass.model.errors import InputError
 
 if TYPE_CHECKING:
-    from windlass.sim.scenario import Scenario
+    from windlass.sim.scenario.read import Scenario
     from windlass.state.snapshot import Snapshot
 
 STDIN = "-"
@@ -25,8 +25,8 @@ _BYTE = re.compile(r"\(byte (\d+)\)")
 
 def read_scenario_file(file: str) -> Scenario:
     """The scenario in a file, or on stdin for "-"."""
-    from windlass.sim.lines import MOST_BYTES
-    from windlass.sim.scenario import read_scenario
+    from windlass.sim.scenario.lines import MOST_BYTES
+    from windlass.sim.scenario.read import read_scenario
 
     return read_scenario(_bytes_of(file, MOST_BYTES), _name_of(file))
 

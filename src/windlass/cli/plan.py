@@ -41,7 +41,7 @@ def command(snapshot: str, json_: bool) -> None:
 
 
 def _in_words(cluster: Cluster, plan: Plan) -> Iterator[str]:
-    from windlass.sim.amounts import clock
+    from windlass.sim.scenario.amounts import clock
 
     gpus = sum(len(node.gpus) for node in cluster.nodes.values())
     yield (

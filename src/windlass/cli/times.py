@@ -7,7 +7,7 @@ import click
 
 def time_option(text: str, option: str) -> int:
     """The seconds of a time like 20m, or a usage error that says how to write one."""
-    from windlass.sim.amounts import seconds
+    from windlass.sim.scenario.amounts import seconds
 
     try:
         return 0 if text == "0" else seconds(text)

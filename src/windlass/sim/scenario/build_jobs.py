@@ -22,8 +22,8 @@ from windlass.model.gpus import WHOLE, GpuRequest
 from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Shape, Task, TaskId
 from windlass.model.problems import Path, Problem
 from windlass.model.resources import Pairs, Request, pairs
-from windlass.sim.scenario_words import ScenarioWords
-from windlass.sim.words import (
+from windlass.sim.scenario.scenario_words import ScenarioWords
+from windlass.sim.scenario.words import (
     AskWords,
     ConditionWords,
     DomainWords,

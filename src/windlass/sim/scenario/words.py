@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from windlass.model.constraints import HOSTNAME
-from windlass.sim.amounts import (
+from windlass.sim.scenario.amounts import (
     Amounts,
     Count,
     Cpus,

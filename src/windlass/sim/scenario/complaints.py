@@ -12,9 +12,9 @@ from pydantic_core import ErrorDetails
 
 from windlass.model.errors import close_names
 from windlass.model.problems import listed
-from windlass.sim import scenario_words, words
-from windlass.sim.amounts import shown
-from windlass.sim.lines import Spot
+from windlass.sim.scenario import scenario_words, words
+from windlass.sim.scenario.amounts import shown
+from windlass.sim.scenario.lines import Spot
 
 _EXPECTED = {
     "string_type": "text",

@@ -12,9 +12,9 @@ from typing import TypeAlias
 from windlass.model.jobs import OCCUPYING
 from windlass.model.problems import amount
 from windlass.model.queues import GPU, of_model
-from windlass.sim.amounts import clock
-from windlass.sim.scenario_words import JobExpectation, NodeExpectation, QueueExpectation
-from windlass.sim.view import View
+from windlass.sim.scenario.amounts import clock
+from windlass.sim.scenario.scenario_words import JobExpectation, NodeExpectation, QueueExpectation
+from windlass.sim.scenario.view import View
 
 
 @dataclass(frozen=True, slots=True)

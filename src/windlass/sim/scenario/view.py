@@ -8,7 +8,7 @@ from windlass.engine.cycle import plan
 from windlass.engine.plan import Decision, Verdict
 from windlass.model.jobs import ACTIVE, GangId, Task
 from windlass.sim.run import Simulation
-from windlass.sim.scenario import Scenario
+from windlass.sim.scenario.read import Scenario
 from windlass.sim.world import Record, Stage
 
 

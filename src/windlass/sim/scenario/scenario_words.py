@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from windlass.model.reasons import Why
-from windlass.sim.amounts import Gpus, Name, Seconds, SecondsOrRest
-from windlass.sim.words import (
+from windlass.sim.scenario.amounts import Gpus, Name, Seconds, SecondsOrRest
+from windlass.sim.scenario.words import (
     EventWords,
     JobWords,
     NodeWords,

@@ -18,9 +18,9 @@ from windlass.model.problems import Path, Problem
 from windlass.model.queues import ROOT, Queue
 from windlass.model.settings import Packing, Settings
 from windlass.model.topology import Topology
-from windlass.sim.build_jobs import Jobs, build_jobs
-from windlass.sim.scenario_words import ScenarioWords
-from windlass.sim.words import (
+from windlass.sim.scenario.build_jobs import Jobs, build_jobs
+from windlass.sim.scenario.scenario_words import ScenarioWords
+from windlass.sim.scenario.words import (
     EventWords,
     GpusWords,
     NodeWords,

@@ -18,17 +18,17 @@ from windlass.model.check import check
 from windlass.model.check_jobs import check_complete
 from windlass.model.errors import InputError
 from windlass.model.problems import Path, Problem
-from windlass.sim.amounts import clock
-from windlass.sim.build import Built, build, described, origin
-from windlass.sim.complaints import complaint
-from windlass.sim.lines import Spot, read_yaml
-from windlass.sim.scenario_words import (
+from windlass.sim.scenario.amounts import clock
+from windlass.sim.scenario.build import Built, build, described, origin
+from windlass.sim.scenario.complaints import complaint
+from windlass.sim.scenario.lines import Spot, read_yaml
+from windlass.sim.scenario.scenario_words import (
     JobExpectation,
     NodeExpectation,
     QueueExpectation,
     ScenarioWords,
 )
-from windlass.sim.words import names_of
+from windlass.sim.scenario.words import names_of
 from windlass.sim.workload import Workload
 
 Expectation = JobExpectation | QueueExpectation | NodeExpectation

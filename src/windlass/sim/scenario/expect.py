@@ -14,12 +14,12 @@ from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan
 from windlass.model.problems import amount
 from windlass.model.queues import GPU
-from windlass.sim.amounts import clock
-from windlass.sim.findings import ALL_COPIES, OF_NODE, OF_QUEUE, PER_COPY, Finding
 from windlass.sim.run import Simulation
-from windlass.sim.scenario import Expectation, Scenario
-from windlass.sim.scenario_words import JobExpectation, NodeExpectation, QueueExpectation
-from windlass.sim.view import View
+from windlass.sim.scenario.amounts import clock
+from windlass.sim.scenario.findings import ALL_COPIES, OF_NODE, OF_QUEUE, PER_COPY, Finding
+from windlass.sim.scenario.read import Expectation, Scenario
+from windlass.sim.scenario.scenario_words import JobExpectation, NodeExpectation, QueueExpectation
+from windlass.sim.scenario.view import View
 from windlass.state.cluster import Cluster
 from windlass.state.snapshot import Snapshot
 

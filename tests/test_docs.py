@@ -1,0 +1,49 @@
+"""The documentation is complete: what users can meet is described somewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from windlass.cli import COMMANDS
+from windlass.model.reasons import SENTENCES, Why
+from windlass.model.settings import Settings
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+TEXT = "\n".join(page.read_text() for page in PAGES)
+
+
+@pytest.mark.parametrize("why", Why, ids=str)
+def test_a_reason_has_a_sentence_and_a_row_in_the_concepts(why: Why):
+    assert why in SENTENCES
+    assert f"| `{why.value}` |" in (ROOT / "docs/concepts.md").read_text()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_is_shown_in_use(command: str):
+    assert f"windlass {command}" in TEXT
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(Settings), ids=lambda field: field.name)
+def test_a_setting_is_described(field: dataclasses.Field[object]):
+    assert f"`{field.name.removesuffix('_s')}" in TEXT
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_link_in_a_page_leads_somewhere(page: Path):
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
+    local = [link for link in links if "://" not in link]
+    assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+def test_every_module_named_in_the_architecture_exists():
+    text = (ROOT / "docs/architecture.md").read_text()
+    names = set(re.findall(r"`(\w+/\w+\.py)`", text))
+    assert [name for name in names if not (ROOT / "src/windlass" / name).exists()] == []
+    bare = set(re.findall(r"`(\w+\.py)`", text))
+    there = {path.name for path in (ROOT / "src/windlass/engine").glob("*.py")}
+    assert bare <= there

@@ -227,6 +227,14 @@ def test_a_gang_that_waits_only_a_little_is_promised_nothing():
     assert schedule(node("n1", gpus=1), old, job("a", 1, ask(gpus=1)), now=100).plan.holds == ()
 
 
+def test_a_plan_says_when_patience_ends_and_a_place_is_promised_then():
+    old = job("old", 1, ask(gpus=1)).runs(0, on="n1", devices=[0])
+    outcome = schedule(node("n1", gpus=1), old, job("a", 1, ask(gpus=1), created_at=100), now=500)
+    assert outcome.plan.wake_at == 1900
+    outcome.cluster.advance(1900)
+    assert [each.gang for each in outcome_of(outcome.cluster).plan.holds] == ["a"]
+
+
 def test_work_that_ends_in_time_runs_in_a_reserved_place():
     late = job("short", 2, ask(gpus=1), duration_s=600, created_at=10_000)
     assert see(reserved().carried_out(), late).started("short") == 2

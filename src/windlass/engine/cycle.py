@@ -16,13 +16,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from windlass.engine.draft import Draft
-from windlass.engine.explain import decide, may_stand
+from windlass.engine.explain import decide, in_line
 from windlass.engine.grow import grow
 from windlass.engine.limits import Limits
 from windlass.engine.order import Order
 from windlass.engine.place import Placer
 from windlass.engine.plan import Plan
-from windlass.engine.progress import Progress, Progresses
+from windlass.engine.progress import Progress
 from windlass.engine.remember import Remembered, wake_at
 from windlass.engine.reserve import drop_broken, reserve
 from windlass.engine.shares import shares
@@ -37,17 +37,14 @@ def plan(cluster: Cluster) -> Plan:
 
     limits = Limits(cluster)
     standing = shares(cluster, limits)
-    gangs = cluster.recall(Progresses).waiting()
-    ready = [each for each in gangs if may_stand(cluster, each)]
-    refused = [each for each in gangs if not may_stand(cluster, each)]
-    refused.sort(key=lambda each: each.gang.id)
+    ready, refused = in_line(cluster)
 
     draft = Draft(cluster)
     placer = Placer(draft, limits)
     drop_broken(draft)
     placed, waiting = _pass_one(draft, placer, Order(cluster, standing, _starting(ready)))
     grown = grow(draft, placer, Order(cluster, standing, _growing(ready, placed)))
-    reserve(draft, placer, [each for each in waiting if placer.may_fit(each)])
+    reserve(draft, placer, waiting)
     decisions = decide(draft, limits, placed, grown, [*waiting, *refused])
     actions, holds = tuple(draft.binds), tuple(draft.holds.standing.values())
     draft.close()

@@ -13,7 +13,7 @@ from windlass.engine import bounds
 from windlass.engine.draft import Draft
 from windlass.engine.limits import Limits
 from windlass.engine.plan import Decision, Verdict
-from windlass.engine.progress import Progress
+from windlass.engine.progress import Progress, Progresses
 from windlass.engine.topology import Topologies
 from windlass.model.actions import Hold
 from windlass.model.jobs import Gang, GangId, Shape
@@ -44,9 +44,14 @@ def decide(
     return tuple(decisions)
 
 
-def may_stand(cluster: Cluster, progress: Progress) -> bool:
-    """May the gang stand in line at all?"""
-    return _refusal(cluster, progress) is None
+def in_line(cluster: Cluster) -> tuple[list[Progress], list[Progress]]:
+    """The gangs with waiting tasks that may stand in line, and those that may not, by name."""
+    ready: list[Progress] = []
+    refused: list[Progress] = []
+    for progress in cluster.recall(Progresses).waiting():
+        (ready if _refusal(cluster, progress) is None else refused).append(progress)
+    refused.sort(key=lambda each: each.gang.id)
+    return ready, refused
 
 
 class _Explainer:

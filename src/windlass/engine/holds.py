@@ -57,7 +57,8 @@ class Holds:
             task, slot = tasks.get(claim.task), columns.slot.get(claim.node)
             amounts = columns.amounts(task.shape.request) if task else None
             if slot is not None and amounts is not None:
-                self._claims.setdefault(slot, []).append((hold.gang, amounts, claim.devices))
+                slices = columns.present(slot, claim.devices)
+                self._claims.setdefault(slot, []).append((hold.gang, amounts, slices))
                 base = (columns.free[:, slot].copy(), columns.devices[slot])
                 self._base.setdefault(slot, base)
                 self._show(slot)

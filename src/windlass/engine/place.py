@@ -29,12 +29,14 @@ MOST_TRIES = 8
 class Placer:
     """Places gangs on a draft."""
 
-    __slots__ = ("_draft", "_failed", "_limits", "_topologies")
+    __slots__ = ("_by_queue", "_draft", "_failed", "_limits", "_topologies")
 
     def __init__(self, draft: Draft, limits: Limits) -> None:
         self._draft, self._limits = draft, limits
         self._topologies = draft.cluster.recall(Topologies)
         self._failed: set[Hashable] = set()
+        self._by_queue = False
+        """Did a rule of the gang's queue have a say in the last attempt?"""
 
     def may_fit(self, progress: Progress) -> bool:
         """Is room all that the gang lacks: do its queue and the empty cluster allow it?"""
@@ -52,13 +54,16 @@ class Placer:
         if self._limits.now(gang, need) is not None:
             return False
         alike = self._alike(progress)
-        if alike is not None and alike in self._failed:
+        if alike in self._failed:
             return False
+        self._by_queue = False
         with self._draft.attempt() as keep:
-            if self.place(gang, progress.parts, progress.nodes) and self._limits.kept(gang, need):
-                keep()
-                return True
-        if alike is not None:
+            if self.place(gang, progress.parts, progress.nodes):
+                self._by_queue = not self._limits.kept(gang, need)
+                if not self._by_queue:
+                    keep()
+                    return True
+        if alike is not None and not self._by_queue:
             self._failed.add(alike)
         return False
 
@@ -70,11 +75,9 @@ class Placer:
             return self._place(gang, parts, nodes)
 
     def _alike(self, progress: Progress) -> Hashable | None:
-        """What decides whether the gang fits, if neither its queue nor others have a say."""
-        draft, gang = self._draft, progress.gang
+        """What decides whether the gang fits, where other gangs' claims and tasks have no say."""
+        draft = self._draft
         if draft.holds.standing or draft.cluster.neighbours.tallies:
-            return None
-        if any(self._limits.narrowed(gang, shape) is not shape for shape in progress.counts):
             return None
         return progress.signature
 
@@ -104,6 +107,7 @@ class Placer:
         kind: Class | None = None
         for task in tasks:
             narrowed = self._limits.narrowed(gang, task.shape)
+            self._by_queue |= narrowed is not task.shape
             if narrowed is None:
                 return False
             if kind is None or narrowed is not shape:

@@ -7,8 +7,9 @@ Work of unknown length is expected to run once more as long as it has run alread
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from operator import itemgetter
 
 from windlass.engine.draft import Draft
@@ -39,34 +40,31 @@ def drop_broken(draft: Draft) -> None:
 def reserve(draft: Draft, placer: Placer, waiting: Sequence[Progress]) -> None:
     """Promise a place to those who have waited too long for room, in the order of the line."""
     cluster, holds = draft.cluster, draft.holds
-    taken = {cluster.gangs[gang].queue for gang in holds.standing}
-    patient = [
-        progress
-        for progress in _heads(waiting)
-        if cluster.now - progress.gang.created_at >= cluster.settings.reserve_after_s
-        and progress.gang.queue not in taken
-    ]
+    latest = cluster.now - cluster.settings.reserve_after_s
     room_for = MOST_RESERVATIONS - len(holds.standing)
-    if not patient or room_for <= 0:
+    if room_for <= 0 or all(each.gang.created_at > latest for each in waiting):
         return
+    patient = (each for each in _heads(placer, waiting) if each.gang.created_at <= latest)
     ends = expected_ends(draft)
-    for progress in patient[:room_for]:
+    for progress in islice(patient, room_for):
         hold = _reserve(draft, placer, progress, ends)
         if hold is not None:
             holds.add(hold)
 
 
-def _heads(waiting: Sequence[Progress]) -> list[Progress]:
-    """Of each queue the gang that deserves it most: one that lost members, by priority, by age."""
-    heads: dict[str, Progress] = {}
+def _heads(placer: Placer, waiting: Sequence[Progress]) -> Iterator[Progress]:
+    """Of each queue the gang that deserves it most, of those that lack nothing but room."""
+    lines: dict[str, list[Progress]] = {}
     for progress in waiting:
-        queue = progress.gang.queue
-        if queue not in heads or _claim(progress) < _claim(heads[queue]):
-            heads[queue] = progress
-    return list(heads.values())
+        lines.setdefault(progress.gang.queue, []).append(progress)
+    for line in lines.values():
+        head = next((each for each in sorted(line, key=_claim) if placer.may_fit(each)), None)
+        if head is not None:
+            yield head
 
 
 def _claim(progress: Progress) -> tuple[bool, int, int, str]:
+    """Those that lost members, then priority, then age."""
     gang = progress.gang
     return not progress.started, -gang.priority, gang.created_at, gang.id
 

@@ -31,11 +31,15 @@ check: .venv/.dev ## lint, format, types and layers
 	@echo "Checking the types ..." && $(BIN)/pyright
 	@echo "Checking the layers ..." && $(BIN)/lint-imports --no-logo
 
-bench: .venv/.run ## time the engine: 10,000 pods on 10,000 nodes, in 64 shapes and all different
+bench: .venv/.run ## time the engine: large clusters, large backlogs, the impossible
 	@echo "Deciding 10,000 pods of 64 shapes ..."
 	@$(BIN)/windlass bench engine --nodes 10000 --pods 10000 --shapes 64
 	@echo "Deciding 10,000 pods, no two alike ..."
 	@$(BIN)/windlass bench engine --nodes 10000 --pods 10000 --shapes 10000
+	@echo "The same on a tenth of it, where the impossible is proved ..."
+	@$(BIN)/windlass bench engine --nodes 1000 --pods 1000 --shapes 64
+	@echo "Twenty times as many pods as a cluster has nodes, for the memory ..."
+	@$(BIN)/windlass bench engine --nodes 5000 --pods 100000 --shapes 64
 
 proof: .venv/.dev ## the same tests at full counts (long)
 	@echo "Running the tests at full counts in $(WORKERS) processes; this takes a while ..."

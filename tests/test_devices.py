@@ -36,6 +36,15 @@ def test_fractions_share_a_device_until_it_is_full():
     assert sorted(outcome.devices) == ["j0-0", "j1-0"]
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_thousandth_too_little_is_too_little(count):
+    old = job("old", 1, ask(count, milli=501))
+    old = old.runs(0, on="n1", devices=[Slice(i, 501) for i in range(count)])
+    fits, too_large = job("a", 1, ask(count, milli=499)), job("a", 1, ask(count, milli=500))
+    assert schedule(node("n1", gpus=count), old, fits).started("a") == 1
+    assert schedule(node("n1", gpus=count), old, too_large).nothing_of("a")
+
+
 def test_packing_puts_a_fraction_on_the_fullest_device_that_has_room():
     old = job("old", 2, ask(1, milli=500))
     old = old.runs(0, on="n1", devices=[Slice(1, 700)]).runs(1, on="n1", devices=[Slice(2, 300)])

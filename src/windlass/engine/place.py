@@ -7,7 +7,7 @@ neighbours may need another try, at most a few. Every try is an attempt: not kep
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
@@ -102,10 +102,10 @@ class Placer:
                     return True
         return False
 
-    def _place_tasks(self, gang: Gang, tasks: Iterable[Task], scope: Ints | None) -> bool:
+    def _place_tasks(self, gang: Gang, tasks: Sequence[Task], scope: Ints | None) -> bool:
         shape: Shape | None = None
         kind: Class | None = None
-        for task in tasks:
+        for task in _largest_first(tasks):
             narrowed = self._limits.narrowed(gang, task.shape)
             self._by_queue |= narrowed is not task.shape
             if narrowed is None:
@@ -172,6 +172,20 @@ def _hardest_first(parts: Sequence[Part]) -> list[Part]:
     if len(parts) == 1:
         return list(parts)
     return sorted(parts, key=_ease)
+
+
+def _largest_first(tasks: Sequence[Task]) -> Sequence[Task]:
+    """Tasks of different shapes by what they ask of GPUs: models by name, then the most."""
+    if all(task.shape is tasks[0].shape for task in tasks):
+        return tasks
+    return sorted(tasks, key=_size, reverse=True)
+
+
+def _size(task: Task) -> tuple[bool, int, int, int]:
+    gpu = task.shape.request.gpu
+    if gpu is None:
+        return False, 0, 0, task.shape.request.cpu_milli
+    return bool(gpu.models), gpu.count, gpu.milli, task.shape.request.cpu_milli
 
 
 def _ease(part: Part) -> tuple[bool, int, int, str]:

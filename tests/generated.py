@@ -14,7 +14,7 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from tests import dice, oracle
+from tests import dice
 from tests.given import RACKS
 from tests.monitor import broken_domains
 from windlass.model.gpus import Gpu, Slice
@@ -23,6 +23,7 @@ from windlass.model.nodes import Node
 from windlass.model.queues import Queue
 from windlass.model.resources import Request
 from windlass.model.settings import Packing, Settings
+from windlass.sim import oracle
 from windlass.sim.workload import Arrival, NodeChange, Workload
 from windlass.state.snapshot import Snapshot, Usage
 

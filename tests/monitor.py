@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from tests import oracle
 from windlass.model.gpus import Slice
 from windlass.model.jobs import ACTIVE, OCCUPYING, Domain, Gang, Group, Task, TaskId, TaskState
 from windlass.model.nodes import Node
 from windlass.model.queues import CPU, GPU, MEMORY, Queue, guaranteed, of_model
 from windlass.model.topology import Topology
+from windlass.sim import oracle
 
 
 class World(oracle.World, Protocol):

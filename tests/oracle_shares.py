@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tests import oracle
 from tests.monitor import World, holdings, path
 from tests.oracle_order import Past, promised
 from windlass.model.gpus import WHOLE, Gpu, GpuRequest
@@ -17,6 +16,7 @@ from windlass.model.jobs import TaskState
 from windlass.model.mig import milli_of_profile, offered_by
 from windlass.model.queues import CPU, GPU, MEMORY, ROOT, Queue, of_model
 from windlass.model.resources import Request
+from windlass.sim import oracle
 
 
 def shares(world: Past, dimension: str) -> dict[str, int]:

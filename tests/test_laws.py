@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import assume, given
 
-from tests import oracle
 from tests.generated import CONSTRAINED, recipes, running, snapshot_of, workload_of
 from tests.given import outcome_of
 from tests.monitor import broken_laws, holdings
@@ -11,6 +10,7 @@ from windlass.engine.cycle import plan
 from windlass.engine.plan import Verdict
 from windlass.model.jobs import TaskState
 from windlass.model.queues import GPU, guaranteed
+from windlass.sim import oracle
 from windlass.sim.generate import generate
 from windlass.sim.run import Simulation
 from windlass.state.cluster import Cluster

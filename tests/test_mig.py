@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import oracle
 from tests.given import GIB, ask, job, node, schedule
 from windlass.model.gpus import Gpu, Slice
 from windlass.model.mig import (
@@ -17,6 +16,7 @@ from windlass.model.mig import (
     offered_by,
     profile_of,
 )
+from windlass.sim import oracle
 
 A100 = "A100-80GB"
 CUT = Gpu(A100, 80 * GIB, mig=True)

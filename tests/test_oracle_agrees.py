@@ -6,7 +6,7 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import oracle, oracle_order, oracle_shares
+from tests import oracle_order, oracle_shares
 from tests.generated import CONSTRAINED, cards, recipes, requests, running, snapshot_of
 from tests.given import job, node, outcome_of, queue, snapshot
 from windlass.engine import devices as engine_devices
@@ -15,6 +15,7 @@ from windlass.engine.index import Index
 from windlass.model.jobs import Group, TaskState
 from windlass.model.mig import Instance, legal_starts
 from windlass.model.settings import Packing, Settings
+from windlass.sim import oracle
 from windlass.state.cluster import Cluster
 
 # --- fit and score --------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The obvious version of what the engine computes fast: who fits where, and how well.
 
 It loops over everything, keeps nothing, and knows only the model, so that it is wrong only where
-the model is. A snapshot is a `World`. Shares are in `oracle_shares.py`.
+the model is. A snapshot is a `World`. (Shares and order: `tests/oracle_*.py`.)
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Protocol
 
 from windlass.model.constraints import HOSTNAME, Effect, PodTerm, Spread, matches, tolerates
-from windlass.model.gpus import WHOLE, Gpu, GpuRequest, Slice, milli_of_memory
+from windlass.model.gpus import MOST_WORTH, WHOLE, Gpu, GpuRequest, Slice, milli_of_memory, worth
 from windlass.model.jobs import OCCUPYING, Gang, Task
 from windlass.model.mig import GEOMETRIES, Instance, legal_starts, milli_of_profile, profile_of
 from windlass.model.nodes import Node
@@ -291,24 +291,30 @@ def _crowd(world: World, task: Task, node: Node, spread: Spread) -> int:
 
 
 def cost(world: World, task: Task, node: Node, settings: Settings) -> int:
-    """What is left over: GPU counts most, twice over on devices that were begun.
+    """What is left over when packing; spreading turns it round.
 
-    Spreading turns it round, except that tasks without GPUs still keep away from free ones.
+    GPU counts most, twice over on devices that were begun. Either way tasks keep away from dear
+    models, and tasks without GPUs from free ones.
     """
     request, there = task.shape.request, tenants(world, node)
+    sign = 1 if settings.nodes == Packing.PACK else -1
     taken = [given for each in there for given in each.devices]
     gpu_left = sum(milli_left(gpu, taken, i) for i, gpu in enumerate(node.gpus))
-    gap = 0
-    for given in chosen(node, taken, request.gpu, settings.gpus):
-        taken.append(given)
-        gpu_left -= given.milli
-        gap += milli_left(node.gpus[given.device], taken, given.device)
     cpu = node.cpu_milli - sum(each.shape.request.cpu_milli for each in [*there, task])
     memory = node.memory_mib - sum(each.shape.request.memory_mib for each in [*there, task])
-    gpu_cost, other = 4 * gpu_left + 8 * gap, cpu // 128 + memory // 1024
-    if settings.nodes == Packing.PACK:
-        return gpu_cost + other
-    return gpu_cost - other if request.gpu is None else -gpu_cost - other
+    other = sign * (cpu // 128 + memory // 1024)
+    if request.gpu is None:
+        return other + 4 * gpu_left
+    if request.gpu.profile:
+        return other + sign * 4 * gpu_left
+    value = gap = 0
+    for given in chosen(node, taken, request.gpu, settings.gpus):
+        gpu = node.gpus[given.device]
+        gpu_left -= given.milli
+        gap += free_milli(taken, given.device) - given.milli
+        price = worth(gpu.model, gpu.memory_mib)
+        value += given.milli * (price if sign > 0 else price - MOST_WORTH)
+    return other + value + sign * (4 * gpu_left + 8 * gap)
 
 
 def milli_left(gpu: Gpu, taken: Sequence[Slice], device: int) -> int:
@@ -358,5 +364,5 @@ def _badness(
         )
         return sign * (free - one.milli), -places, gpu.model
     if request is not None and request.count > 1:
-        return -(free // one.milli), gpu.memory_mib, gpu.model
-    return sign * (free - one.milli), gpu.memory_mib, gpu.model
+        return -(free // one.milli), worth(gpu.model, gpu.memory_mib), gpu.model
+    return sign * (free - one.milli), worth(gpu.model, gpu.memory_mib), gpu.model

@@ -4,7 +4,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
 WORKERS ?= 2# test processes
-ARGS ?=#      more arguments for pytest: make test ARGS="tests/engine -x"
+ARGS ?=#      more arguments for pytest: make test ARGS="tests/test_gangs.py -x"
 
 export UV_PYTHON_DOWNLOADS := never
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1

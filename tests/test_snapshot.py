@@ -70,7 +70,7 @@ def test_settings_are_part_of_a_snapshot():
 
 
 def test_holds_are_part_of_a_snapshot():
-    old = job("old", 1, ask(gpus=1), duration_s=500).runs(0, on="n1", devices=[0])
+    old = job("old", 1, ask(gpus=1), duration_s=20_000).runs(0, on="n1", devices=[0])
     waiting = job("a", 1, ask(gpus=1), created_at=0)
     outcome = schedule(node("n1", gpus=1), old, waiting, now=10_000)
     assert [each.gang for each in outcome.plan.holds] == ["a"]

@@ -27,9 +27,23 @@ def command() -> None:
 
 
 @command.command("engine")
-@click.option("--nodes", default=10_000, show_default=True, help="Nodes with 8 GPUs each.")
-@click.option("--pods", default=10_000, show_default=True, help="Waiting pods.")
-@click.option("--shapes", default=64, show_default=True, help="Different requests among them.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="Nodes with 8 GPUs each.",
+)
+@click.option(
+    "--pods", type=click.IntRange(1), default=10_000, show_default=True, help="Waiting pods."
+)
+@click.option(
+    "--shapes",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    help="Different requests among them.",
+)
 @click.option("--seed", default=1, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def engine(nodes: int, pods: int, shapes: int, seed: int, as_json: bool) -> None:

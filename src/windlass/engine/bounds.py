@@ -83,8 +83,11 @@ def _sub_domains(
     for (wish, shape, size), count in groups.items():
         inner = topologies.level(wish.topology, wish.level)
         if inner is not None and inner.members:
-            whole = inner.sums(room(shape), scope) // size
             outer = np.array([level.domain_of[nodes[0]] for nodes in inner.members], np.int64)
+            there = inner.domain_of >= 0
+            if (outer[inner.domain_of[there]] != level.domain_of[there]).any():
+                continue  # not nested: the inner domains do not add up to outer ones
+            whole = inner.sums(room(shape), scope) // size
             places = np.bincount(outer + 1, weights=whole, minlength=len(level.members) + 1)
             yield count, places[1:].astype(np.int64)
 

@@ -26,15 +26,13 @@ from windlass.state.cluster import Cluster
 class Draft:
     """One cycle's work on a cluster's columns, accounts and tallies."""
 
-    __slots__ = ("_grown", "_journal", "binds", "cluster", "columns", "holds", "index", "steps")
+    __slots__ = ("_grown", "_journal", "binds", "cluster", "columns", "holds", "index")
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.columns = cluster.columns
         self.index = cluster.recall(Index)
         self.binds: list[Bind] = []
-        self.steps = 0
-        """Work done, in tasks tried: what budgets count."""
         self._journal: list[Callable[[], object]] = []
         self._grown = self.columns.grown
         self.holds = Holds(cluster.holds.values(), cluster, self._journal)
@@ -69,7 +67,6 @@ class Draft:
         charges = charges_of(task.shape.request, slices, columns.nodes[slot])
         self._account(task, gang, slot, charges, 1)
         self.binds.append(Bind(task.id, columns.names[slot], slices))
-        self.steps += 1
         return charges
 
     def release(self, task: Task) -> None:
@@ -86,7 +83,6 @@ class Draft:
             columns.give(slot, amounts, slices)
         charges = charges_of(task.shape.request, task.devices, columns.nodes[slot])
         self._account(task, gang, slot, charges, -1)
-        self.steps += 1
 
     def close(self) -> None:
         """Leave everything as it was found."""

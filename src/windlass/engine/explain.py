@@ -16,8 +16,8 @@ from windlass.engine.plan import Decision, Verdict
 from windlass.engine.progress import Progress, Progresses
 from windlass.engine.topology import Topologies
 from windlass.model.actions import Hold
-from windlass.model.jobs import Gang, GangId, Shape
-from windlass.model.reasons import Reason, Why
+from windlass.model.jobs import GangId, Shape
+from windlass.model.reasons import Reason, Why, in_words
 from windlass.state.cluster import Cluster
 from windlass.state.columns import CPU, MEMORY, PODS
 
@@ -83,7 +83,11 @@ class _Explainer:
         reason = self._limits.now(gang, need)
         if reason is not None:
             return Verdict.WAITS, (reason,)
-        return self._lack(progress)
+        verdict, reasons = self._lack(progress)
+        closed = self._limits.refused_model(gang, progress.counts)
+        if closed is not None and verdict == Verdict.WAITS:
+            reasons = (closed, *reasons)
+        return verdict, reasons
 
     def _lack(self, progress: Progress) -> tuple[Verdict, tuple[Reason, ...]]:
         """What is lacking on the nodes, remembered for gangs that are alike."""
@@ -103,19 +107,25 @@ class _Explainer:
         reason = bounds.not_now(index, self._topologies, progress)
         if reason is None:
             reason = Reason(Why.NO_ARRANGEMENT)
-        return Verdict.WAITS, (reason, *self._reserved(progress.gang), *self._causes(progress))
+        return Verdict.WAITS, (reason, *self._reserved(progress), *self._causes(progress))
 
-    def _reserved(self, gang: Gang) -> list[Reason]:
+    def _reserved(self, progress: Progress) -> list[Reason]:
+        """The holds in the way, on nodes that the gang could use if they were empty."""
+        gang, now = progress.gang, self._draft.cluster.now
+        room = sum(self._draft.index.room_when_empty(shape) for shape in progress.counts)
+        usable = {self._draft.columns.names[slot] for slot in np.flatnonzero(room).tolist()}
         return [
             Reason(
                 Why.RESERVED,
                 {
-                    "nodes": len({claim.node for claim in hold.claims}),
+                    "nodes": len(nodes),
                     "gang": hold.gang,
                     "at": hold.starts_at,
+                    "wait": in_words(max(0, hold.starts_at - now)),
                 },
             )
             for hold in self._draft.holds.in_the_way(gang)
+            if (nodes := usable & {claim.node for claim in hold.claims})
         ]
 
     def _causes(self, progress: Progress) -> list[Reason]:
@@ -172,4 +182,5 @@ def _refusal(cluster: Cluster, progress: Progress) -> Reason | None:
 def _promise(hold: Hold, now: int) -> Reason:
     if hold.starts_at <= now:
         return Reason(Why.HELD)
-    return Reason(Why.RESERVATION, {"at": hold.starts_at})
+    wait = in_words(hold.starts_at - now)
+    return Reason(Why.RESERVATION, {"at": hold.starts_at, "wait": wait})

@@ -1,7 +1,8 @@
 """Holds and reservations: places others must leave alone.
 
 A claim keeps its amounts and devices from everyone but its gang. A reservation's claims bind only
-work that might still run when it starts; what ends in time may use the places (backfill). Columns
+work that might still run when it starts; what ends in time may use the places (backfill), and what
+is guaranteed need not wait for what is borrowed. Columns
 show a claimed node without its claims; `lifted` shows it to those who may look.
 """
 
@@ -14,8 +15,9 @@ from functools import partial
 from windlass.engine.estimate import Estimates
 from windlass.model.actions import Hold
 from windlass.model.gpus import Slice
-from windlass.model.jobs import Gang, GangId
+from windlass.model.jobs import Gang, GangId, TaskState
 from windlass.model.mig import Instance, legal_starts
+from windlass.model.queues import GPU, guaranteed
 from windlass.state.cluster import Cluster
 from windlass.state.columns import Ints
 from windlass.state.devices import Device, Devices, DeviceStates, with_back, without
@@ -110,13 +112,31 @@ class Holds:
                 self._show(slot)
 
     def _lifted_for(self, gang: Gang) -> Iterator[GangId]:
+        duration = self._estimates.of(gang)
+        is_guaranteed = self._is_guaranteed(gang)
         for owner, hold in self.standing.items():
-            in_time = (
-                gang.duration_s is not None
-                and self._cluster.now + gang.duration_s <= hold.starts_at
-            )
-            if owner == gang.id or in_time:
+            in_time = duration is not None and self._cluster.now + duration <= hold.starts_at
+            if (
+                owner == gang.id
+                or in_time
+                or (is_guaranteed and not self._is_guaranteed(self._cluster.gangs[owner]))
+            ):
                 yield owner
+
+    def _is_borrower(self, owner: GangId) -> bool:
+        gang = self._cluster.gangs.get(owner)
+        return gang is None or not self._is_guaranteed(gang)
+
+    def _is_guaranteed(self, gang: Gang) -> bool:
+        """Does the gang stay within its queue's guarantee, with all that it waits for?"""
+        queue = self._cluster.queues.get(gang.queue)
+        wanted = sum(
+            task.shape.request.gpu.count * task.shape.request.gpu.milli
+            for task in self._cluster.members(gang.id)
+            if task.state == TaskState.WAITING and task.shape.request.gpu is not None
+        )
+        held = self._cluster.allocated(gang.queue, GPU)
+        return queue is not None and held + wanted <= guaranteed(queue, GPU)
 
     def _set_base(self, slot: int, base: Free) -> None:
         self._journal.append(partial(self._base.__setitem__, slot, self._base[slot]))

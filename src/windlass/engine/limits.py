@@ -91,6 +91,16 @@ class Limits:
             touched |= {rule[1]: 0 for rule in self._model_rules(gang.queue)}
         return self.now(gang, touched) is None
 
+    def refused_model(self, gang: Gang, counts: Mapping[Shape, int]) -> Reason | None:
+        """Why some GPU model is closed to so many tasks, if the queue closes one."""
+        for shape, count in counts.items():
+            for model, milli in self._models(shape.request.gpu) if shape.request.gpu else ():
+                need = {GPU: count * milli, of_model(model): count * milli}
+                reason = self.now(gang, need)
+                if reason is not None:
+                    return reason
+        return None
+
     def narrowed(self, gang: Gang, shape: Shape) -> Shape | None:
         """The shape on the GPU models that its queue may still use; None if there are none."""
         gpu = shape.request.gpu
@@ -112,6 +122,8 @@ class Limits:
     def _may_depend_on_model(self, gang: Gang, gpu: GpuRequest) -> bool:
         """Could a rule of the queue let one model pass and not another?"""
         if gpu.profile or gpu.memory_mib or not gang.preemptible:
+            return True
+        if any(dimension.startswith(MODEL_PREFIX) for dimension in self._lending.dimensions):
             return True
         held, milli = self._accounts.held, gpu.count * gpu.milli
         return any(

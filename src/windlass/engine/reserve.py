@@ -2,7 +2,8 @@
 
 Running work is taken away in the order of its expected ends until the gang fits; where it then
 lies is claimed from that instant on. Until then others may use the places if they end in time.
-Work of unknown length is expected to run once more as long as it has run already.
+Work of unknown length, or past its time, is expected to run once more as long as it has run; after
+some hours it is taken for a service, for whose end nobody waits.
 """
 
 from __future__ import annotations
@@ -13,16 +14,20 @@ from itertools import islice
 from operator import itemgetter
 
 from windlass.engine.draft import Draft
+from windlass.engine.estimate import Estimates
 from windlass.engine.place import Placer
 from windlass.engine.progress import Progress
 from windlass.model.actions import Claim, Hold
 from windlass.model.jobs import Task
+from windlass.state.cluster import Cluster
 
 MOST_RESERVATIONS = 1
 """Each keeps room from work that may run too long; more than one served nobody sooner."""
 MOST_RELEASES = 4096
 _SHORTEST_S = 60
 FOR_EVER_S = 1 << 40
+PATIENT_FOR = 4
+"""Work past its time is expected to end until it has run so many times the patience."""
 
 
 def drop_broken(draft: Draft) -> None:
@@ -71,18 +76,25 @@ def _claim(progress: Progress) -> tuple[bool, int, int, str]:
 
 def expected_ends(draft: Draft) -> list[tuple[int, Task]]:
     """Running tasks with the instants at which they are expected to end, soonest first."""
-    cluster, now = draft.cluster, draft.cluster.now
+    cluster = draft.cluster
+    estimates = Estimates(cluster)
     ends: list[tuple[int, str, Task]] = []
     for task in cluster.running():
-        duration = cluster.gangs[task.gang].duration_s
-        started = now if task.started_at is None else task.started_at
-        if duration is not None and started + duration > now:
-            end = started + duration
-        else:
-            end = now + max(_SHORTEST_S, now - started)
-        ends.append((end, task.id, task))
+        end = _expected_end(task, estimates.of(cluster.gangs[task.gang]), cluster)
+        if end is not None:
+            ends.append((end, task.id, task))
     ends.sort(key=itemgetter(0, 1))
     return [(end, task) for end, _, task in ends[:MOST_RELEASES]]
+
+
+def _expected_end(task: Task, duration: int | None, cluster: Cluster) -> int | None:
+    now, started = cluster.now, task.started_at
+    ran = 0 if started is None else now - started
+    if duration is not None and ran < duration:
+        return now - ran + duration
+    if ran > PATIENT_FOR * cluster.settings.reserve_after_s:
+        return None
+    return now + max(_SHORTEST_S, ran)
 
 
 def _reserve(

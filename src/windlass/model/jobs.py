@@ -12,7 +12,7 @@ gang's minimum; failed and gone ones do not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType
 
@@ -42,19 +42,27 @@ ACTIVE = frozenset({TaskState.BOUND, TaskState.RUNNING})
 """States in which a task counts as a working member of its gang."""
 
 
+class _Remembering:
+    """A slot beside the fields, so that it is neither compared nor written down."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(_Remembering):
     """All that decides where a task can run. Tasks of equal shape are interchangeable."""
 
     request: Request
     constraints: Constraints = Constraints()
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
         # asked for many times per decision, and deep: worth remembering
-        if not self._hash:
-            object.__setattr__(self, "_hash", hash((self.request, self.constraints)) or 1)
-        return self._hash
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash((self.request, self.constraints)))
+            return self._hash
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,31 +41,53 @@ class Reason:
     values: Mapping[str, int | str] = field(default_factory=_nothing)
 
     def __str__(self) -> str:
-        return SENTENCES[self.why].format_map(self.values)
+        return SENTENCES[self.why].format_map(_Words(self.values))
+
+
+class _Words(dict[str, int | str]):
+    """Values, and for each an ending: `{nodes} node{nodes_s}` is "1 node" or "2 nodes"."""
+
+    def __missing__(self, key: str) -> str:
+        return "" if self.get(key.removesuffix("_s")) == 1 else "s"
+
+
+def in_words(seconds: int) -> str:
+    """A time as people say it, such as "45 s", "12 min" or "3 h 5 min"."""
+    if seconds < 120:
+        return f"{seconds} s"
+    hours, minutes = divmod(seconds // 60, 60)
+    if not hours:
+        return f"{minutes} min"
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
 SENTENCES: dict[Why, str] = {
-    Why.INCOMPLETE: "{seen} of the {needed} tasks it starts with exist; it waits for the others",
+    Why.INCOMPLETE: "{seen} of the {needed} task{needed_s} it starts with exist; it waits for the "
+    "others",
     Why.UNKNOWN_QUEUE: "queue {queue} does not exist, or has queues below it; "
     "name a queue at the end of the tree",
     Why.NEVER_LIMIT: "it needs {need} {unit} and queue {queue} may never have more than {limit}",
     Why.NEVER_GUARANTEE: "it cannot be preempted, so it must stay within the guarantee of queue "
     "{queue}: it needs {need} {unit}, the guarantee is {guarantee}",
     Why.NEVER_NODE: "no node could ever run a task that asks for {shape}",
-    Why.NEVER_ROOM: "it needs {need} tasks of {shape} at once and the empty cluster holds {room}",
-    Why.NEVER_DOMAIN: "it needs {need} tasks inside one {level} and the largest, empty, "
+    Why.NEVER_ROOM: "it needs {need} task{need_s} of {shape} at once and the empty cluster holds "
+    "{room}",
+    Why.NEVER_DOMAIN: "it needs {need} task{need_s} inside one {level} and the largest, empty, "
     "holds {room}",
     Why.AT_LIMIT: "queue {queue} has {held} of at most {limit} {unit}; this needs {need} more",
     Why.BEYOND_GUARANTEE: "it cannot be preempted, so it must stay within the guarantee of queue "
     "{queue}: {held} of {guarantee} {unit} are in use, this needs {need} more",
-    Why.NOT_LENT: "beyond the guarantee of queue {queue} it would have to borrow: {kept} of the "
-    "{free} {unit} that nobody holds are guaranteed to others and not lent; this needs {need}",
-    Why.NO_ROOM: "it needs room for {need} tasks of {shape} at once; there is room for {room}",
-    Why.NO_DOMAIN: "it needs {need} tasks inside one {level}; the best has room for {room} now",
-    Why.NO_ARRANGEMENT: "there is room, but no arrangement satisfies all its constraints together",
-    Why.REFUSED_BY: "{nodes} nodes: {cause}",
-    Why.RESERVED: "{nodes} nodes are reserved for {gang} from {at} s on, and this may still run "
-    "then",
-    Why.RESERVATION: "a place is reserved for it, from {at} s on at the latest",
+    Why.NOT_LENT: "queue {queue} would have to borrow, and of the {free} {unit} that nobody holds "
+    "{kept} are guaranteed to others and not lent; this needs {need}",
+    Why.NO_ROOM: "it needs room for {need} task{need_s} of {shape} at once; there is room "
+    "for {room}",
+    Why.NO_DOMAIN: "it needs {need} task{need_s} inside one {level}; the best has room for {room} "
+    "now",
+    Why.NO_ARRANGEMENT: "each of its tasks by itself has room, but no arrangement of all of them "
+    "was found",
+    Why.REFUSED_BY: "{nodes} node{nodes_s}: {cause}",
+    Why.RESERVED: "on {nodes} node{nodes_s} places are reserved for {gang} in {wait}, and this "
+    "may still run then",
+    Why.RESERVATION: "a place is reserved for it; by what is known now it starts in {wait}",
     Why.HELD: "places are held for it and are being freed",
 }

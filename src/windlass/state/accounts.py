@@ -50,10 +50,6 @@ class Accounts:
         key = (queue, user)
         self.users[key] = self.users.get(key, 0) + milli
 
-    def forget_paths(self) -> None:
-        """The tree has changed."""
-        self._paths.clear()
-
     def _climb(self, name: str) -> Iterable[str]:
         # a queue whose parent is not known, or that is its own ancestor, stands at the top
         seen: set[str] = set()

@@ -55,7 +55,8 @@ class Cluster:
         self.waiting: dict[str, dict[GangId, int]] = {}
         """Per queue, the gangs with waiting tasks, and how many."""
         self.stamps: dict[GangId, int] = {}
-        """Moves for a gang whenever it or one of its tasks changes."""
+        """Moves for a gang whenever it or one of its tasks changes; never the same twice."""
+        self._changes = 0
         self.wanted: dict[str, dict[Shape, int]] = {}
         """Per queue, how many tasks of each shape wait."""
         self.epoch_usage: tuple[Usage, ...] = ()
@@ -299,7 +300,7 @@ class Cluster:
 
     def _note(self, task: Task) -> None:
         gang = self.gangs[task.gang]
-        _count(self.stamps, gang.id, 1)
+        self._stamp(gang.id)
         for subject in subjects_of(task.shape.constraints, gang.namespace):
             if subject not in self._subjects:
                 self._columns = self._neighbours = None
@@ -315,7 +316,7 @@ class Cluster:
 
     def _forget(self, task: Task) -> None:
         gang = self.gangs[task.gang]
-        _count(self.stamps, gang.id, 1)
+        self._stamp(gang.id)
         for subject in subjects_of(task.shape.constraints, gang.namespace):
             # an unused tally stays until columns are laid out again; counting on is harmless
             _count(self._subjects, subject, -1)
@@ -327,6 +328,10 @@ class Cluster:
             self._charge(task, -1)
             if self._columns is not None:
                 self._occupy(task, -1)
+
+    def _stamp(self, gang: GangId) -> None:
+        self._changes += 1
+        self.stamps[gang] = self._changes
 
     def _occupy(self, task: Task, sign: int) -> None:
         columns, gang = self.columns, self.gangs[task.gang]

@@ -24,10 +24,10 @@ OFFICE = (9, 8, 8, 7, 7, 7, 8, 9, 11, 13, 14, 14, 13, 13, 14, 14, 14, 13, 12, 11
 class Mix:
     """What the generated work is made of. Parts are percent of the cluster's GPU capacity."""
 
-    load_percent: int = 85
+    load_percent: int = 90
     """Offered load, everything together and as asked for, on average; by day it is above."""
     sweeps_percent: int = 8
-    services_percent: int = 20
+    services_percent: int = 24
     notebooks_percent: int = 8
     median_minutes: int = 40
     longest_minutes: int = 8 * 60

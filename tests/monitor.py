@@ -1,6 +1,7 @@
 """The laws of a cluster, checked from the outside: each answer lists what is broken, in sentences.
 
-`before` the plan, some tasks are bound by it; all laws speak of the world after it.
+Every law speaks of the world after a plan, and of what the tasks bound by it have changed there;
+what was wrong before (a limit lowered, a node shrunk) is not the plan's fault.
 """
 
 from __future__ import annotations

@@ -92,12 +92,9 @@ class Draft:
 
     def _account(self, task: Task, gang: Gang, slot: int, charges: Charges, sign: int) -> None:
         accounts, neighbours = self.cluster.accounts, self.cluster.neighbours
-        firm = not gang.preemptible
-        milli = sign * next((amount for name, amount in charges if name == "gpu"), 0)
-        accounts.charge(gang.queue, charges, sign, firm)
-        accounts.charge_user(gang.queue, gang.user, milli)
-        self._journal.append(partial(accounts.charge, gang.queue, charges, -sign, firm))
-        self._journal.append(partial(accounts.charge_user, gang.queue, gang.user, -milli))
+        holder, firm = (gang.queue, gang.user), not gang.preemptible
+        accounts.charge(holder, charges, sign, firm)
+        self._journal.append(partial(accounts.charge, holder, charges, -sign, firm))
         if neighbours.tallies:
             who, constraints = (task.labels, gang.namespace), task.shape.constraints
             neighbours.count(who, constraints, slot, sign)

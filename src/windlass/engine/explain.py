@@ -112,6 +112,9 @@ class _Explainer:
     def _reserved(self, progress: Progress) -> list[Reason]:
         """The holds in the way, on nodes that the gang could use if they were empty."""
         gang, now = progress.gang, self._draft.cluster.now
+        holds = self._draft.holds.in_the_way(gang)
+        if not holds:
+            return []
         room = sum(self._draft.index.room_when_empty(shape) for shape in progress.counts)
         usable = {self._draft.columns.names[slot] for slot in np.flatnonzero(room).tolist()}
         return [
@@ -124,7 +127,7 @@ class _Explainer:
                     "wait": in_words(max(0, hold.starts_at - now)),
                 },
             )
-            for hold in self._draft.holds.in_the_way(gang)
+            for hold in holds
             if (nodes := usable & {claim.node for claim in hold.claims})
         ]
 

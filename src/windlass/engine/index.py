@@ -87,16 +87,21 @@ class Class:
         if self.amounts is None:
             self.key[slots] = NOWHERE
             return
-        free, number = columns.free[:, slots], columns.device_number[slots]
-        device_room, device_costs = self.chooser.look_up(number)
-        fits = device_room > 0
-        for field, amount in self._needs:
-            fits &= free[field] >= amount
+        free, base = columns.free[:, slots], self._base[slots]
+        device_room, device_costs = self.chooser.look_up(columns.device_number[slots])
+        if self._room is None:
+            fits = device_room > 0
+            for field, amount in self._needs:
+                fits &= free[field] >= amount
+        else:
+            room = device_room
+            for field, amount in self._needs:
+                room = np.minimum(room, free[field] // amount)
+            fits = room > 0
+            self._room[slots] = np.where(fits & (base < NOWHERE), room, 0)
         left = free[CPU] - self.amounts[CPU], free[MEMORY] - self.amounts[MEMORY]
         costs = score.costs(device_costs, *left, index.settings.nodes)
-        self.key[slots] = score.keys(fits, self._base[slots], costs)
-        if self._room is not None:
-            self._room[slots] = index.room(self.shape, free, number, slots)
+        self.key[slots] = score.keys(fits, base, costs)
 
     def _rescore_one(self, slot: int) -> None:
         """As `_rescore`, for a single node, where arrays cost more than they save."""
@@ -158,10 +163,8 @@ class Index:
         """The part of each node's key that does not change: admission, points and rank."""
         return self._remember(self._base, constraints, lambda: self._base_of(constraints))
 
-    def room(
-        self, shape: Shape, free: Ints, number: Ints, slots: Ints | slice = slice(None)
-    ) -> Ints:
-        """How many tasks of a shape fit nodes in this condition (all nodes, or those slots)."""
+    def room(self, shape: Shape, free: Ints, number: Ints) -> Ints:
+        """How many tasks of a shape fit each node in this condition."""
         amounts = self.columns.amounts(shape.request)
         if amounts is None:
             return np.zeros_like(number)
@@ -169,7 +172,7 @@ class Index:
         for field, amount in _needs(amounts):
             room = np.minimum(room, free[field] // amount)
         admitted = self.admits(shape.constraints)
-        return np.where(admitted[slots], np.maximum(room, 0), 0)
+        return np.where(admitted, np.maximum(room, 0), 0)
 
     def room_when_empty(self, shape: Shape) -> Ints:
         """How many tasks of a shape would fit each node if nothing ran."""

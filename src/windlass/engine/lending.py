@@ -6,14 +6,14 @@ beyond its own guarantee must leave that much free in the cluster.
 
 from __future__ import annotations
 
-from windlass.model.queues import Queue, guaranteed
+from windlass.model.queues import MODEL_PREFIX, Queue, guaranteed
 from windlass.state.cluster import Cluster
 
 
 class Lending:
     """The idle guarantees that are not lent."""
 
-    __slots__ = ("_children", "_cluster", "dimensions")
+    __slots__ = ("_children", "_cluster", "by_model", "dimensions")
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -25,6 +25,7 @@ class Lending:
         named = {dimension for queue in cluster.queues.values() for dimension in queue.lend}
         self.dimensions = sorted(named)
         """Those in which any queue says how much it lends; in all others all is lent."""
+        self.by_model = any(dimension.startswith(MODEL_PREFIX) for dimension in named)
 
     def kept(self, dimension: str, borrower: str) -> int:
         """What all queues but the borrower and those above it keep to themselves."""

@@ -123,7 +123,7 @@ class Limits:
         """Could a rule of the queue let one model pass and not another?"""
         if gpu.profile or gpu.memory_mib or not gang.preemptible:
             return True
-        if any(dimension.startswith(MODEL_PREFIX) for dimension in self._lending.dimensions):
+        if self._lending.by_model:
             return True
         held, milli = self._accounts.held, gpu.count * gpu.milli
         return any(

@@ -176,7 +176,7 @@ def _hardest_first(parts: Sequence[Part]) -> list[Part]:
 
 def _largest_first(tasks: Sequence[Task]) -> Sequence[Task]:
     """Tasks of different shapes by what they ask of GPUs: models by name, then the most."""
-    if all(task.shape is tasks[0].shape for task in tasks):
+    if len(tasks) == 1 or all(task.shape is tasks[0].shape for task in tasks):
         return tasks
     return sorted(tasks, key=_size, reverse=True)
 

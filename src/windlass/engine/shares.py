@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from windlass.engine.limits import Limits
 from windlass.model.queues import GPU, ROOT, Queue, guaranteed
@@ -21,8 +22,7 @@ _LEAST_WEIGHT = 8
 """However much it used, a queue keeps an eighth of its weight: nobody starves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claimant:
+class Claimant(NamedTuple):
     """One queue at a division, in one dimension."""
 
     name: str

@@ -6,7 +6,7 @@ charges all queues above it. Amounts are per dimension, see `model/queues.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from windlass.model.gpus import Slice
@@ -38,17 +38,16 @@ class Accounts:
             path = self._paths[queue] = tuple(self._climb(queue))
         return path
 
-    def charge(self, queue: str, charges: Charges, sign: int, firm: bool) -> None:
-        """Add (sign 1) or take away (sign -1) a task's amounts along the path."""
-        for name in self.path(queue):
-            _add(self.held.setdefault(name, {}), charges, sign)
-            if firm:
-                _add(self.firm.setdefault(name, {}), charges, sign)
-
-    def charge_user(self, queue: str, user: str, milli: int) -> None:
-        """Add GPU thousandths to a user of a queue."""
-        key = (queue, user)
-        self.users[key] = self.users.get(key, 0) + milli
+    def charge(self, holder: tuple[str, str], charges: Charges, sign: int, firm: bool) -> None:
+        """Add (sign 1) or take away (sign -1) a task's amounts for a queue and its user."""
+        books = (self.held, self.firm) if firm else (self.held,)
+        for name in self.path(holder[0]):
+            for book in books:
+                sums = book.setdefault(name, {})
+                for dimension, amount in charges:
+                    sums[dimension] = sums.get(dimension, 0) + sign * amount
+        if charges and charges[0][0] == GPU:
+            self.users[holder] = self.users.get(holder, 0) + sign * charges[0][1]
 
     def _climb(self, name: str) -> Iterable[str]:
         # a queue whose parent is not known, or that is its own ancestor, stands at the top
@@ -59,13 +58,8 @@ class Accounts:
             name = queue.parent
 
 
-def _add(sums: dict[str, int], charges: Charges, sign: int) -> None:
-    for dimension, amount in charges:
-        sums[dimension] = sums.get(dimension, 0) + sign * amount
-
-
-def charges_of(request: Request, slices: Iterable[Slice], node: Node | None) -> Charges:
-    """What a task that was given these slices of a node adds to its queue."""
+def charges_of(request: Request, slices: Sequence[Slice], node: Node | None) -> Charges:
+    """What a task that was given these slices of a node adds to its queue, GPUs first."""
     models = models_of(slices, node)
     charges = [(GPU, sum(milli for _, milli in models)), *_per_model(models)] if models else []
     if request.cpu_milli:
@@ -75,8 +69,10 @@ def charges_of(request: Request, slices: Iterable[Slice], node: Node | None) -> 
     return tuple(charges)
 
 
-def models_of(slices: Iterable[Slice], node: Node | None) -> list[tuple[str, int]]:
+def models_of(slices: Sequence[Slice], node: Node | None) -> list[tuple[str, int]]:
     """Thousandths per GPU model; without its node a task's models are not known."""
+    if len(slices) == 1 and node is not None and slices[0].device < len(node.gpus):
+        return [(node.gpus[slices[0].device].model, slices[0].milli)]
     sums: dict[str, int] = {}
     for each in slices:
         known = node is not None and each.device < len(node.gpus)

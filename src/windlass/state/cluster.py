@@ -350,9 +350,7 @@ class Cluster:
     def _charge_queue(self, task: Task, sign: int) -> None:
         gang, node = self.gangs[task.gang], self.nodes.get(task.node)
         charges = charges_of(task.shape.request, task.devices, node)
-        self.accounts.charge(gang.queue, charges, sign, firm=not gang.preemptible)
-        milli = sum(each.milli for each in task.devices)
-        self.accounts.charge_user(gang.queue, gang.user, sign * milli)
+        self.accounts.charge((gang.queue, gang.user), charges, sign, firm=not gang.preemptible)
 
     def _charge_ledger(self, task: Task, sign: int) -> None:
         gang = self.gangs[task.gang]

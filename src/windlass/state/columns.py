@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.model.constraints import HOSTNAME, Taint
-from windlass.model.gpus import WHOLE, Slice
+from windlass.model.gpus import WHOLE, Gpu, Slice
 from windlass.model.mig import profile_of
 from windlass.model.nodes import Node
 from windlass.model.resources import Request
@@ -156,11 +156,16 @@ class Columns:
         usable = ~self.cordoned
         sums = {"cpu": int(self.empty[CPU, usable].sum())}
         sums["memory"] = int(self.empty[MEMORY, usable].sum())
+        # many nodes share one tuple of devices: count the tuples first
+        alike: dict[int, tuple[tuple[Gpu, ...], int]] = {}
         for node in self.nodes:
             if not node.cordoned:
-                for gpu in node.gpus:
-                    if gpu.healthy:
-                        sums[f"gpu/{gpu.model}"] = sums.get(f"gpu/{gpu.model}", 0) + WHOLE
+                alike[id(node.gpus)] = (node.gpus, alike.get(id(node.gpus), ((), 0))[1] + 1)
+        for gpus, count in alike.values():
+            for gpu in gpus:
+                if gpu.healthy:
+                    key = f"gpu/{gpu.model}"
+                    sums[key] = sums.get(key, 0) + count * WHOLE
         sums["gpu"] = sum(v for k, v in sums.items() if k.startswith("gpu/"))
         return sums
 

@@ -116,7 +116,7 @@ def chosen(there, name, request, packing):
     slot = columns.slot[name]
     chooser = engine_devices.Chooser(request, columns.states, Settings(gpus=packing))
     number = int(columns.device_number[slot])
-    return chooser.slices(number, columns.devices[slot])
+    return chooser.give(number, columns.devices[slot]).slices
 
 
 # --- order ----------------------------------------------------------------------------------------

@@ -48,10 +48,19 @@ class Step(NamedTuple):
     start: int = 0
 
 
+class Given(NamedTuple):
+    """What a task gets, what is then left on the node, and the thousandths per model."""
+
+    slices: tuple[Slice, ...]
+    devices: Devices
+    number: int
+    models: tuple[tuple[str, int], ...]
+
+
 class Chooser:
     """Device choice for one GPU request under one set of settings."""
 
-    __slots__ = ("_cost", "_known", "_room", "_settings", "_slices", "_steps", "request", "states")
+    __slots__ = ("_cost", "_given", "_known", "_room", "_settings", "_steps", "request", "states")
 
     def __init__(
         self, request: GpuRequest | None, states: DeviceStates, settings: Settings
@@ -61,7 +70,7 @@ class Chooser:
         self._cost: Ints = np.zeros(64, np.int64)
         self._known: dict[int, tuple[int, int]] = {}
         self._steps: dict[int, tuple[Step, ...]] = {}
-        self._slices: dict[Devices, tuple[Slice, ...]] = {}
+        self._given: dict[Devices, Given] = {}
 
     def look_up(self, numbers: Ints) -> tuple[Ints, Ints]:
         """How many tasks fit each of these device states, and what placing one costs."""
@@ -83,19 +92,28 @@ class Chooser:
             found = self._known[number] = (int(self._room[number]), int(self._cost[number]))
         return found
 
-    def slices(self, number: int, devices: Devices) -> tuple[Slice, ...]:
-        """The slices a task gets on a node with these devices, whose state has this number."""
-        if self.request is None:
-            return ()
-        found = self._slices.get(devices)
+    def give(self, number: int, devices: Devices) -> Given:
+        """What a task gets on a node with these devices, whose state has this number."""
+        found = self._given.get(devices)
         if found is None:
-            if number not in self._steps:
-                kinds, packing = self.states.kinds, self._settings.gpus
-                self._steps[number] = choose(self.request, devices, kinds, packing)
-            if len(self._slices) >= MOST_REMEMBERED:
-                self._slices.clear()
-            found = self._slices[devices] = _on_devices(self._steps[number], devices)
+            if len(self._given) >= MOST_REMEMBERED:
+                self._given.clear()
+            found = self._given[devices] = self._give(number, devices)
         return found
+
+    def _give(self, number: int, devices: Devices) -> Given:
+        if self.request is None:
+            return Given((), devices, number, ())
+        kinds, packing = self.states.kinds, self._settings.gpus
+        if number not in self._steps:
+            self._steps[number] = choose(self.request, devices, kinds, packing)
+        slices = _on_devices(self._steps[number], devices)
+        after, number = self.states.take(devices, slices)
+        millis: dict[str, int] = {}
+        for each in slices:
+            model = kinds[devices[each.device].kind].model
+            millis[model] = millis.get(model, 0) + each.milli
+        return Given(slices, after, number, tuple(sorted(millis.items())))
 
     def _grow(self) -> None:
         short = len(self.states.states) - len(self._room)

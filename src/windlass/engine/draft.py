@@ -19,7 +19,7 @@ from windlass.engine.holds import Holds
 from windlass.engine.index import Class, Index
 from windlass.model.actions import Bind
 from windlass.model.jobs import Gang, Task
-from windlass.state.accounts import Charges, charges_of
+from windlass.state.accounts import Charges, charges_of, charges_per_model
 from windlass.state.cluster import Cluster
 
 
@@ -57,16 +57,16 @@ class Draft:
         """Place a task on a node; answers what its queue was charged."""
         columns = self.columns
         number, devices = int(columns.device_number[slot]), columns.devices[slot]
-        slices = kind.chooser.slices(number, devices)
+        given = kind.chooser.give(number, devices)
         assert kind.amounts is not None, "a class that fits somewhere has amounts"
         if slot in self.holds:
-            self.holds.take(slot, kind.amounts, slices)
+            self.holds.take(slot, kind.amounts, given.slices)
         else:
             self._save(slot)
-            columns.take(slot, kind.amounts, slices)
-        charges = charges_of(task.shape.request, slices, columns.nodes[slot])
+            columns.put(slot, kind.amounts, given.devices, given.number)
+        charges = charges_per_model(task.shape.request, given.models)
         self._account(task, gang, slot, charges, 1)
-        self.binds.append(Bind(task.id, columns.names[slot], slices))
+        self.binds.append(Bind(task.id, columns.names[slot], given.slices))
         return charges
 
     def release(self, task: Task) -> None:

@@ -57,22 +57,20 @@ class Placer:
         if alike in self._failed:
             return False
         self._by_queue = False
-        with self._draft.attempt() as keep:
-            if self.place(gang, progress.parts, progress.nodes):
-                self._by_queue = not self._limits.kept(gang, need)
-                if not self._by_queue:
-                    keep()
-                    return True
+        if self.place(gang, progress.parts, progress.nodes, need):
+            return True
         if alike is not None and not self._by_queue:
             self._failed.add(alike)
         return False
 
-    def place(self, gang: Gang, parts: Sequence[Part], nodes: Sequence[str]) -> bool:
+    def place(
+        self, gang: Gang, parts: Sequence[Part], nodes: Sequence[str], need: dict[str, int]
+    ) -> bool:
         """Bind all tasks of the parts, or none; `nodes` is where the gang runs already."""
         if not self._draft.holds.standing:
-            return self._place(gang, parts, nodes)
+            return self._place(gang, parts, nodes, need)
         with self._draft.holds.lifted(gang):
-            return self._place(gang, parts, nodes)
+            return self._place(gang, parts, nodes, need)
 
     def _alike(self, progress: Progress) -> Hashable | None:
         """What decides whether the gang fits, where other gangs' claims and tasks have no say."""
@@ -81,12 +79,16 @@ class Placer:
             return None
         return progress.signature
 
-    def _place(self, gang: Gang, parts: Sequence[Part], nodes: Sequence[str]) -> bool:
+    def _place(
+        self, gang: Gang, parts: Sequence[Part], nodes: Sequence[str], need: dict[str, int]
+    ) -> bool:
         for scope in self._scopes(gang.domain, parts, nodes, None):
             with self._draft.attempt() as keep:
                 if self._place_parts(gang, parts, scope):
-                    keep()
-                    return True
+                    if self._limits.kept(gang, need):
+                        keep()
+                        return True
+                    self._by_queue = True
         return False
 
     def _place_parts(self, gang: Gang, parts: Sequence[Part], scope: Ints | None) -> bool:

@@ -122,7 +122,7 @@ def _try(
             draft.release(task)
         # as if it ran for ever: another's reservation is not to be counted on
         gang = replace(progress.gang, duration_s=FOR_EVER_S)
-        if not placer.place(gang, progress.parts, progress.nodes):
+        if not placer.place(gang, progress.parts, progress.nodes, {}):
             return None
         claims = [Claim(bind.task, bind.node, bind.devices) for bind in draft.binds[mark:]]
     return Hold(progress.gang.id, tuple(claims), starts_at=ends[-1][0])

@@ -60,7 +60,11 @@ class Accounts:
 
 def charges_of(request: Request, slices: Sequence[Slice], node: Node | None) -> Charges:
     """What a task that was given these slices of a node adds to its queue, GPUs first."""
-    models = models_of(slices, node)
+    return charges_per_model(request, models_of(slices, node))
+
+
+def charges_per_model(request: Request, models: Sequence[tuple[str, int]]) -> Charges:
+    """What a task that was given so many thousandths of GPU models adds to its queue."""
     charges = [(GPU, sum(milli for _, milli in models)), *_per_model(models)] if models else []
     if request.cpu_milli:
         charges.append((CPU, request.cpu_milli))
@@ -81,5 +85,5 @@ def models_of(slices: Sequence[Slice], node: Node | None) -> list[tuple[str, int
     return sorted(sums.items())
 
 
-def _per_model(models: list[tuple[str, int]]) -> list[tuple[str, int]]:
+def _per_model(models: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     return [(of_model(model), milli) for model, milli in models]

@@ -29,7 +29,7 @@ CPU, MEMORY, PODS = 0, 1, 2
 
 
 class Columns:
-    """The arrays; `take` and `give` are the only writers."""
+    """The arrays; `put`, `take`, `give` and `restore` are the only writers."""
 
     __slots__ = (
         "_amounts",
@@ -76,13 +76,16 @@ class Columns:
     def __len__(self) -> int:
         return len(self.names)
 
+    def put(self, slot: int, amounts: Ints, devices: Devices, number: int) -> None:
+        """Occupy part of a node, of whose devices this is left."""
+        self.free[:, slot] -= amounts
+        self.devices[slot] = devices
+        self.device_number[slot] = number
+        self.log.append(slot)
+
     def take(self, slot: int, amounts: Ints, slices: tuple[Slice, ...]) -> None:
         """Occupy part of a node."""
-        self.free[:, slot] -= amounts
-        if slices:
-            devices, number = self.states.take(self.devices[slot], slices)
-            self.devices[slot], self.device_number[slot] = devices, number
-        self.log.append(slot)
+        self.put(slot, amounts, *self.states.take(self.devices[slot], slices))
 
     def give(self, slot: int, amounts: Ints, slices: tuple[Slice, ...]) -> None:
         """Return part of a node."""

@@ -26,11 +26,21 @@ from windlass.state.cluster import Cluster
 class Draft:
     """One cycle's work on a cluster's columns, accounts and tallies."""
 
-    __slots__ = ("_grown", "_journal", "binds", "cluster", "columns", "holds", "index")
+    __slots__ = (
+        "_grown",
+        "_journal",
+        "binds",
+        "cluster",
+        "columns",
+        "holds",
+        "index",
+        "neighbours",
+    )
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.columns = cluster.columns
+        self.neighbours = cluster.neighbours
         self.index = cluster.recall(Index)
         self.binds: list[Bind] = []
         self._journal: list[Callable[[], object]] = []
@@ -91,7 +101,7 @@ class Draft:
         self.index.shorten_log()
 
     def _account(self, task: Task, gang: Gang, slot: int, charges: Charges, sign: int) -> None:
-        accounts, neighbours = self.cluster.accounts, self.cluster.neighbours
+        accounts, neighbours = self.cluster.accounts, self.neighbours
         holder, firm = (gang.queue, gang.user), not gang.preemptible
         accounts.charge(holder, charges, sign, firm)
         self._journal.append(partial(accounts.charge, holder, charges, -sign, firm))

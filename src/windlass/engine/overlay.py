@@ -20,8 +20,6 @@ MOST_POINTS = 100
 
 def overlay(neighbours: Neighbours, index: Index, task: Task, gang: Gang) -> Ints | None:
     """What to add to each node's key for this task now; None if neighbours do not matter."""
-    if not neighbours.tallies:
-        return None
     constraints = task.shape.constraints
     forbidden = _forbidden(neighbours, index, task, gang)
     points = _points(neighbours, constraints, gang.namespace)

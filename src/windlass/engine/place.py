@@ -75,7 +75,7 @@ class Placer:
     def _alike(self, progress: Progress) -> Hashable | None:
         """What decides whether the gang fits, where other gangs' claims and tasks have no say."""
         draft = self._draft
-        if draft.holds.standing or draft.cluster.neighbours.tallies:
+        if draft.holds.standing or draft.neighbours.tallies:
             return None
         return progress.signature
 
@@ -124,9 +124,9 @@ class Placer:
     def _best(self, gang: Gang, task: Task, kind: Class, scope: Ints | None) -> int | None:
         """The node with the lowest key; None if none fits."""
         key, draft = kind.key, self._draft
-        over = overlay(draft.cluster.neighbours, draft.index, task, gang)
-        if over is not None:
-            key = key + over
+        if draft.neighbours.tallies:
+            over = overlay(draft.neighbours, draft.index, task, gang)
+            key = key if over is None else key + over
         if not key.size:
             return None
         slot = int(key.argmin()) if scope is None else int(scope[key[scope].argmin()])

@@ -151,6 +151,14 @@ def _ratio(each: tuple[str, int, int]) -> _Ratio:
     return _Ratio(each[1], each[2])
 
 
+class _Divisions:
+    """The divisions of earlier cycles, by parent and dimension."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        del cluster  # they hold for any: what they rest on is compared
+        self.known: dict[tuple[str, str], tuple[int, list[Claimant], dict[str, int]]] = {}
+
+
 class _Tree:
     """The queues with what they have, want and used."""
 
@@ -171,6 +179,7 @@ class _Tree:
         self.dimensions = sorted({GPU, *named})
         self._wanted = _wanted(cluster, limits)
         self._usage = _usage(cluster)
+        self._divisions = cluster.recall(_Divisions).known
         self._demands: dict[tuple[str, str], int] = {}
         self._guarantees: dict[tuple[str, str], int] = {}
 
@@ -186,6 +195,16 @@ class _Tree:
             tier=queue.tier,
             usage=self._usage.get(queue.name, 0),
         )
+
+    def divided(
+        self, at: tuple[str, str], amount: int, claimants: list[Claimant]
+    ) -> dict[str, int]:
+        """The division at one place; where nothing has changed, as it was."""
+        known = self._divisions.get(at)
+        if known is None or known[:2] != (amount, claimants):
+            effect = self.cluster.settings.usage_effect
+            known = self._divisions[at] = (amount, claimants, divide(amount, claimants, effect))
+        return known[2]
 
     def demand(self, queue: Queue, dimension: str) -> int:
         """What it has and waits for; of the queues below it no more than they may have."""
@@ -222,7 +241,7 @@ def _descend(
     if not children:
         return
     claimants = [tree.claimant(queue, dimension) for queue in children]
-    for name, share in divide(amount, claimants, tree.cluster.settings.usage_effect).items():
+    for name, share in tree.divided((parent, dimension), amount, claimants).items():
         found[name][dimension] = share
         _descend(tree, dimension, name, share, found)
 

@@ -5,8 +5,8 @@
         if good:
             keep()              # otherwise everything since `with` is undone
 
-Every change leaves its own undo in the journal; the draft has no other mutable state but the binds
-it collected. At the end of a cycle all of it is undone: the plan, not the draft, is the answer.
+Inside an attempt every change leaves its own undo in the journal. At the end of a cycle all of it is
+put back as it was found: the plan, not the draft, is the answer.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ class Draft:
     """One cycle's work on a cluster's columns, accounts and tallies."""
 
     __slots__ = (
-        "_grown",
+        "_depth",
         "_journal",
+        "_put_back",
         "binds",
         "cluster",
         "columns",
@@ -44,7 +45,10 @@ class Draft:
         self.index = cluster.recall(Index)
         self.binds: list[Bind] = []
         self._journal: list[Callable[[], object]] = []
-        self._grown = self.columns.grown
+        self._depth = 0
+        self._put_back = [
+            part.saver() for part in (self.columns, cluster.accounts, self.neighbours)
+        ]
         self.holds = Holds(cluster.holds.values(), cluster, self._journal)
 
     @contextmanager
@@ -56,12 +60,16 @@ class Draft:
             nonlocal kept
             kept = True
 
+        self._depth += 1
         try:
             yield keep
         finally:
+            self._depth -= 1
             if not kept:
                 self._undo(mark)
                 del self.binds[binds:]
+            elif not self._depth:
+                self._journal.clear()
 
     def bind(self, task: Task, gang: Gang, slot: int, kind: Class) -> Charges:
         """Place a task on a node; answers what its queue was charged."""
@@ -96,8 +104,8 @@ class Draft:
 
     def close(self) -> None:
         """Leave everything as it was found."""
-        self._undo(0)
-        self.columns.grown = self._grown
+        for put_back in self._put_back:
+            put_back()
         self.index.shorten_log()
 
     def _account(self, task: Task, gang: Gang, slot: int, charges: Charges, sign: int) -> None:

@@ -6,7 +6,7 @@ charges all queues above it. Amounts are per dimension, see `model/queues.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from windlass.model.gpus import Slice
@@ -48,6 +48,17 @@ class Accounts:
                     sums[dimension] = sums.get(dimension, 0) + sign * amount
         if charges and charges[0][0] == GPU:
             self.users[holder] = self.users.get(holder, 0) + sign * charges[0][1]
+
+    def saver(self) -> Callable[[], None]:
+        """Remember everything as it is; the answer puts it back."""
+        held = {name: dict(sums) for name, sums in self.held.items()}
+        firm = {name: dict(sums) for name, sums in self.firm.items()}
+        users = dict(self.users)
+
+        def put_back() -> None:
+            self.held, self.firm, self.users = held, firm, users
+
+        return put_back
 
     def _climb(self, name: str) -> Iterable[str]:
         # a queue whose parent is not known, or that is its own ancestor, stands at the top

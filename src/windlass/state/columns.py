@@ -8,7 +8,7 @@ Whoever changes a slot appends it to `log`; class vectors catch up from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -103,6 +103,18 @@ class Columns:
         self.device_number[slot] = number
         self.devices[slot] = devices
         self.log.append(slot)
+
+    def saver(self) -> Callable[[], None]:
+        """Remember everything as it is; the answer puts it back."""
+        free, number, devices = self.free.copy(), self.device_number.copy(), self.devices.copy()
+        start, grown = len(self.log), self.grown
+
+        def put_back() -> None:
+            self.free[:], self.device_number[:], self.devices[:] = free, number, devices
+            self.log.extend(set(self.log[start:]))
+            self.grown = grown
+
+        return put_back
 
     def amounts(self, request: Request) -> Ints | None:
         """The request as a column; None if it names an extra that no node has."""

@@ -7,7 +7,7 @@ come and go; placement reads them as `counts[domain_of]`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -58,6 +58,18 @@ class Neighbours:
         for term in constraints.apart:
             tally = self.tallies[subject_of(term, who[1])]
             tally.holders[tally.domain_of[slot]] += sign
+
+    def saver(self) -> Callable[[], None]:
+        """Remember everything as it is; the answer puts it back."""
+        counts = [
+            (each, each.matching.copy(), each.holders.copy()) for each in self.tallies.values()
+        ]
+
+        def put_back() -> None:
+            for tally, matching, holders in counts:
+                tally.matching, tally.holders = matching, holders
+
+        return put_back
 
     def matching(self, who: tuple[Pairs, str]) -> list[Tally]:
         """The tallies that count tasks with these labels in this namespace."""

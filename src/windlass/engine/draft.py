@@ -5,8 +5,8 @@
         if good:
             keep()              # otherwise everything since `with` is undone
 
-Inside an attempt every change leaves its own undo in the journal. At the end of a cycle all of it is
-put back as it was found: the plan, not the draft, is the answer.
+Inside an attempt every change leaves its own undo in the journal. At the end of a cycle everything
+is put back as it was found: the plan, not the draft, is the answer.
 """
 
 from __future__ import annotations

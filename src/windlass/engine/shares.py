@@ -151,12 +151,20 @@ def _ratio(each: tuple[str, int, int]) -> _Ratio:
     return _Ratio(each[1], each[2])
 
 
-class _Divisions:
-    """The divisions of earlier cycles, by parent and dimension."""
+class _Remembered:
+    """What earlier cycles worked out: divisions with what they rest on, guarantees of one tree."""
 
     def __init__(self, cluster: Cluster) -> None:
-        del cluster  # they hold for any: what they rest on is compared
-        self.known: dict[tuple[str, str], tuple[int, list[Claimant], dict[str, int]]] = {}
+        self.divisions: dict[tuple[str, str], tuple[int, list[Claimant], dict[str, int]]] = {}
+        self.guarantees: dict[tuple[str, str], int] = {}
+        self._version = cluster.tree_version
+
+    def of(self, cluster: Cluster) -> _Remembered:
+        """The memory, without what another tree has left."""
+        if self._version != cluster.tree_version:
+            self._version = cluster.tree_version
+            self.guarantees.clear()
+        return self
 
 
 class _Tree:
@@ -179,9 +187,9 @@ class _Tree:
         self.dimensions = sorted({GPU, *named})
         self._wanted = _wanted(cluster, limits)
         self._usage = _usage(cluster)
-        self._divisions = cluster.recall(_Divisions).known
+        remembered = cluster.recall(_Remembered).of(cluster)
+        self._divisions, self._guarantees = remembered.divisions, remembered.guarantees
         self._demands: dict[tuple[str, str], int] = {}
-        self._guarantees: dict[tuple[str, str], int] = {}
 
     def claimant(self, queue: Queue, dimension: str) -> Claimant:
         """A queue at the division of a dimension."""

@@ -46,6 +46,8 @@ class Cluster:
         self.now = now
         self.version = 0
         """Moves with every change that could matter to a decision."""
+        self.tree_version = 0
+        """Moves with every change of a queue."""
         self.nodes: dict[str, Node] = {}
         self.queues: dict[str, Queue] = {}
         self.topologies: dict[str, Topology] = {}
@@ -130,6 +132,7 @@ class Cluster:
                 self._see_queue(queue)
             case events.QueueGone(name):
                 self.queues.pop(name, None)
+                self.tree_version += 1
                 self._recharge()
             case events.TopologySeen(topology):
                 self.topologies[topology.name] = topology
@@ -223,6 +226,7 @@ class Cluster:
     def _see_queue(self, queue: Queue) -> None:
         before = self.queues.get(queue.name)
         self.queues[queue.name] = queue
+        self.tree_version += 1
         if before is None or before.parent != queue.parent:
             self._recharge()
 

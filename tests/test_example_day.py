@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from windlass.sim.baseline import default
 from windlass.sim.generate import generate
 from windlass.sim.report import Comparison, compare
@@ -19,15 +21,9 @@ def played(seed: int) -> Comparison:
     return compare(ours, theirs)
 
 
-def test_windlass_does_more_work_and_starts_gangs_sooner_than_kubernetes_by_itself():
-    days = [played(seed) for seed in UNSEEN]
-    ours = sum(day.ours.gpu_hours.useful for day in days)
-    theirs = sum(day.theirs.gpu_hours.useful for day in days)
-    assert ours >= 1.3 * theirs
-    our_waits = sum(day.ours.gang_wait_seconds.p90 for day in days)
-    their_waits = sum(day.theirs.gang_wait_seconds.p90 for day in days)
-    assert our_waits <= 0.5 * their_waits
-    for day in days:
-        assert day.ours.gpu_hours.useful > 1.1 * day.theirs.gpu_hours.useful
-        assert day.ours.gang_wait_seconds.p90 < 0.8 * day.theirs.gang_wait_seconds.p90
-        assert day.ours.gangs.finished > day.theirs.gangs.finished
+@pytest.mark.parametrize("seed", UNSEEN)
+def test_windlass_does_more_work_and_starts_gangs_sooner_than_kubernetes_by_itself(seed: int):
+    day = played(seed)
+    assert day.ours.gpu_hours.useful >= 1.3 * day.theirs.gpu_hours.useful
+    assert day.ours.gang_wait_seconds.p90 <= 0.5 * day.theirs.gang_wait_seconds.p90
+    assert day.ours.gangs.finished > day.theirs.gangs.finished

@@ -39,14 +39,19 @@ class Pace:
 
 
 @click.command("demo")
-@click.option("--seed", type=click.IntRange(min=0), default=1, help="Another seed, other work.")
+@click.option("--seed", type=click.IntRange(min=0), help="Another seed, other work.")
 @click.option("--nodes", type=click.IntRange(1, 500), default=24, show_default=True)
 @click.option("--speed", type=click.IntRange(min=1), help="Simulated seconds per second.")
 @click.option("--for", "seconds", type=click.FloatRange(min=0), help="Stop after so many seconds.")
 @click.option("--once", is_flag=True, help="Show one busy moment of the day and stop.")
 @click.option("--picture", metavar="FILE.svg", help="Write that moment as a picture and stop.")
 def command(
-    seed: int, nodes: int, speed: int | None, seconds: float | None, once: bool, picture: str | None
+    seed: int | None,
+    nodes: int,
+    speed: int | None,
+    seconds: float | None,
+    once: bool,
+    picture: str | None,
 ) -> None:
     """Watch Windlass schedule the work of four teams on an embedded cluster.
 
@@ -55,10 +60,11 @@ def command(
     """
     from rich.console import Console
 
-    from windlass.sim.generate import generate
+    from windlass.sim.generate import EXAMPLE_SEED, generate
 
     console = Console(highlight=False)
     live = console.is_terminal and not once and not picture
+    seed = EXAMPLE_SEED if seed is None else seed
     workload = generate(seed, 7 * 24 if live else 24, nodes)
     if once or picture:
         _show_moment(workload, picture, console)

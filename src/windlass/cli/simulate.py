@@ -17,7 +17,7 @@ HOURS = {"day": 24, "week": 7 * 24}
 
 @click.command("simulate")
 @click.argument("work", metavar="SCENARIO|day|week")
-@click.option("--seed", type=click.IntRange(min=0), help="Of a generated day or week; 1.")
+@click.option("--seed", type=click.IntRange(min=0), help="Of a generated day or week; 308.")
 @click.option("--nodes", type=click.IntRange(1, 5000), help="Of the generated cluster; 24.")
 @click.option("--hours", type=click.IntRange(1, 24 * 31), help="Generate so many hours instead.")
 @click.option("--compare", type=click.Choice(["default"]), help="Play it with this one as well.")
@@ -74,9 +74,9 @@ def _run_with_bar(simulation: Simulation, until: int, scheduler: str) -> None:
 
 def _workload(work: str, seed: int | None, nodes: int | None, hours: int | None) -> Workload:
     if work in HOURS:
-        from windlass.sim.generate import generate
+        from windlass.sim.generate import EXAMPLE_SEED, generate
 
-        return generate(1 if seed is None else seed, hours or HOURS[work], nodes or 24)
+        return generate(EXAMPLE_SEED if seed is None else seed, hours or HOURS[work], nodes or 24)
     given = (("--seed", seed), ("--nodes", nodes), ("--hours", hours))
     wrong = [option for option, value in given if value is not None]
     if wrong:

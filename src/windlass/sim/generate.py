@@ -43,6 +43,10 @@ from windlass.sim.mix import (
 from windlass.sim.workload import Arrival, NodeChange, Workload
 
 
+EXAMPLE_SEED = 308
+"""The day that is shown: its gain over the default scheduler is the median of seeds 301 to 308."""
+
+
 def generate(seed: int, hours: int = 24, nodes: int = 24, mix: Mix = DEFAULT_MIX) -> Workload:
     """The work of so many hours on a cluster of so many nodes; it begins at midnight."""
     site = Site(seed, mix, hours, build_nodes(nodes))

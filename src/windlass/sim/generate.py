@@ -42,7 +42,6 @@ from windlass.sim.mix import (
 )
 from windlass.sim.workload import Arrival, NodeChange, Workload
 
-
 EXAMPLE_SEED = 308
 """The day that is shown: its gain over the default scheduler is the median of seeds 301 to 308."""
 

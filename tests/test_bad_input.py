@@ -53,7 +53,7 @@ def read(text: str) -> Scenario:
     return read_scenario(text.encode(), "x.yaml")
 
 
-def refused(text: str) -> InputError:
+def assert_refused(text: str) -> InputError:
     with pytest.raises(InputError) as caught:
         read(text)
     assert_is_one_sentence(str(caught.value))
@@ -131,7 +131,7 @@ def test_the_base_is_accepted() -> None:
 )  # fmt: skip
 def test_a_mistake_is_named_with_its_line(old: str, new: str, line: int, sentence: str) -> None:
     assert SCENARIO.count(old) == 1
-    error = refused(SCENARIO.replace(old, new))
+    error = assert_refused(SCENARIO.replace(old, new))
     assert sentence in str(error)
     assert error.line == line
     assert str(error).startswith(f"x.yaml:{line}: ")
@@ -139,27 +139,27 @@ def test_a_mistake_is_named_with_its_line(old: str, new: str, line: int, sentenc
 
 def test_the_message_reads_as_promised() -> None:
     wrong = SCENARIO.replace("guarantee: {gpu: 4}}\njobs", "guarantee: {gpu: 8}}\njobs")
-    assert str(refused(wrong)) == (
+    assert str(assert_refused(wrong)) == (
         'x.yaml:8: queue "b": guarantee 8 GPUs is above its parent\'s 4 GPUs; '
         "lower it or raise the parent's"
     )
 
 
 def test_the_first_of_several_mistakes_is_told_and_the_others_are_counted() -> None:
-    error = refused(SCENARIO.replace("cpu: 64", "cpu: x").replace("tasks: 2", "tasks: 0"))
+    error = assert_refused(SCENARIO.replace("cpu: 64", "cpu: x").replace("tasks: 2", "tasks: 0"))
     assert error.line == 5
     assert error.more == 1
     assert str(error).endswith("(and 1 more)")
 
 
 def test_copies_of_a_mistake_count_once() -> None:
-    error = refused(SCENARIO.replace("queue: b", "queue: c, count: 50"))
+    error = assert_refused(SCENARIO.replace("queue: b", "queue: c, count: 50"))
     assert error.more == 0
 
 
 def test_guarantees_of_all_children_are_compared_with_their_parents() -> None:
     third = "  - {name: c, parent: company, guarantee: {gpu: 1}}\njobs"
-    error = refused(SCENARIO.replace("jobs", third))
+    error = assert_refused(SCENARIO.replace("jobs", third))
     assert error.line == 9
     assert 'the queues below "company" (b, c) are guaranteed 5 GPUs' in str(error)
 
@@ -174,7 +174,7 @@ def test_anchors_that_multiply_each_other_do_not_explode() -> None:
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     for level in range(1, 20):
         lines.append(f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]")
-    assert "aliases counted in full" in str(refused("\n".join(lines)))
+    assert "aliases counted in full" in str(assert_refused("\n".join(lines)))
 
 
 def test_an_anchor_may_save_typing() -> None:
@@ -186,7 +186,7 @@ def test_an_anchor_may_save_typing() -> None:
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "a: " * 1000, "- " * 100_000, "{a: " * 5000])
 def test_deep_nesting_is_refused(text: str) -> None:
-    refused(text)
+    assert_refused(text)
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"\x00", b"a: \x07", b"- 1\n- \xc3(", b"5"])
@@ -197,15 +197,15 @@ def test_bytes_that_are_no_scenario_are_refused(data: bytes) -> None:
 
 
 def test_too_many_tasks_are_refused_before_they_are_made() -> None:
-    error = refused(SCENARIO.replace("tasks: 2", "tasks: 1000000, count: 100000"))
+    error = assert_refused(SCENARIO.replace("tasks: 2", "tasks: 1000000, count: 100000"))
     assert "100,000,000,000 tasks" in str(error)
 
 
 @pytest.mark.parametrize("name", ['"a\\nb"', '"\\e[31mred"', '"\\u202e"'])
 def test_what_cannot_be_printed_is_not_printed(name: str) -> None:
-    refused(SCENARIO.replace("name: b,", f"name: {name},"))
-    refused(SCENARIO.replace("A100-80GB", name))
-    refused(SCENARIO.replace("gpus: 1", f"gpus: {name}"))
+    assert_refused(SCENARIO.replace("name: b,", f"name: {name},"))
+    assert_refused(SCENARIO.replace("A100-80GB", name))
+    assert_refused(SCENARIO.replace("gpus: 1", f"gpus: {name}"))
     assert str(NotFound("job", "\x1b[31m", [])).isprintable()
 
 
@@ -438,7 +438,7 @@ def folder_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("snapshots")
 
 
-def answer(read_it: Callable[[], Any]) -> None:
+def assert_answered(read_it: Callable[[], Any]) -> None:
     """Accepted, or refused in one sentence."""
     try:
         read_it()
@@ -457,7 +457,7 @@ EXAMPLES = examples()
 @given(st.sampled_from(sorted(EXAMPLES)), st.data())
 def test_a_mutated_scenario_is_accepted_or_refused(name: str, data: st.DataObject) -> None:
     text = yaml.safe_dump(mutated(EXAMPLES[name], data), allow_unicode=True)
-    answer(lambda: read_scenario(text.encode("utf-8", "replace"), "x.yaml"))
+    assert_answered(lambda: read_scenario(text.encode("utf-8", "replace"), "x.yaml"))
 
 
 def told_by_key(values: list[Any]) -> dict[str, list[Any]]:
@@ -492,7 +492,7 @@ POOL = told_by_key(list(EXAMPLES.values()))
 @given(st.sampled_from(sorted(EXAMPLES)), st.data())
 def test_a_scenario_of_mixed_parts_is_played_or_refused(name: str, data: st.DataObject) -> None:
     text = yaml.safe_dump(exchanged(EXAMPLES[name], POOL, data))
-    answer(lambda: differences(read_scenario(text.encode(), "x.yaml")))
+    assert_answered(lambda: differences(read_scenario(text.encode(), "x.yaml")))
 
 
 def snapshots_of_examples() -> list[Any]:
@@ -511,7 +511,7 @@ def test_a_snapshot_of_mixed_parts_is_planned_or_refused(
     folder: Path, base: Any, data: st.DataObject
 ) -> None:
     value = exchanged(base, SNAPSHOT_POOL, data)
-    answer(lambda: plan_of(read_snapshot(folder, json.dumps(value).encode())))
+    assert_answered(lambda: plan_of(read_snapshot(folder, json.dumps(value).encode())))
 
 
 @given(st.data())
@@ -520,18 +520,18 @@ def test_a_damaged_scenario_is_accepted_or_refused(data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(whole)))
     end = data.draw(st.integers(start, len(whole)))
     inserted = data.draw(st.binary(max_size=8) | st.sampled_from([b"{", b"[", b"&a ", b"*a", b"!"]))
-    answer(lambda: read_scenario(whole[:start] + inserted + whole[end:], "x.yaml"))
+    assert_answered(lambda: read_scenario(whole[:start] + inserted + whole[end:], "x.yaml"))
 
 
 @given(st.binary(max_size=200))
 def test_random_bytes_are_refused(data: bytes) -> None:
-    answer(lambda: read_scenario(data, "x.yaml"))
+    assert_answered(lambda: read_scenario(data, "x.yaml"))
 
 
 @given(st.data())
 def test_a_mutated_snapshot_is_planned_or_refused(folder: Path, data: st.DataObject) -> None:
     value = mutated(json.loads(to_json(small_snapshot())), data)
-    answer(lambda: plan_of(read_snapshot(folder, json.dumps(value).encode())))
+    assert_answered(lambda: plan_of(read_snapshot(folder, json.dumps(value).encode())))
 
 
 @given(st.data())
@@ -540,11 +540,11 @@ def test_a_damaged_snapshot_is_planned_or_refused(folder: Path, data: st.DataObj
     start = data.draw(st.integers(0, len(whole)))
     end = data.draw(st.integers(start, min(len(whole), start + 20)))
     damaged = whole[:start] + data.draw(st.binary(max_size=4)) + whole[end:]
-    answer(lambda: plan_of(read_snapshot(folder, damaged)))
+    assert_answered(lambda: plan_of(read_snapshot(folder, damaged)))
 
 
 def test_a_deeply_nested_snapshot_is_refused(tmp_path: Path) -> None:
-    answer(lambda: read_snapshot(tmp_path, b'{"nodes": ' + b"[" * 100_000))
+    assert_answered(lambda: read_snapshot(tmp_path, b'{"nodes": ' + b"[" * 100_000))
 
 
 def test_a_snapshot_survives_being_written_and_read() -> None:

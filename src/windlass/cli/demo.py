@@ -143,9 +143,9 @@ def _hour_line(moment: Moment, hour: int) -> str:
     useful = sum(each.useful for each in moment.figures.queues.values())
     used = 100 * (ground.capacity - ground.free) // ground.capacity
     return (
-        f"{clock(hour * HOUR)}  {used:>3} % in use  {100 * useful // ground.capacity:>3} % useful  "
+        f"{clock(hour * HOUR)}  {used:>3} % in use {100 * useful // ground.capacity:>3} % useful  "
         f"{stages.get(Stage.RUNNING, 0):>4} running  {stages.get(Stage.WAITING, 0):>4} waiting  "
-        f"{stages.get(Stage.FINISHED, 0):>5,} finished"
+        f"{stages.get(Stage.FINISHED, 0):>4,} finished"
     )
 
 

@@ -71,8 +71,8 @@ class Draft:
             elif not self._depth:
                 self._journal.clear()
 
-    def bind(self, task: Task, gang: Gang, slot: int, kind: Class) -> Charges:
-        """Place a task on a node; answers what its queue was charged."""
+    def bind(self, task: Task, gang: Gang, slot: int, kind: Class) -> None:
+        """Place a task on a node."""
         columns = self.columns
         number, devices = int(columns.device_number[slot]), columns.devices[slot]
         given = kind.chooser.give(number, devices)
@@ -85,7 +85,6 @@ class Draft:
         charges = charges_per_model(task.shape.request, given.models)
         self._account(task, gang, slot, charges, 1)
         self.binds.append(Bind(task.id, columns.names[slot], given.slices))
-        return charges
 
     def release(self, task: Task) -> None:
         """Take a running task away, to see what would fit without it."""

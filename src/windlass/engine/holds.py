@@ -116,11 +116,7 @@ class Holds:
         is_guaranteed = self._is_guaranteed(gang)
         for owner, hold in self.standing.items():
             in_time = duration is not None and self._cluster.now + duration <= hold.starts_at
-            if (
-                owner == gang.id
-                or in_time
-                or (is_guaranteed and not self._is_guaranteed(self._cluster.gangs[owner]))
-            ):
+            if owner == gang.id or in_time or (is_guaranteed and self._is_borrower(owner)):
                 yield owner
 
     def _is_borrower(self, owner: GangId) -> bool:

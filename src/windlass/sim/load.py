@@ -42,8 +42,6 @@ class Load:
     nodes: int
     pods: int
     shapes: int
-    running: int = 0
-    """Pods that run already, one GPU each, beside the busy nodes."""
     seed: int = 1
 
 

@@ -76,16 +76,16 @@ class Outcome:
     @property
     def places(self) -> dict[str, str]:
         """The node of every task that starts."""
-        return {str(each.task): each.node for each in self.plan.actions}
+        return {str(each.task): each.node for each in self.plan.binds}
 
     @property
     def devices(self) -> dict[str, tuple[Slice, ...]]:
         """What every task that starts is given of its node's GPUs."""
-        return {str(each.task): each.devices for each in self.plan.actions}
+        return {str(each.task): each.devices for each in self.plan.binds}
 
     def started(self, name: str) -> int:
         """How many tasks of a gang start."""
-        return sum(self.cluster.tasks[each.task].gang == name for each in self.plan.actions)
+        return sum(self.cluster.tasks[each.task].gang == name for each in self.plan.binds)
 
     def nothing_of(self, name: str) -> bool:
         """Does the gang hold nothing at all?"""
@@ -111,7 +111,7 @@ class Outcome:
         """A copy of the cluster after the plan, with every bound task running."""
         after = Cluster.of(self.cluster.snapshot())
         after.assume(self.plan)
-        for each in self.plan.actions:
+        for each in self.plan.binds:
             after.apply(TaskStarted(each.task))
         return after
 

@@ -1,6 +1,6 @@
 """The obvious version of the order: look at everything, pick the next gang, forget everything.
 
-Like `oracle.py` it knows nothing but the model; shares are given.
+Like `oracle.py` it knows nothing but the model; shares, and what each gang would add, are given.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from windlass.model.settings import Settings
 SCALE = 1 << 20
 BEYOND_ALL = 1 << 50
 Shares = Mapping[str, Mapping[str, int]]
+Needs = Mapping[str, Mapping[str, int]]
+"""Per gang, what placing it adds to its queue."""
+Key = tuple[int, int, int, int, str]
 
 
 class Used(Protocol):
@@ -38,13 +41,25 @@ class Past(World, Protocol):
     def settings(self) -> Settings: ...
 
 
-def next_gang(world: Past, line: Sequence[Gang], shares: Shares) -> Gang:
+def next_gang(world: Past, line: Sequence[Gang], shares: Shares, needs: Needs) -> Gang:
     """Whose turn it is among the gangs of the line."""
-    name = ROOT
-    while children := _busy_children(world, name, line):
-        name = min(_key(world, child, line, shares) for child in children)[-1]
-    here = [gang for gang in line if gang.queue == name]
-    return min(_heads(world, here), key=lambda gang: _rank(world, gang, with_use=True))
+    return _below(world, ROOT, line, shares, needs)[1]
+
+
+def _below(
+    world: Past, name: str, line: Sequence[Gang], shares: Shares, needs: Needs
+) -> tuple[int, Gang]:
+    """Since when the head of a queue waits, and the gang that is next; of an inner queue, those of
+    its first child."""
+    children = _busy_children(world, name, line)
+    if children:
+        return min(
+            (_key(world, child, line, shares, needs) for child in children),
+            key=lambda each: each[0],
+        )[1]
+    heads = _heads(world, [gang for gang in line if gang.queue == name])
+    first = min(heads, key=lambda gang: _rank(world, gang, with_use=True))
+    return min(gang.created_at for gang in heads), first
 
 
 def _busy_children(world: Past, name: str, line: Sequence[Gang]) -> list[Queue]:
@@ -53,27 +68,20 @@ def _busy_children(world: Past, name: str, line: Sequence[Gang]) -> list[Queue]:
 
 
 def _key(
-    world: Past, queue: Queue, line: Sequence[Gang], shares: Shares
-) -> tuple[int, int, int, str]:
-    oldest = _oldest(world, queue.name, line, shares)
-    return -queue.tier, saturation(world, queue, shares), oldest, queue.name
+    world: Past, queue: Queue, line: Sequence[Gang], shares: Shares, needs: Needs
+) -> tuple[Key, tuple[int, Gang]]:
+    oldest, first = _below(world, queue.name, line, shares, needs)
+    with_it = saturation(world, queue, shares, needs[first.id])
+    without = saturation(world, queue, shares, {})
+    return (-queue.tier, with_it, without, oldest, queue.name), (oldest, first)
 
 
-def _oldest(world: Past, name: str, line: Sequence[Gang], shares: Shares) -> int:
-    """Since when the head of a queue waits; of an inner queue, that of its first child."""
-    children = _busy_children(world, name, line)
-    if children:
-        return min(_key(world, child, line, shares) for child in children)[2]
-    here = [gang for gang in line if gang.queue == name]
-    return min(gang.created_at for gang in _heads(world, here))
-
-
-def saturation(world: Past, queue: Queue, shares: Shares) -> int:
-    """What a queue has of what it is entitled to, in the dimension where it has most."""
+def saturation(world: Past, queue: Queue, shares: Shares, more: Mapping[str, int]) -> int:
+    """What a queue would have of what it is entitled to, in the dimension where it has most."""
     held = holdings(world)
     worst = 0
     for dimension, share in shares[queue.name].items():
-        has = held.get((queue.name, dimension), 0)
+        has = held.get((queue.name, dimension), 0) + more.get(dimension, 0)
         entitled = max(promised(world, queue, dimension), share)
         worst = max(worst, has * SCALE // entitled if entitled else bool(has) * BEYOND_ALL + has)
     return worst

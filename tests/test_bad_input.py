@@ -18,20 +18,21 @@ from tests import given as make
 from windlass.cli.inputs import read_snapshot_file
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan
+from windlass.model.actions import Claim, Hold
 from windlass.model.check import check
 from windlass.model.constraints import Constraints, Expression, Operator, Preference
 from windlass.model.errors import InputError, NotFound
 from windlass.model.gpus import GpuRequest, Slice
-from windlass.model.jobs import Domain, Shape
+from windlass.model.jobs import Domain, GangId, Shape, TaskId, TaskState
 from windlass.model.problems import Problem
 from windlass.model.resources import Request
-from windlass.model.settings import Settings
+from windlass.model.settings import Displacing, Settings
 from windlass.model.topology import Topology
 from windlass.sim.scenario.expect import differences, snapshot_at
 from windlass.sim.scenario.lines import MOST_BYTES
 from windlass.sim.scenario.read import Scenario, read_scenario
 from windlass.state.cluster import Cluster
-from windlass.state.snapshot import Snapshot, from_json, to_json
+from windlass.state.snapshot import Broken, Snapshot, from_json, to_json
 
 SCENARIO = """\
 name: base
@@ -104,6 +105,25 @@ def test_the_base_is_accepted() -> None:
         ("runs: 1h", "runs: 3600", 10, "a time with its unit"),
         ("runs: 1h", "runs: 0", 10, "at least 1"),
         ("runs: 1h", "deleted_at: 1h, at: 2h", 10, "deleted before it is submitted"),
+        ("runs: 1h", "runs: 1h, displaces_after: -5s", 10, "a time with its unit"),
+        ("runs: 1h", "runs: 1h, displaces_after: .nan", 10, "not a finite number"),
+        ("runs: 1h", "runs: 1h, displaces_after: always", 10, "always is not understood"),
+        ("runs: 1h", "runs: 1h, stale_after: -1", 10, "a time with its unit"),
+        ("runs: 1h", "runs: 1h, saves_every: 0", 10, "at least 1"),
+        ("runs: 1h", "runs: 1h, saves_every: never", 10, "never is not understood"),
+        ("runs: 1h", "runs: 1h, terminates: rest", 10, "rest is not understood"),
+        ("parent: company, ", "parent: company, min_run: 30, ", 8, "a time with its unit"),
+        ("parent: company, ", "parent: company, min_run: never, ", 8, "never is not understood"),
+        ("name: base\n", "name: base\nsettings: {displacing: [steal]}\n", 2, "'consolidate'"),
+        ("name: base\n", "name: base\nsettings: {displacing: reclaim}\n", 2, "expected a list"),
+        ("name: base\n", "name: base\nsettings: {displacing: [preempt, preempt]}\n", 2, "twice"),
+        ("name: base\n", "name: base\nsettings: {search_steps: 0}\n", 2, "at least 1"),
+        ("name: base\n", "name: base\nsettings: {search_steps: .nan}\n", 2, "finite"),
+        ("name: base\n", "name: base\nsettings: {dwell: -1s}\n", 2, "a time with its unit"),
+        ("name: base\n", "name: base\nsettings: {stuck_for: 1m}\n", 2, '"stuck_after"?'),
+        ("state: finished", "evicted: -1", 12, "at least 0"),
+        ("state: finished", "moved: .inf", 12, "not a finite number"),
+        ("state: finished", "displaced_by: rain", 12, 'job "rain", which does not exist'),
         ("cpu: 64", "cpu: 64, cpu: 32", 5, '"cpu" is given twice'),
         ("cpu: 64", "cpu: many", 5, "a number of CPUs"),
         ("memory: 512Gi", "memory: 512", 5, "with its unit"),
@@ -295,10 +315,58 @@ def test_a_condition_without_values_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [Settings(half_life_s=0), Settings(epoch_s=0), Settings(reserve_after_s=-1)]
+    "settings",
+    [
+        Settings(half_life_s=0),
+        Settings(epoch_s=0),
+        Settings(reserve_after_s=-1),
+        Settings(min_run_s=-1),
+        Settings(dwell_s=-1),
+        Settings(stale_after_s=-2),
+        Settings(stuck_after_s=-1),
+        Settings(search_steps=0),
+        Settings(displacing=(Displacing.RECLAIM, Displacing.RECLAIM)),
+    ],
 )
 def test_settings_out_of_bounds_are_found(settings: Settings) -> None:
     assert len(problems_of(settings=settings)) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"displaces_after_s": -1}, "displaces_after_s"),
+        ({"stale_after_s": -2}, "stale_after_s"),
+        ({"saved_at": -1}, "saved_at"),
+        ({"duration_s": 10**13}, "duration_s"),
+    ],
+)
+def test_a_gang_out_of_bounds_is_found(changes: dict[str, Any], field: str) -> None:
+    first, *others = small_snapshot().gangs
+    found = problems_of(gangs=(replace(first, **changes), *others))
+    assert [problem.path for problem in found] == [("gangs", 0, field)]
+
+
+def test_times_of_displacing_out_of_bounds_are_found() -> None:
+    queues = (replace(small_snapshot().queues[0], min_run_s=-1),)
+    assert [each.path for each in problems_of(queues=queues)] == [("queues", 0, "min_run_s")]
+    leaving = changed_task(0, state=TaskState.RELEASING, releasing_since=-1)
+    assert [each.path for each in leaving] == [("tasks", 0, "releasing_since")]
+    broken = (Broken(GangId("runs"), -1),)
+    assert [each.path for each in problems_of(broken=broken)] == [("broken", 0, "since")]
+
+
+def test_a_firm_hold_may_outlive_the_task_it_was_made_for() -> None:
+    claims = (Claim(TaskId("gone"), "n", (Slice(1, 1000),), make.ask(1)),)
+    firm = Hold(GangId("waits"), claims, firm=True)
+    assert problems_of(holds=(firm,)) == []
+    assert len(problems_of(holds=(replace(firm, firm=False),))) == 1
+
+
+def test_a_hold_for_an_impossible_request_is_found() -> None:
+    claims = (Claim(TaskId("waits-0"), "n", (), Request(cpu_milli=-1)),)
+    found = problems_of(holds=(Hold(GangId("waits"), claims),))
+    assert [each.path for each in found] == [("holds", 0, "claims", 0, "request", "cpu_milli")]
 
 
 def test_what_a_live_cluster_passes_through_is_marked() -> None:
@@ -392,6 +460,7 @@ JUNK: st.SearchStrategy[Any] = st.one_of(
     st.booleans(),
     st.integers(min_value=-(10**30), max_value=10**30),
     st.sampled_from([0, -1, 1, 2**31, 2**63, 2**64, 0.5, -0.5, 1e308, float("nan"), float("inf")]),
+    st.sampled_from(["never", "preempt", ["reclaim"], "10s"]),
     st.sampled_from(["", "rest", "1h", "512Gi", "0s", "-1h", "a", "train", "é" * 300, "\x00", "*"]),
     st.text(max_size=20),
     st.lists(st.integers(), max_size=3),

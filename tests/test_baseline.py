@@ -24,11 +24,11 @@ ONE = ask(gpus=1)
 
 
 def places(*things: Thing) -> dict[str, str]:
-    return {str(bind.task): bind.node for bind in default(cluster(*things)).actions}
+    return {str(bind.task): bind.node for bind in default(cluster(*things)).binds}
 
 
 def devices(*things: Thing) -> dict[str, tuple[Slice, ...]]:
-    return {str(bind.task): bind.devices for bind in default(cluster(*things)).actions}
+    return {str(bind.task): bind.devices for bind in default(cluster(*things)).binds}
 
 
 def test_a_gang_that_does_not_fit_whole_takes_what_there_is():

@@ -49,7 +49,7 @@ def test_what_running_tasks_use_is_not_given_again():
 @pytest.mark.parametrize("state", [TaskState.BOUND, TaskState.RUNNING, TaskState.RELEASING])
 def test_a_task_occupies_its_node_until_it_is_gone(state):
     old = job("old", 1, ask(gpus=1)).runs(0, on="n1", devices=[0]).become(0, state=state)
-    assert schedule(node("n1", gpus=1), old, job("a", 1, ask(gpus=1))).nothing_of("a")
+    assert not schedule(node("n1", gpus=1), old, job("a", 1, ask(gpus=1))).started("a")
 
 
 @pytest.mark.parametrize("succeeded", [True, False])

@@ -77,7 +77,7 @@ def test_everything_generated_could_run_on_the_empty_cluster(nodes: int):
 
 @pytest.mark.parametrize("percent", [50, 80, 110])
 def test_the_offered_load_is_what_the_mix_says(percent: int):
-    days = 7  # one day of a small cluster would depend on its largest jobs
+    days = 5  # of work; one day of a small cluster would depend on its largest jobs
     workload = generate(1, hours=24 * days, nodes=24, mix=Mix(load_percent=percent))
     capacity = sum(len(node.gpus) for node in workload.nodes) * WHOLE * 24 * HOUR * days
     offered = offered_milli_seconds(workload, 24 * HOUR * days)

@@ -23,7 +23,7 @@ def test_a_plan_breaks_no_law(recipe):
     seen = snapshot_of(recipe)
     outcome = outcome_of(Cluster.of(seen))
     after = outcome.carried_out().snapshot()
-    assert broken_laws(after, {each.task for each in outcome.plan.actions}) == []
+    assert broken_laws(after, {each.task for each in outcome.plan.binds}) == []
 
 
 @given(recipes(without=CONSTRAINED))
@@ -31,13 +31,13 @@ def test_a_plan_for_many_plain_gangs_breaks_no_law(recipe):
     seen = snapshot_of(recipe)
     outcome = outcome_of(Cluster.of(seen))
     after = outcome.carried_out().snapshot()
-    assert broken_laws(after, {each.task for each in outcome.plan.actions}) == []
+    assert broken_laws(after, {each.task for each in outcome.plan.binds}) == []
 
 
 @given(recipes())
 def test_every_bind_is_legal_in_its_turn(recipe):
     seen = snapshot_of(recipe)
-    for bind in plan(Cluster.of(seen)).actions:
+    for bind in plan(Cluster.of(seen)).binds:
         task = next(each for each in seen.tasks if each.id == bind.task)
         node = next(each for each in seen.nodes if each.name == bind.node)
         ways = [sorted(each) for each in oracle.choices(seen, node, task.shape.request.gpu)]
@@ -50,7 +50,7 @@ def test_every_bind_is_legal_in_its_turn(recipe):
 def test_a_task_is_bound_once_and_only_if_it_waits(recipe):
     seen = snapshot_of(recipe)
     waiting = {each.id for each in seen.tasks if each.state == TaskState.WAITING}
-    bound = [each.task for each in plan(Cluster.of(seen)).actions]
+    bound = [each.task for each in plan(Cluster.of(seen)).binds]
     assert len(bound) == len(set(bound))
     assert set(bound) <= waiting
 
@@ -72,7 +72,7 @@ def test_every_gang_with_waiting_tasks_gets_one_decision(recipe):
 def test_a_decision_says_starts_exactly_if_something_starts(recipe):
     seen = snapshot_of(recipe)
     outcome = outcome_of(Cluster.of(seen))
-    starting = {outcome.cluster.tasks[each.task].gang for each in outcome.plan.actions}
+    starting = {outcome.cluster.tasks[each.task].gang for each in outcome.plan.binds}
     assert {each.gang for each in outcome.plan.decisions if each.verdict in STARTS} == starting
 
 
@@ -100,7 +100,7 @@ def test_replanning_comes_to_rest_even_with_neighbours(recipe):
     there = Cluster.of(seen)
     for _ in range(len(seen.gangs) + 1):
         outcome = outcome_of(there)
-        if not outcome.plan.actions:
+        if not outcome.plan.binds:
             return
         there = outcome.carried_out()
     pytest.fail("still starting tasks after as many cycles as there are gangs")
@@ -189,7 +189,7 @@ def test_the_next_wake_lies_in_the_future(recipe):
 def test_no_law_is_broken_at_any_time(recipe):
     workload = workload_of(recipe)
     for moment in Simulation(workload).moments():
-        bound = {each.task for each in moment.plan.actions}
+        bound = {each.task for each in moment.plan.binds}
         assert broken_laws(moment.cluster.snapshot(), bound) == []
 
 
@@ -217,7 +217,7 @@ def test_at_any_time_queues_are_charged_what_their_tasks_hold(recipe):
 def test_a_whole_day_breaks_no_law(seed):
     started = 0
     for moment in Simulation(generate(seed, hours=24, nodes=8)).moments():
-        bound = {each.task for each in moment.plan.actions}
+        bound = {each.task for each in moment.plan.binds}
         started += len(bound)
         if bound:
             assert broken_laws(moment.cluster.snapshot(), bound) == []

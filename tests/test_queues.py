@@ -23,7 +23,7 @@ def holding(name, devices, on="n1", **fields):
 
 
 def started(outcome, queue_name):
-    tasks = [outcome.cluster.tasks[each.task] for each in outcome.plan.actions]
+    tasks = [outcome.cluster.tasks[each.task] for each in outcome.plan.binds]
     return sum(outcome.cluster.gangs[each.gang].queue == queue_name for each in tasks)
 
 

@@ -14,7 +14,7 @@ import yaml
 
 from windlass.model.constraints import HOSTNAME, Operator
 from windlass.model.jobs import Domain, Group
-from windlass.model.settings import Packing
+from windlass.model.settings import Displacing, Packing, Settings
 from windlass.sim.scenario import scenario_words, words
 from windlass.sim.scenario.amounts import clock, cpus, gpus, memory, seconds
 from windlass.sim.scenario.expect import differences, snapshot_at
@@ -145,13 +145,30 @@ def test_settings_are_taken_over() -> None:
     )
 
 
+def test_the_settings_of_displacing_are_taken_over() -> None:
+    words_ = {
+        "displacing": ["preempt"], "min_run": "5m", "dwell": "1m", "stale_after": "never",
+        "stuck_after": "2m", "search_steps": 7,
+    }  # fmt: skip
+    found_ = scenario(settings=words_).workload.settings
+    assert found_.displacing == (Displacing.PREEMPT,)
+    assert (found_.min_run_s, found_.dwell_s, found_.stuck_after_s) == (300, 60, 120)
+    assert (found_.stale_after_s, found_.search_steps) == (-1, 7)
+    assert scenario(settings={"displacing": []}).workload.settings.displacing == ()
+
+
+def test_settings_that_are_not_given_are_those_of_the_engine() -> None:
+    assert scenario().workload.settings == Settings()
+
+
 def test_queues_are_taken_over() -> None:
     queues = [
         {"name": "top", "guarantee": {"gpu": 4}},
         {"name": "q", "parent": "top", "guarantee": {"gpu": 2}, "limit": {"cpu": "500m"},
-         "lend": {"gpu": 0.5}, "weight": 3, "tier": 1},
+         "lend": {"gpu": 0.5}, "weight": 3, "tier": 1, "min_run": "5m"},
     ]  # fmt: skip
-    queue = scenario(queues=queues).workload.queues[1]
+    top, queue = scenario(queues=queues).workload.queues
+    assert (top.min_run_s, queue.min_run_s) == (None, 300)
     assert (queue.parent, queue.weight, queue.tier) == ("top", 3, 1)
     assert (queue.guarantee, queue.limit) == ({"gpu": 2000}, {"cpu": 500})
     assert queue.lend == {"gpu": 500}
@@ -198,6 +215,18 @@ def test_groups_take_from_the_job_what_they_do_not_say() -> None:
     assert (head.gpu.count, head.gpu.milli, hands.gpu.milli) == (2, 500, 1000)
     assert arrival.tasks[1].labels == (("job", "j"), ("k", "v"), ("l", "m"))
     assert arrival.gang.needed() == 1
+
+
+def test_a_job_says_how_it_displaces_and_is_displaced() -> None:
+    plain = job()
+    assert (plain.gang.displaces_after_s, plain.gang.stale_after_s) == (0, None)
+    assert (plain.saves_every_s, plain.terminates_s) == (None, 10)
+    said = job(displaces_after="2m", stale_after="3m", saves_every="10m", terminates=0)
+    assert (said.gang.displaces_after_s, said.gang.stale_after_s) == (120, 180)
+    assert (said.saves_every_s, said.terminates_s) == (600, 0)
+    never = job(displaces_after="never", stale_after="never", terminates="never")
+    assert (never.gang.displaces_after_s, never.gang.stale_after_s) == (None, -1)
+    assert never.terminates_s is None
 
 
 def test_a_domain_finds_the_only_topology() -> None:
@@ -260,6 +289,9 @@ def test_an_expectation_that_is_met_says_nothing() -> None:
         ({"started_before": "i"}, "found its start at 10s, the other's at 0s"),
         ({"waited_at_least": "1s"}, "expected waited at least 1s, found 0s"),
         ({"restarts": 1}, "expected restarts 1, found 0"),
+        ({"evicted": 1}, "expected evicted 1, found 0"),
+        ({"moved": 2}, "expected moved 2, found 0"),
+        ({"displaced_by": "i"}, "expected displaced by i, found nobody"),
         ({"copies": 0, "state": "running"}, "expected 0 copies with state running, found 1"),
     ],
 )
@@ -317,6 +349,21 @@ def test_a_deleted_job_is_deleted_and_a_failed_task_comes_back() -> None:
     assert found(jobs, expect) == []
 
 
+def test_a_job_that_made_room_is_told_for_whom() -> None:
+    jobs = [
+        {"name": "low", "gpus": 4, "runs": "1h", "count": 1},
+        {"name": "high", "gpus": 4, "at": "10m", "runs": "1h", "priority": 5, "count": 1},
+    ]
+    expect = [
+        {"job": "low", "evicted": 1, "moved": 0, "displaced_by": "high", "restarts": 0},
+        {"job": "low", "displaced_by": "high-0", "finished_at": "2h10m10s"},
+        {"job": "high", "evicted": 0, "started_at": "10m10s"},
+    ]
+    assert found(jobs, expect) == []
+    told = found(jobs, [{"job": "low", "displaced_by": "low"}])
+    assert told == ["job low-0 at rest: expected displaced by low, found high-0"]
+
+
 def test_a_snapshot_shows_the_moment_before_the_decision() -> None:
     played = scenario(jobs=[{"name": "j", "queue": "q", "gpus": 1, "at": "5m"}])
     assert [task.node for task in snapshot_at(played, 300).tasks] == [""]
@@ -334,7 +381,16 @@ def test_the_committed_schema_is_the_generated_one() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"gpus": "8"}, {"runs": 60}, {"memory": "8GB"}, {"colour": "red"}, {"mig": {"count": 1}}],
+    [
+        {"gpus": "8"},
+        {"runs": 60},
+        {"memory": "8GB"},
+        {"colour": "red"},
+        {"mig": {"count": 1}},
+        {"terminates": "soon"},
+        {"displaces_after": -1},
+        {"saves_every": "never"},
+    ],
 )
 def test_the_schema_refuses_what_the_reader_refuses(wrong: dict[str, Any]) -> None:
     value = {"name": "n", "nodes": NODES, "queues": [{"name": "q"}]}

@@ -30,7 +30,16 @@ def test_a_cluster_made_from_a_snapshot_gives_it_back(recipe):
         queues=tuple(sorted(seen.queues, key=lambda each: each.name)),
         gangs=tuple(sorted(seen.gangs, key=lambda each: each.id)),
         tasks=tuple(sorted(seen.tasks, key=lambda each: each.id)),
+        broken=Cluster.of(seen).snapshot().broken,
     )
+
+
+def test_since_when_a_gang_is_below_its_minimum_is_part_of_a_snapshot():
+    half = job("a", 2, ask(gpus=1)).runs(0, on="n", devices=[0]).ended(1, succeeded=False)
+    found = cluster(node("n", gpus=2), half, now=100)
+    found.advance(150)
+    again = Cluster.of(from_json(to_json(found.snapshot())))
+    assert again.broken == {"a": 100}
 
 
 @given(recipes())

@@ -19,6 +19,7 @@ from windlass.model.errors import WindlassError
 
 COMMANDS = {
     "bench": "windlass.cli.bench:command",
+    "conformance": "windlass.cli.conformance:command",
     "demo": "windlass.cli.demo:command",
     "explain": "windlass.cli.explain:command",
     "plan": "windlass.cli.plan:command",

@@ -97,7 +97,7 @@ def measure(size: Any) -> dict[str, Any]:
     return {
         "seconds": round(seconds, 3),
         "decisions_per_s": round(size.pods / seconds),
-        "placed": len(decided.actions),
+        "placed": len(decided.binds),
         "idle_cycle_ms": round(idle, 4),
         "one_pod_ms": round(_one_pod(cluster, plan), 3),
         "cannot_fit_ms": round(_cannot_fit(cluster), 3),
@@ -148,7 +148,7 @@ def _gang(cluster: Cluster, plan: Callable[[Cluster], Plan]) -> float | None:
     cluster.apply(GangGone(GangId("impossible")))
     _see(cluster, *many("gang-512", OPEN, 512))
     plan_s, found = _timed(lambda: plan(cluster))
-    return round(plan_s * 1000, 1) if len(found.actions) >= 512 else None
+    return round(plan_s * 1000, 1) if len(found.binds) >= 512 else None
 
 
 def _see(cluster: Cluster, gang: Any, tasks: Any) -> None:

@@ -151,7 +151,7 @@ def _places(scene: _Scene, gang: Gang) -> list[dict[str, Any]]:
     ]
     return places + [
         _place(members[bind.task], bind.node, slices_in_words(bind.devices), "starts")
-        for bind in scene.plan.actions
+        for bind in scene.plan.binds
         if bind.task in members and members[bind.task].state not in ACTIVE
     ]
 

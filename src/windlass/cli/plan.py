@@ -60,7 +60,7 @@ def _in_words(cluster: Cluster, plan: Plan) -> Iterator[str]:
 
 
 def _starts(cluster: Cluster, plan: Plan) -> Iterator[str]:
-    if not plan.actions:
+    if not plan.binds:
         yield "\nNothing starts now"
         return
     yield "\nStarts now"
@@ -76,7 +76,7 @@ def _starts(cluster: Cluster, plan: Plan) -> Iterator[str]:
 def _by_gang(cluster: Cluster, plan: Plan) -> dict[str, list[Bind]]:
     """The binds of each gang, in the order in which the gangs were placed."""
     found: dict[str, list[Bind]] = {}
-    for bind in plan.actions:
+    for bind in plan.binds:
         found.setdefault(cluster.tasks[bind.task].gang, []).append(bind)
     return found
 
@@ -97,7 +97,7 @@ def _as_json(cluster: Cluster, plan: Plan) -> dict[str, Any]:
                 "node": bind.node,
                 "devices": bind.devices,
             }
-            for bind in plan.actions
+            for bind in plan.binds
         ],
         "decisions": [
             {

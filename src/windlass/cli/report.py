@@ -25,7 +25,8 @@ def full(offered_gpu_hours: float, reports: Sequence[Report]) -> str:
         f"{first.gangs.submitted:,} gangs asked for {about(offered_gpu_hours)} GPU-hours "
         f"({percent(part)} of capacity)"
     )
-    return "\n\n".join([head, _side_by_side(reports, FULL), *(queues(each) for each in reports)])
+    tables = [text for each in reports for text in (queues(each), displaced(each)) if text]
+    return "\n\n".join([head, _side_by_side(reports, FULL), *tables])
 
 
 def short(comparison: Comparison) -> str:
@@ -48,9 +49,17 @@ def verdict(comparison: Comparison) -> str:
 def queues(report: Report) -> str:
     """A row per queue: what it should have, what it had, and how its gangs waited."""
     head = ("GPUs on average", "guarantee", "share", "has", "useful", "gangs", "wait p50", "p90")
-    parents = {each.name: each.parent for each in report.queues}
-    rows = [_queue_row(each, _depth(each.name, parents)) for each in _by_tree(report.queues)]
+    rows = [(name, *_queue_row(each)) for name, each in _by_tree(report.queues)]
     return f"Queues under {_name(report)}\n" + table(head, rows)
+
+
+def displaced(report: Report) -> str:
+    """A row per queue that had to make room; nothing if none had to."""
+    if not report.displaced.tasks_evicted and not report.displaced.tasks_moved:
+        return ""
+    head = ("Made room", "tasks evicted", "gangs stopped", "tasks moved", "GPU-hours lost")
+    rows = [(name, *_displaced_row(each)) for name, each in _by_tree(report.queues)]
+    return f"Displaced under {_name(report)}\n" + table(head, rows)
 
 
 def _name(report: Report) -> str:
@@ -78,7 +87,8 @@ def _waits(times: Times) -> str:
 
 def _beyond(report: Report) -> str:
     hours = report.gpu_hours
-    return about(max(0.0, hours.allocated - hours.useful - hours.idle - hours.lost))
+    accounted = hours.useful + hours.idle + hours.lost + hours.displaced
+    return about(max(0.0, hours.allocated - accounted))
 
 
 SHORT: tuple[Line, ...] = (
@@ -97,13 +107,18 @@ FULL: tuple[Line, ...] = (
     ("GPU-hours useful", lambda r: about(r.gpu_hours.useful)),
     ("  held by tasks that could not work", lambda r: about(r.gpu_hours.idle)),
     ("  given beyond what was asked", _beyond),
-    ("  lost and done again", lambda r: about(r.gpu_hours.lost)),
+    ("  lost to failures and done again", lambda r: about(r.gpu_hours.lost)),
+    ("  lost by making room for others", lambda r: about(r.gpu_hours.displaced)),
     ("free GPU time that is fragmented", lambda r: percent(r.fragmentation)),
     ("gangs finished", lambda r: f"{r.gangs.finished:,}"),
     ("  running at the end", lambda r: f"{r.gangs.running}"),
     ("  waiting at the end", lambda r: f"{r.gangs.waiting}"),
     ("  of these half-started", lambda r: f"{r.gangs.half_started}"),
-    ("tasks restarted", lambda r: f"{r.gangs.restarts}"),
+    ("tasks restarted after failures", lambda r: f"{r.gangs.restarts}"),
+    ("tasks evicted", lambda r: f"{r.displaced.tasks_evicted:,}"),
+    ("  gangs stopped by that", lambda r: f"{r.displaced.gangs_stopped:,}"),
+    ("tasks moved", lambda r: f"{r.displaced.tasks_moved:,}"),
+    ("  gangs stopped by that", lambda r: f"{r.displaced.gangs_moved:,}"),
     ("wait p50 / p90", lambda r: _waits(r.wait_seconds)),
     ("gang wait p50 / p90", lambda r: _waits(r.gang_wait_seconds)),
     ("gang wait p99", lambda r: duration(r.gang_wait_seconds.p99)),
@@ -111,23 +126,25 @@ FULL: tuple[Line, ...] = (
 )
 
 
-def _queue_row(queue: QueueReport, depth: int) -> tuple[str, ...]:
+def _queue_row(queue: QueueReport) -> tuple[str, ...]:
     amounts = (queue.guarantee_gpus, queue.share_gpus, queue.allocated_gpus, queue.useful_gpus)
     waits = (duration(queue.wait_seconds.p50), duration(queue.wait_seconds.p90))
-    numbers = (about(each) if each else "–" for each in amounts)
-    return ("  " * depth + queue.name, *numbers, f"{queue.gangs}", *waits)
+    return (*(about(each) if each else "–" for each in amounts), f"{queue.gangs}", *waits)
 
 
-def _by_tree(found: Sequence[QueueReport], parent: str = "") -> list[QueueReport]:
-    rows: list[QueueReport] = []
+def _displaced_row(queue: QueueReport) -> tuple[str, ...]:
+    found = queue.displaced
+    counts = (found.tasks_evicted, found.gangs_stopped, found.tasks_moved)
+    lost = found.gpu_hours_lost
+    return (*(f"{each:,}" if each else "–" for each in counts), about(lost) if lost else "–")
+
+
+def _by_tree(
+    found: Sequence[QueueReport], parent: str = "", depth: int = 0
+) -> list[tuple[str, QueueReport]]:
+    """All queues with their names, indented by their depth."""
+    rows: list[tuple[str, QueueReport]] = []
     for each in found:
         if each.parent == parent:
-            rows += [each, *_by_tree(found, each.name)]
+            rows += [("  " * depth + each.name, each), *_by_tree(found, each.name, depth + 1)]
     return rows
-
-
-def _depth(name: str, parents: dict[str, str]) -> int:
-    depth = 0
-    while parents.get(name):
-        name, depth = parents[name], depth + 1
-    return depth

@@ -20,24 +20,27 @@ HOURS = {"day": 24, "week": 7 * 24}
 @click.option("--seed", type=click.IntRange(min=0), help="Of a generated day or week; 308.")
 @click.option("--nodes", type=click.IntRange(1, 5000), help="Of the generated cluster; 24.")
 @click.option("--hours", type=click.IntRange(1, 24 * 31), help="Generate so many hours instead.")
+@click.option("--until", metavar="TIME", help="Stop at this time, like 36h; the end, if not given.")
 @click.option("--compare", type=click.Choice(["default"]), help="Play it with this one as well.")
 @click.option("--json", "json_", is_flag=True, help="Print the numbers as JSON.")
 def command(
+    *,
     work: str,
     seed: int | None,
     nodes: int | None,
     hours: int | None,
+    until: str | None,
     compare: str | None,
     json_: bool,
 ) -> None:
     """Play work on the embedded cluster and report what came of it.
 
     SCENARIO is a scenario file. `day` and `week` are generated: the training, inference, sweeps and
-    notebooks of four teams, the same for the same seed.
+    notebooks of four teams, the same for the same seed. A week begins on a Monday.
 
     With --compare default, the same work is also played with what Kubernetes does by itself.
     """
-    workload = _workload(work, seed, nodes, hours)
+    workload = _cut(_workload(work, seed, nodes, hours), until)
     ours = play(workload, "Windlass")
     theirs = play(workload, compare) if compare else None
     click.echo(_json(ours, theirs) if json_ else _text(ours, theirs))
@@ -84,6 +87,23 @@ def _workload(work: str, seed: int | None, nodes: int | None, hours: int | None)
     from windlass.cli.inputs import read_scenario_file
 
     return read_scenario_file(work).workload
+
+
+def _cut(workload: Workload, until: str | None) -> Workload:
+    """The same work up to a time: what is submitted later is not even looked at."""
+    if until is None:
+        return workload
+    from dataclasses import replace
+
+    from windlass.cli.times import time_option
+
+    end = time_option(until, "--until")
+    return replace(
+        workload,
+        until=end if workload.until is None else min(end, workload.until),
+        arrivals=tuple(each for each in workload.arrivals if each.at <= end),
+        node_changes=tuple(each for each in workload.node_changes if each.at <= end),
+    )
 
 
 def _text(ours: Simulation, theirs: Simulation | None) -> str:

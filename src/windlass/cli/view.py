@@ -3,7 +3,7 @@
     figures                       clock, what is in use, who waits
     map            queues         a cell per GPU by rack; the tree with a bar per queue
     waiting gangs                 position, need, how long, and the plan's own reason
-    latest notes                  what was placed, finished, lost
+    latest notes                  what was placed, finished, lost, and who made room for whom
 
 Everything is drawn as lines of a known width, so that a frame fits the terminal it is made for.
 """
@@ -22,8 +22,9 @@ from windlass.cli.numbers import about, clock, duration, gpus
 from windlass.cli.palette import FAINT, INK, QUIET, colours
 from windlass.cli.tree import draw_queues, queue_key
 from windlass.engine.plan import Decision, Verdict
+from windlass.model.actions import Rule
 from windlass.model.gpus import WHOLE, GpuRequest
-from windlass.model.jobs import Task, TaskState
+from windlass.model.jobs import JobId, Task, TaskState
 from windlass.sim.measure import requested
 from windlass.sim.records import Note, Stage, What
 from windlass.sim.run import Moment
@@ -199,7 +200,18 @@ MARKS = {
     What.FINISHED: "●",
     What.DELETED: "○",
     What.LOST: "▼",
+    What.EVICTED: "▼",
+    What.MOVED: "▶",
 }
+
+RULES = {
+    Rule.GUARANTEE: "reclaimed for {gainer}, which is within its guarantee",
+    Rule.SHARE: "reclaimed for {gainer}, whose queue has less of its share",
+    Rule.PRIORITY: "preempted by {gainer}, which has a higher priority",
+    Rule.CONSOLIDATE: "so that {gainer} fits",
+    Rule.STALE: "given back: for too long below the minimum",
+}
+"""For whom a gang is displaced, and by which rule."""
 
 
 def _sentence(notes: Sequence[Note]) -> str:
@@ -213,8 +225,19 @@ def _sentence(notes: Sequence[Note]) -> str:
             return f"grew by {tasks} on {nodes}"
         case What.LOST:
             return f"lost {tasks} on {nodes}; they wait again"
+        case What.EVICTED:
+            return f"evicted: {tasks} on {nodes}, {_right(notes)}"
+        case What.MOVED:
+            return f"moves {tasks} to {nodes}, {_right(notes)}"
         case what:
             return str(what)
+
+
+def _right(notes: Sequence[Note]) -> str:
+    """For whom, by which rule; several gangs that gain are counted."""
+    gainers = list(dict.fromkeys(note.gainer for note in notes))
+    gainer = gainers[0] if len(gainers) == 1 else f"{len(gainers)} gangs"
+    return RULES[notes[0].rule or Rule.STALE].format(gainer=gainer)
 
 
 def _nodes(names: Sequence[str]) -> str:
@@ -227,11 +250,15 @@ def _together(notes: Iterable[Note]) -> list[list[Note]]:
     groups: list[list[Note]] = []
     for note in notes:
         last = groups[-1][0] if groups else None
-        if last and (last.what, last.job) == (note.what, note.job) and last.at - note.at < 300:
+        if last and _kind(last) == _kind(note) and last.at - note.at < 300:
             groups[-1].append(note)
         else:
             groups.append([note])
     return groups
+
+
+def _kind(note: Note) -> tuple[What, JobId, Rule | None]:
+    return note.what, note.job, note.rule
 
 
 def _title(name: str, more: str) -> Text:

@@ -2,8 +2,9 @@
 
     shares      what each queue should have now
     pass one    gangs in order, on free capacity, around holds and reservations
-    pass two    gangs that found no room, by displacing others (to come: it takes `waiting`)
-    growth      elastic tasks, one at a time, once every minimum had its chance
+    pass two    gangs that found no room: on what comes free, or by displacing others
+    growth      elastic tasks, one at a time, once every minimum had its chance; then pass two
+                for those that could not grow
     promises    reservations for those who have waited too long
     reasons     a decision for every gang that was looked at, with numbers
 
@@ -12,8 +13,9 @@ The engine drafts on the cluster's own columns and leaves them as it found them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
+from functools import partial
 
 from windlass.engine.draft import Draft
 from windlass.engine.explain import decide, in_line
@@ -25,7 +27,9 @@ from windlass.engine.plan import Plan
 from windlass.engine.progress import Progress
 from windlass.engine.remember import Remembered, wake_at
 from windlass.engine.reserve import drop_broken, reserve
+from windlass.engine.second import Found, pass_two
 from windlass.engine.shares import shares
+from windlass.model.jobs import GangId
 from windlass.state.cluster import Cluster
 
 
@@ -42,15 +46,22 @@ def plan(cluster: Cluster) -> Plan:
     draft = Draft(cluster)
     placer = Placer(draft, limits)
     drop_broken(draft)
-    placed, waiting = _pass_one(draft, placer, Order(cluster, standing, _starting(ready)))
-    grown = grow(draft, placer, Order(cluster, standing, _growing(ready, placed)))
+    in_turn = partial(Order, cluster, standing, limits)
+    placed, waiting = _pass_one(draft, placer, in_turn(_starting(ready)))
+    started = {each.gang.id for each in placed}
+    growing = _growing(ready, started)
+    make_room = partial(pass_two, draft, limits, standing)
+    room = make_room(in_turn(waiting), Found(repaired=frozenset(started)))
+    grown, short = grow(draft, placer, in_turn(each for each in growing if room.may_grow(each)))
+    room = room.then(make_room(in_turn(short), replace(room, grows=True)))
     reserve(draft, placer, waiting)
-    decisions = decide(draft, limits, placed, grown, [*waiting, *refused])
-    actions, holds = tuple(draft.binds), tuple(draft.holds.standing.values())
+    decisions = decide(draft, limits, placed, grown, room, [*waiting, *refused])
+    actions = (*draft.binds, *room.evictions)
+    holds = tuple(draft.holds.standing.values())
     draft.close()
 
-    wake = wake_at(cluster, (each.gang for each in waiting), holds)
-    return remembered.keep(Plan(actions, decisions, holds, standing.shares, wake))
+    wake = wake_at(cluster, (each.gang for each in waiting), holds, room.wake_at)
+    return remembered.keep(Plan(actions, decisions, holds, standing.shares, wake, room.searched))
 
 
 def _pass_one(draft: Draft, placer: Placer, line: Order) -> tuple[list[Progress], list[Progress]]:
@@ -72,8 +83,7 @@ def _starting(ready: Iterable[Progress]) -> list[Progress]:
     return [each for each in ready if each.parts]
 
 
-def _growing(ready: Iterable[Progress], placed: Iterable[Progress]) -> list[Progress]:
+def _growing(ready: Iterable[Progress], started: Collection[GangId]) -> list[Progress]:
     """The gangs that have their minimum and may have more."""
-    started = {each.gang.id for each in placed}
     whole = [each for each in ready if not each.parts or each.gang.id in started]
     return [replace(each, parts=()) for each in whole if each.elastic]

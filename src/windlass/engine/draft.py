@@ -13,14 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from windlass.engine.holds import Holds
 from windlass.engine.index import Class, Index
-from windlass.model.actions import Bind
+from windlass.engine.units import Unit
+from windlass.model.actions import Bind, Claim
 from windlass.model.jobs import Gang, Task
 from windlass.state.accounts import Charges, charges_of, charges_per_model
 from windlass.state.cluster import Cluster
+from windlass.state.devices import has_left
 
 
 class Draft:
@@ -33,9 +36,11 @@ class Draft:
         "binds",
         "cluster",
         "columns",
+        "evicted",
         "holds",
         "index",
         "neighbours",
+        "steps",
     )
 
     def __init__(self, cluster: Cluster) -> None:
@@ -44,6 +49,10 @@ class Draft:
         self.neighbours = cluster.neighbours
         self.index = cluster.recall(Index)
         self.binds: list[Bind] = []
+        self.evicted: list[Unit] = []
+        """What was taken away for others, in order."""
+        self.steps = 0
+        """How many tasks were bound or released, kept or not: the measure of work."""
         self._journal: list[Callable[[], object]] = []
         self._depth = 0
         self._put_back = [
@@ -73,6 +82,7 @@ class Draft:
 
     def bind(self, task: Task, gang: Gang, slot: int, kind: Class) -> None:
         """Place a task on a node."""
+        self.steps += 1
         columns = self.columns
         number, devices = int(columns.device_number[slot]), columns.devices[slot]
         given = kind.chooser.give(number, devices)
@@ -86,8 +96,17 @@ class Draft:
         self._account(task, gang, slot, charges, 1)
         self.binds.append(Bind(task.id, columns.names[slot], given.slices))
 
+    def claims(self, mark: int) -> tuple[Claim, ...]:
+        """The binds since a mark, as places to be kept."""
+        tasks = self.cluster.tasks
+        return tuple(
+            Claim(bind.task, bind.node, bind.devices, tasks[bind.task].shape.request)
+            for bind in self.binds[mark:]
+        )
+
     def release(self, task: Task) -> None:
         """Take a running task away, to see what would fit without it."""
+        self.steps += 1
         columns, gang = self.columns, self.cluster.gangs[task.gang]
         slot = columns.slot.get(task.node)
         if slot is None:
@@ -101,11 +120,64 @@ class Draft:
         charges = charges_of(task.shape.request, task.devices, columns.nodes[slot])
         self._account(task, gang, slot, charges, -1)
 
+    def unbind(self, mark: int) -> None:
+        """Take away again what was bound since a mark; an undo brings it back."""
+        taken = self.binds[mark:]
+        del self.binds[mark:]
+        self._journal.append(partial(self.binds.extend, taken))
+        for bind in reversed(taken):
+            task = self.cluster.tasks[bind.task]
+            self.release(replace(task, node=bind.node, devices=bind.devices))
+
+    def evict(self, unit: Unit) -> None:
+        """Take a unit away for the sake of others."""
+        for task in unit.tasks:
+            self.release(task)
+        unit.gone = True
+        self.evicted.append(unit)
+        self._journal.append(partial(self._unevict, unit))
+
+    def put_back(self, unit: Unit) -> bool:
+        """Give an evicted unit its own place again, if that is free."""
+        with self.attempt() as keep:
+            if not all(self._return(task, unit.gang) for task in unit.tasks):
+                return False
+            at = self.evicted.index(unit)
+            del self.evicted[at]
+            unit.gone = False
+            self._journal.append(partial(self._reevict, unit, at))
+            keep()
+        return True
+
     def close(self) -> None:
         """Leave everything as it was found."""
         for put_back in self._put_back:
             put_back()
         self.index.shorten_log()
+
+    def _unevict(self, unit: Unit) -> None:
+        unit.gone = False
+        self.evicted.remove(unit)
+
+    def _reevict(self, unit: Unit, at: int) -> None:
+        unit.gone = True
+        self.evicted.insert(at, unit)
+
+    def _return(self, task: Task, gang: Gang) -> bool:
+        self.steps += 1
+        columns, slot = self.columns, self.columns.slot[task.node]
+        amounts, slices = columns.taken(task.shape.request), columns.present(slot, task.devices)
+        free, devices = columns.free[:, slot], columns.devices[slot]
+        if (free < amounts).any() or not has_left(devices, slices, columns.states.kinds):
+            return False
+        if slot in self.holds:
+            self.holds.take(slot, amounts, slices)
+        else:
+            self._save(slot)
+            columns.take(slot, amounts, slices)
+        charges = charges_of(task.shape.request, task.devices, columns.nodes[slot])
+        self._account(task, gang, slot, charges, 1)
+        return True
 
     def _account(self, task: Task, gang: Gang, slot: int, charges: Charges, sign: int) -> None:
         accounts, neighbours = self.cluster.accounts, self.neighbours

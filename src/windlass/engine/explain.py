@@ -14,13 +14,21 @@ from windlass.engine.draft import Draft
 from windlass.engine.limits import Limits
 from windlass.engine.plan import Decision, Verdict
 from windlass.engine.progress import Progress, Progresses
+from windlass.engine.second import Found
 from windlass.engine.topology import Topologies
-from windlass.model.actions import Hold
+from windlass.model.actions import Hold, Rule
 from windlass.model.jobs import GangId, Shape
 from windlass.model.reasons import Reason, Why, in_words
 from windlass.state.cluster import Cluster
 from windlass.state.columns import CPU, MEMORY, PODS
 
+_DISPLACED_BY = {
+    Rule.GUARANTEE: Why.LOST_BY_GUARANTEE,
+    Rule.SHARE: Why.LOST_BY_SHARE,
+    Rule.PRIORITY: Why.LOST_BY_PRIORITY,
+    Rule.CONSOLIDATE: Why.MOVES,
+    Rule.STALE: Why.STALE,
+}
 _FIELDS = {CPU: "too little CPU free", MEMORY: "too little memory free", PODS: "no pod slot free"}
 
 
@@ -29,9 +37,10 @@ def decide(
     limits: Limits,
     placed: Iterable[Progress],
     grown: Mapping[GangId, int],
+    room: Found,
     waiting: Iterable[Progress],
 ) -> tuple[Decision, ...]:
-    """A decision for every gang: those placed, those that grew, those that wait, in line."""
+    """A decision for every gang: placed, grown, displaced, and those that wait, in line."""
     explainer = _Explainer(draft, limits)
     decisions = [Decision(each.gang.id, each.gang.queue, Verdict.PLACED) for each in placed]
     started = {each.gang for each in decisions}
@@ -39,7 +48,10 @@ def decide(
         if gang not in started:
             queue = draft.cluster.gangs[gang].queue
             decisions.append(Decision(gang, queue, Verdict.GREW))
-    for position, progress in enumerate(waiting, 1):
+    decisions += displaced(draft.cluster, room)
+    losing = {each.gang for each in decisions if each.verdict == Verdict.DISPLACED}
+    still = (each for each in waiting if each.gang.id not in losing)
+    for position, progress in enumerate(still, 1):
         decisions.append(explainer.decision(progress, position))
     return tuple(decisions)
 
@@ -54,6 +66,27 @@ def in_line(cluster: Cluster) -> tuple[list[Progress], list[Progress]]:
     return ready, refused
 
 
+def displaced(cluster: Cluster, room: Found) -> list[Decision]:
+    """Who loses a place, for whom and by which right."""
+    causes: dict[GangId, dict[tuple[str, str, bool], int]] = {}
+    for each in room.evictions:
+        key = (each.rule.value, str(each.gainer), bool(each.moves_to))
+        counts = causes.setdefault(cluster.tasks[each.task].gang, {})
+        counts[key] = counts.get(key, 0) + 1
+    return [
+        Decision(
+            gang,
+            cluster.gangs[gang].queue,
+            Verdict.DISPLACED,
+            tuple(
+                Reason(_DISPLACED_BY[Rule(rule)], {"tasks": count, "gang": gainer})
+                for (rule, gainer, _), count in sorted(counts.items())
+            ),
+        )
+        for gang, counts in sorted(causes.items())
+    ]
+
+
 class _Explainer:
     """Says why gangs wait; equal gangs are worked out once."""
 
@@ -65,8 +98,11 @@ class _Explainer:
     def decision(self, progress: Progress, position: int) -> Decision:
         """The decision for a gang that was not placed."""
         gang = progress.gang
-        verdict, reasons = self._verdict(progress)
         hold = self._draft.holds.standing.get(gang.id)
+        if hold is not None and hold.firm:
+            reasons = (Reason(Why.HELD, {"tasks": len(hold.claims)}),)
+            return Decision(gang.id, gang.queue, Verdict.WAITS, reasons, position)
+        verdict, reasons = self._verdict(progress)
         if hold is not None and verdict == Verdict.WAITS:
             reasons = (*reasons, _promise(hold, self._draft.cluster.now))
         return Decision(gang.id, gang.queue, verdict, reasons, position)

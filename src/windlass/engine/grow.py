@@ -11,24 +11,33 @@ from windlass.engine.progress import Part, Progress
 from windlass.model.jobs import GangId
 
 
-def grow(draft: Draft, placer: Placer, line: Order) -> dict[GangId, int]:
-    """Let running gangs grow while there is room; answers by how many tasks each grew."""
+def grow(draft: Draft, placer: Placer, line: Order) -> tuple[dict[GangId, int], list[Progress]]:
+    """Let running gangs grow while there is room.
+
+    Answers by how many tasks each grew, and the gangs that found no room for their next one.
+    """
     grown: dict[GangId, int] = {}
+    short: dict[GangId, Progress] = {}
     nodes = _nodes_bound(draft)
     while (progress := line.next()) is not None:
         gang, part = progress.gang, progress.elastic[0]
         place = nodes.setdefault(gang.id, [])
         mark = len(draft.binds)
-        if placer.start(_join(progress, part, place)):
+        one_more = _join(progress, part, place)
+        if placer.start(one_more):
             line.placed(progress)
             grown[gang.id] = grown.get(gang.id, 0) + 1
+            hold = draft.holds.standing.get(gang.id)
+            if hold is not None and len(hold.claims) <= grown[gang.id]:
+                draft.holds.drop(gang.id)
             place += [(part.group.name, bind.node) for bind in draft.binds[mark:]]
             rest = progress.elastic[1:]
         else:
+            short.setdefault(gang.id, one_more)
             rest = tuple(each for each in progress.elastic if not _alike(each, part))
         if rest:
             line.put_back(replace(progress, elastic=rest, grown=grown.get(gang.id, 0)))
-    return grown
+    return grown, list(short.values())
 
 
 def _alike(one: Part, other: Part) -> bool:

@@ -18,6 +18,7 @@ from windlass.model.gpus import Slice
 from windlass.model.jobs import Gang, GangId, TaskState
 from windlass.model.mig import Instance, legal_starts
 from windlass.model.queues import GPU, guaranteed
+from windlass.state.accounts import charges_of
 from windlass.state.cluster import Cluster
 from windlass.state.columns import Ints
 from windlass.state.devices import Device, Devices, DeviceStates, with_back, without
@@ -36,6 +37,7 @@ class Holds:
         "_estimates",
         "_journal",
         "_lifted",
+        "_owner",
         "standing",
     )
 
@@ -47,6 +49,7 @@ class Holds:
         self._estimates = Estimates(cluster)
         self._claims: dict[int, list[tuple[GangId, Ints, tuple[Slice, ...]]]] = {}
         self._lifted: frozenset[GangId] = frozenset()
+        self._owner: GangId | None = None
         self._base: dict[int, Free] = {}
         for hold in sorted(holds, key=lambda hold: hold.gang):
             self.add(hold)
@@ -54,10 +57,10 @@ class Holds:
     def add(self, hold: Hold) -> None:
         """From now on these places are kept. Not to be undone."""
         self.standing[hold.gang] = hold
-        columns, tasks = self._columns, self._cluster.tasks
+        self._charge(hold, 1)
+        columns = self._columns
         for claim in hold.claims:
-            task, slot = tasks.get(claim.task), columns.slot.get(claim.node)
-            amounts = columns.amounts(task.shape.request) if task else None
+            slot, amounts = columns.slot.get(claim.node), columns.amounts(claim.request)
             if slot is not None and amounts is not None:
                 slices = columns.present(slot, claim.devices)
                 self._claims.setdefault(slot, []).append((hold.gang, amounts, slices))
@@ -81,20 +84,28 @@ class Holds:
 
     @contextmanager
     def lifted(self, gang: Gang) -> Generator[None]:
-        """Show the claimed nodes as this gang may see them."""
+        """Show the claimed nodes as this gang may see them, and its queue without its claims."""
+        if self._owner == gang.id or not self.standing:
+            yield
+            return
+        own = self.standing.get(gang.id)
+        if own is not None:
+            self._charge(own, -1)
         lifted = frozenset(self._lifted_for(gang))
         slots = [
             slot
             for slot, claims in self._claims.items()
             if any(owner in lifted for owner, _, _ in claims)
         ]
-        self._lifted = lifted
+        self._lifted, self._owner = lifted, gang.id
         for slot in slots:
             self._show(slot)
         yield
-        self._lifted = frozenset()
+        self._lifted, self._owner = frozenset(), None
         for slot in slots:
             self._show(slot)
+        if own is not None:
+            self._charge(own, 1)
 
     def in_the_way(self, gang: Gang) -> list[Hold]:
         """The holds whose places this gang may not use, in order of their gangs."""
@@ -103,8 +114,10 @@ class Holds:
 
     def drop(self, gang: GangId) -> None:
         """The gang is placed or has given up: its claims end. Not to be undone."""
-        if self.standing.pop(gang, None) is None:
+        hold = self.standing.pop(gang, None)
+        if hold is None:
             return
+        self._charge(hold, -1)
         for slot, claims in self._claims.items():
             kept = [claim for claim in claims if claim[0] != gang]
             if len(kept) != len(claims):
@@ -116,8 +129,20 @@ class Holds:
         is_guaranteed = self._is_guaranteed(gang)
         for owner, hold in self.standing.items():
             in_time = duration is not None and self._cluster.now + duration <= hold.starts_at
-            if owner == gang.id or in_time or (is_guaranteed and self._is_borrower(owner)):
+            weaker = is_guaranteed and self._is_borrower(owner)
+            if owner == gang.id or (not hold.firm and (in_time or weaker)):
                 yield owner
+
+    def _charge(self, hold: Hold, sign: int) -> None:
+        """What is firmly held counts as had: others of the queue may not use up its allowance."""
+        gang = self._cluster.gangs.get(hold.gang)
+        if gang is None or not hold.firm:
+            return
+        for claim in hold.claims:
+            node = self._cluster.nodes.get(claim.node)
+            charges = charges_of(claim.request, claim.devices, node)
+            holder, firm = (gang.queue, gang.user), not gang.preemptible
+            self._cluster.accounts.charge(holder, charges, sign, firm)
 
     def _is_borrower(self, owner: GangId) -> bool:
         gang = self._cluster.gangs.get(owner)

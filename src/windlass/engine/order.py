@@ -1,25 +1,29 @@
 """Who is next: a walk down the tree of queues, one gang at a time.
 
-Among the children of a queue: higher tier first, then the one with least of what it is entitled
-to, then the one whose head waits longest. Inside a queue: gangs that lost members first, then
-priority, then the user who has and had least, then age. Placing a gang changes only the standing
-of the queues on its path, so only those are keyed anew.
+Among the children of a queue: higher tier first, then the one that would have least of what it is
+entitled to once its next gang is placed, then the one that has least, then the one whose head waits
+longest. Inside a queue: gangs that lost members first, then priority, then the user who has and had
+least, then age. Placing a gang changes only the standing of the queues on its path, so only those
+are keyed anew.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 from typing import TypeAlias
 
+from windlass.engine.limits import Limits
 from windlass.engine.progress import Progress
 from windlass.engine.shares import Standing
 from windlass.model.queues import ROOT
 from windlass.state.cluster import Cluster
 
-Key: TypeAlias = tuple[int, int, int, str]
+Key: TypeAlias = tuple[int, int, int, int, str]
+"""Tier, standing with the next gang, standing without it, age of the head, name."""
 
+NOTHING: Mapping[str, int] = {}
 _SCALE = 1 << 20
 _NOT_ENTITLED = 1 << 50
 
@@ -27,12 +31,16 @@ _NOT_ENTITLED = 1 << 50
 class Order:
     """The line of gangs; `next` answers them one by one, as the queues stand by then."""
 
-    def __init__(self, cluster: Cluster, standing: Standing, gangs: Iterable[Progress]) -> None:
-        self._cluster, self._standing = cluster, standing
+    def __init__(
+        self, cluster: Cluster, standing: Standing, limits: Limits, gangs: Iterable[Progress]
+    ) -> None:
+        self._cluster, self._standing, self._limits = cluster, standing, limits
         self._lines: dict[str, _Line] = {}
         self._heaps: dict[str, list[Key]] = {}
         self._keys: dict[str, Key] = {}
-        self._saturation: dict[str, int] = {}
+        self._needs: dict[str, Mapping[str, int]] = {}
+        """What the next gang of each queue would add."""
+        self._saturation: dict[str, tuple[Mapping[str, int], int, int]] = {}
         self._stale = ROOT
         average = _average_use(cluster)
         for each in gangs:
@@ -78,33 +86,44 @@ class Order:
         """Key a queue and those above it anew, bottom up."""
         if queue == ROOT:
             return
-        oldest = self._lines[queue].oldest()
+        line = self._lines[queue]
+        oldest, head = line.oldest(), line.head()
+        need = self._need(head) if head is not None else NOTHING
         path = self._cluster.accounts.path(queue)
         parents = (*path[1:], ROOT)
         for name, parent in zip(path, parents, strict=True):
             if oldest is None:
                 self._keys.pop(name, None)
             else:
-                key = self._key(name, oldest)
+                self._needs[name] = need
+                key = self._key(name, oldest, need)
                 if self._keys.get(name) != key:
                     self._keys[name] = key
                     heappush(self._heaps.setdefault(parent, []), key)
             first = self._first_child(parent)
-            oldest = self._keys[first][2] if first is not None else None
+            oldest = self._keys[first][3] if first is not None else None
+            need = self._needs[first] if first is not None else NOTHING
 
-    def _key(self, name: str, oldest: int) -> Key:
+    def _key(self, name: str, oldest: int, need: Mapping[str, int]) -> Key:
         queue = self._cluster.queues[name]
-        saturation = self._saturation.get(name)
-        if saturation is None:
-            saturation = self._saturation[name] = self._work_out(name)
-        return -queue.tier, saturation, oldest, name
+        known = self._saturation.get(name)
+        if known is None or known[0] is not need:
+            known = (need, self._work_out(name, need), self._work_out(name, NOTHING))
+            self._saturation[name] = known
+        return -queue.tier, known[1], known[2], oldest, name
 
-    def _work_out(self, name: str) -> int:
-        """What a queue has of what it is entitled to, scaled; the largest over dimensions."""
+    def _need(self, progress: Progress) -> Mapping[str, int]:
+        parts = progress.parts or progress.elastic[:1]
+        if len(parts) == 1 and len(parts[0].tasks) == 1:
+            return self._limits.needs_of(parts[0].tasks[0].shape)
+        return self._limits.need(progress.counts)
+
+    def _work_out(self, name: str, need: Mapping[str, int]) -> int:
+        """What a queue would have of what it is entitled to, scaled: the most of any dimension."""
         held = self._cluster.accounts.held.get(name, {})
         worst = 0
         for dimension, entitled in self._standing.entitled[name].items():
-            has = held.get(dimension, 0)
+            has = held.get(dimension, 0) + need.get(dimension, 0)
             full = has * _SCALE // entitled if entitled else _NOT_ENTITLED * bool(has) + has
             worst = max(worst, full)
         return worst
@@ -132,16 +151,22 @@ class _Line:
     def oldest(self) -> int | None:
         return min((line[0].gang.created_at for line in self._users.values()), default=None)
 
+    def head(self) -> Progress | None:
+        """The gang that is next."""
+        return self._users[self._first()][0] if self._users else None
+
     def pop(self) -> Progress:
-        if len(self._users) == 1:
-            user = next(iter(self._users))
-        else:
-            user = min(self._users, key=self._user_rank)
+        user = self._first()
         line = self._users[user]
         found = line.pop(0)
         if not line:
             del self._users[user]
         return found
+
+    def _first(self) -> str:
+        if len(self._users) == 1:
+            return next(iter(self._users))
+        return min(self._users, key=self._user_rank)
 
     def _user_rank(self, user: str) -> tuple[object, ...]:
         head = self._users[user][0]

@@ -8,6 +8,7 @@ neighbours may need another try, at most a few. Every try is an attempt: not kep
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -26,10 +27,26 @@ MOST_TRIES = 8
 """Domains tried per wish before giving up for this cycle."""
 
 
+class Maker(Protocol):
+    """Whoever can make room by displacing others."""
+
+    def clear(self, task: Task, kind: Class, scope: Ints | None, over: Ints | None) -> int | None:
+        """A node on which one more task fits now, or None; what was taken is undone with it."""
+        ...
+
+    def room(self, shape: Shape) -> Ints:
+        """How many tasks would fit each node with everything gone that can be displaced."""
+        ...
+
+    def cheapest(self, domains: list[int], level: Level, parts: Sequence[Part]) -> list[int]:
+        """The domains, those first in which room costs least."""
+        ...
+
+
 class Placer:
     """Places gangs on a draft."""
 
-    __slots__ = ("_by_queue", "_draft", "_failed", "_limits", "_topologies")
+    __slots__ = ("_by_queue", "_draft", "_failed", "_limits", "_topologies", "maker")
 
     def __init__(self, draft: Draft, limits: Limits) -> None:
         self._draft, self._limits = draft, limits
@@ -37,6 +54,8 @@ class Placer:
         self._failed: set[Hashable] = set()
         self._by_queue = False
         """Did a rule of the gang's queue have a say in the last attempt?"""
+        self.maker: Maker | None = None
+        """Makes room where there is none; nobody does while gangs are placed on free room."""
 
     def may_fit(self, progress: Progress) -> bool:
         """Is room all that the gang lacks: do its queue and the empty cluster allow it?"""
@@ -49,6 +68,10 @@ class Placer:
 
     def start(self, progress: Progress) -> bool:
         """Bind what the gang lacks to run, or nothing; what equals a failure is not tried again."""
+        with self._draft.holds.lifted(progress.gang):
+            return self._start(progress)
+
+    def _start(self, progress: Progress) -> bool:
         gang = progress.gang
         need = self._limits.need(progress.counts)
         if self._limits.now(gang, need) is not None:
@@ -67,8 +90,6 @@ class Placer:
         self, gang: Gang, parts: Sequence[Part], nodes: Sequence[str], need: dict[str, int]
     ) -> bool:
         """Bind all tasks of the parts, or none; `nodes` is where the gang runs already."""
-        if not self._draft.holds.standing:
-            return self._place(gang, parts, nodes, need)
         with self._draft.holds.lifted(gang):
             return self._place(gang, parts, nodes, need)
 
@@ -123,14 +144,16 @@ class Placer:
 
     def _best(self, gang: Gang, task: Task, kind: Class, scope: Ints | None) -> int | None:
         """The node with the lowest key; None if none fits."""
-        key, draft = kind.key, self._draft
+        key, draft, over = kind.key, self._draft, None
         if draft.neighbours.tallies:
             over = overlay(draft.neighbours, draft.index, task, gang)
             key = key if over is None else key + over
-        if not key.size:
+        if not key.size or (scope is not None and not scope.size):
             return None
         slot = int(key.argmin()) if scope is None else int(scope[key[scope].argmin()])
-        return slot if key[slot] < NOWHERE else None
+        if key[slot] < NOWHERE:
+            return slot
+        return self.maker.clear(task, kind, scope, over) if self.maker else None
 
     def _scopes(
         self, wish: Domain | None, parts: Sequence[Part], nodes: Sequence[str], outer: Ints | None
@@ -140,8 +163,12 @@ class Placer:
             yield outer
             return
         for level in self._topologies.levels(wish):
-            found = domains_with_room(self._room, self._topologies, level, parts, outer)
-            for domain in _few(_pinned(found, level, self._slots(nodes))):
+            room = self.maker.room if self.maker else self._room
+            found = domains_with_room(room, self._topologies, level, parts, outer)
+            found = _pinned(found, level, self._slots(nodes))
+            if self.maker:
+                found = self.maker.cheapest(found, level, parts)
+            for domain in _few(found):
                 members = level.members[domain]
                 yield members if outer is None else np.intersect1d(members, outer)
         if not wish.required:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from windlass.model.actions import Action, Hold
+from windlass.model.actions import Action, Bind, Evict, Hold
 from windlass.model.jobs import GangId
 from windlass.model.reasons import Reason
 
@@ -18,6 +18,8 @@ class Verdict(StrEnum):
     """It starts now, or its lost members return."""
     GREW = "Grew"
     """It runs already and got elastic tasks."""
+    DISPLACED = "Displaced"
+    """It runs and loses members, to make room for another or because it is stale."""
     WAITS = "Waits"
     """It could start later; the reasons say what is missing now."""
     NEVER = "Never"
@@ -52,3 +54,15 @@ class Plan:
     """Per queue and dimension, what it should have now."""
     wake_at: int | None = None
     """The next instant at which the answer can change by time alone."""
+    searched: tuple[GangId, ...] = ()
+    """For whom room was sought in vain, if the search goes on in the next cycle."""
+
+    @property
+    def binds(self) -> tuple[Bind, ...]:
+        """The tasks to start."""
+        return tuple(action for action in self.actions if isinstance(action, Bind))
+
+    @property
+    def evictions(self) -> tuple[Evict, ...]:
+        """The tasks to take from their nodes."""
+        return tuple(action for action in self.actions if isinstance(action, Evict))

@@ -80,7 +80,7 @@ def progress(cluster: Cluster, gang_id: GangId) -> Progress:
     """How far a gang is."""
     gang = cluster.gangs[gang_id]
     members = cluster.members(gang_id)
-    waiting = sorted((task for task in members if task.state == TaskState.WAITING), key=_natural)
+    waiting = sorted((task for task in members if task.state == TaskState.WAITING), key=natural)
     if len(waiting) == len(members) == 1 and len(gang.groups) == 1 and gang.needed() == 1:
         return Progress(gang, (Part(gang.groups[0], tuple(waiting)),), ())
     return _progress(gang, members, waiting)
@@ -102,6 +102,17 @@ def _progress(gang: Gang, members: Iterable[Task], waiting: list[Task]) -> Progr
     )
     everywhere = _distinct(node for some in nodes.values() for node in some)
     return Progress(gang, parts, _elastic(gang, spare, nodes), short, everywhere, bool(there))
+
+
+def parts_of(gang: Gang, tasks: Iterable[Task]) -> tuple[Part, ...]:
+    """Tasks of a gang by their groups, as if they were to be placed anew."""
+    groups = {group.name: group for group in gang.groups}
+    chosen: dict[str, list[Task]] = {}
+    for task in tasks:
+        chosen.setdefault(task.group, []).append(task)
+    return tuple(
+        Part(groups.get(name, Group(name, 0)), tuple(some)) for name, some in sorted(chosen.items())
+    )
 
 
 def _choose(
@@ -141,6 +152,6 @@ def _distinct(nodes: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(nodes)))
 
 
-def _natural(task: Task) -> tuple[int, str]:
+def natural(task: Task) -> tuple[int, str]:
     """worker-2 before worker-10."""
     return len(task.id), task.id

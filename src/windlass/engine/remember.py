@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from windlass.engine.plan import Plan
+from windlass.engine.stale import stale_at
 from windlass.model.actions import Hold
 from windlass.model.jobs import Gang
 from windlass.state.cluster import Cluster
@@ -30,10 +31,16 @@ class Remembered:
         return plan
 
 
-def wake_at(cluster: Cluster, waiting: Iterable[Gang], holds: Iterable[Hold]) -> int | None:
+def wake_at(
+    cluster: Cluster, waiting: Iterable[Gang], holds: Iterable[Hold], search_at: int | None
+) -> int | None:
     """The next instant at which the answer can change without an event."""
-    patience = cluster.settings.reserve_after_s
-    instants = [gang.created_at + patience for gang in waiting]
+    settings = cluster.settings
+    instants = [gang.created_at + settings.reserve_after_s for gang in waiting]
     for hold in holds:
+        patience = settings.stuck_after_s if hold.firm else settings.reserve_after_s
         instants += [hold.starts_at, hold.starts_at + patience + 1]
+    instants += stale_at(cluster)
+    if search_at is not None:
+        instants.append(search_at)
     return min((instant for instant in instants if instant > cluster.now), default=None)

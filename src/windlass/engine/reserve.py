@@ -17,7 +17,7 @@ from windlass.engine.draft import Draft
 from windlass.engine.estimate import Estimates
 from windlass.engine.place import Placer
 from windlass.engine.progress import Progress
-from windlass.model.actions import Claim, Hold
+from windlass.model.actions import Hold
 from windlass.model.jobs import Task
 from windlass.state.cluster import Cluster
 
@@ -34,9 +34,12 @@ def drop_broken(draft: Draft) -> None:
     """Drop holds that no longer make sense: the gang is gone, its nodes are, or it was in vain."""
     cluster = draft.cluster
     for gang, hold in sorted(draft.holds.standing.items()):
-        late = cluster.now - hold.starts_at > cluster.settings.reserve_after_s
+        settings = cluster.settings
+        patience = settings.stuck_after_s if hold.firm else settings.reserve_after_s
+        late = cluster.now - hold.starts_at > patience
         tasks = [cluster.tasks.get(claim.task) for claim in hold.claims]
-        broken = any(task is None or task.node for task in tasks)
+        # a firm hold may wait for the successors of tasks that are on their way out
+        broken = not hold.firm and any(task is None or task.node for task in tasks)
         lost = any(claim.node not in cluster.nodes for claim in hold.claims)
         if gang not in cluster.gangs or broken or lost or (hold.starts_at and late):
             draft.holds.drop(gang)
@@ -46,10 +49,11 @@ def reserve(draft: Draft, placer: Placer, waiting: Sequence[Progress]) -> None:
     """Promise a place to those who have waited too long for room, in the order of the line."""
     cluster, holds = draft.cluster, draft.holds
     latest = cluster.now - cluster.settings.reserve_after_s
-    room_for = MOST_RESERVATIONS - len(holds.standing)
+    room_for = MOST_RESERVATIONS - sum(not hold.firm for hold in holds.standing.values())
     if room_for <= 0 or all(each.gang.created_at > latest for each in waiting):
         return
-    patient = (each for each in _heads(placer, waiting) if each.gang.created_at <= latest)
+    unserved = [each for each in waiting if each.gang.id not in holds.standing]
+    patient = (each for each in _heads(placer, unserved) if each.gang.created_at <= latest)
     ends = expected_ends(draft)
     for progress in islice(patient, room_for):
         hold = _reserve(draft, placer, progress, ends)
@@ -124,5 +128,5 @@ def _try(
         gang = replace(progress.gang, duration_s=FOR_EVER_S)
         if not placer.place(gang, progress.parts, progress.nodes, {}):
             return None
-        claims = [Claim(bind.task, bind.node, bind.devices) for bind in draft.binds[mark:]]
-    return Hold(progress.gang.id, tuple(claims), starts_at=ends[-1][0])
+        claims = draft.claims(mark)
+    return Hold(progress.gang.id, claims, starts_at=ends[-1][0])

@@ -42,6 +42,8 @@ class Standing:
     shares: Mapping[str, Mapping[str, int]]
     entitled: Mapping[str, Mapping[str, int]]
     """The larger of guarantee and share, per queue and dimension."""
+    guarantees: Mapping[str, Mapping[str, int]]
+    """What a queue can always have, with what it promised to the queues below it."""
 
 
 def shares(cluster: Cluster, limits: Limits) -> Standing:
@@ -50,14 +52,12 @@ def shares(cluster: Cluster, limits: Limits) -> Standing:
     found: dict[str, dict[str, int]] = {name: {} for name in sorted(cluster.queues)}
     for dimension in tree.dimensions:
         _descend(tree, dimension, ROOT, tree.capacity.get(dimension, 0), found)
+    guarantees = {name: {d: tree.guarantee(name, d) for d in per} for name, per in found.items()}
     entitled = {
-        name: {
-            dimension: max(tree.guarantee(name, dimension), share)
-            for dimension, share in per.items()
-        }
+        name: {d: max(guarantees[name][d], share) for d, share in per.items()}
         for name, per in found.items()
     }
-    return Standing(found, entitled)
+    return Standing(found, entitled, guarantees)
 
 
 def divide(amount: int, claimants: Sequence[Claimant], usage_effect: int = 0) -> dict[str, int]:

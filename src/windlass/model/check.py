@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from windlass.model.actions import Hold
+from windlass.model.actions import Claim, Hold
 from windlass.model.check_jobs import check_gangs, check_slices, check_tasks
 from windlass.model.check_queues import check_queues
+from windlass.model.check_shapes import check_shape
 from windlass.model.gpus import Gpu
-from windlass.model.jobs import Gang, Task
+from windlass.model.jobs import Gang, Shape, Task
 from windlass.model.mig import GEOMETRIES, offered_by
 from windlass.model.nodes import Node
 from windlass.model.problems import MOST, Path, Problem, listed, outside, repeated, unnamed
@@ -26,6 +27,19 @@ MOST_GPUS = 64
 """GPUs of one node; more is a slip of the pen, and would widen every node's row."""
 MOST_GPU_MEMORY_MIB = 2**24
 
+_LEAST = {
+    "half_life_s": 1,
+    "usage_effect": 0,
+    "epoch_s": 1,
+    "reserve_after_s": 0,
+    "min_run_s": 0,
+    "dwell_s": 0,
+    "stale_after_s": -1,
+    "stuck_after_s": 0,
+    "search_steps": 1,
+}
+"""The smallest value of every number among the settings; what is never stale says -1."""
+
 
 class Used(Protocol):
     """Usage that was written down."""
@@ -33,6 +47,15 @@ class Used(Protocol):
     @property
     def milli_seconds(self) -> int:
         """Decayed GPU time."""
+        ...
+
+
+class Since(Protocol):
+    """Something that has lasted for a while."""
+
+    @property
+    def since(self) -> int:
+        """When it began."""
         ...
 
 
@@ -58,6 +81,8 @@ class Described(Protocol):
     @property
     def epoch_usage(self) -> Sequence[Used]: ...
     @property
+    def broken(self) -> Sequence[Since]: ...
+    @property
     def settings(self) -> Settings: ...
 
 
@@ -74,14 +99,17 @@ def check(cluster: Described) -> list[Problem]:
         *_check_holds(cluster),
         *_check_usage("usage", cluster.usage),
         *_check_usage("epoch_usage", cluster.epoch_usage),
+        *_check_broken(cluster.broken),
     ]
 
 
 def _check_settings(settings: Settings) -> Iterator[Problem]:
-    least = {"half_life_s": 1, "usage_effect": 0, "epoch_s": 1, "reserve_after_s": 0}
-    for field, bound in least.items():
+    for field, bound in _LEAST.items():
         value: int = getattr(settings, field)
         yield from outside(("settings", field), f"the setting {field}", value, bound)
+    if len(set(settings.displacing)) < len(settings.displacing):
+        sentence = "the setting displacing names one way twice; name each once, or none"
+        yield Problem(("settings", "displacing"), sentence)
 
 
 def _check_topologies(topologies: Sequence[Topology]) -> Iterator[Problem]:
@@ -152,17 +180,20 @@ def _check_holds(cluster: Described) -> Iterator[Problem]:
         if hold.gang not in gangs:
             yield _stray((*path, "gang"), "gang", hold.gang)
         for at, claim in enumerate(hold.claims):
-            if claim.task not in tasks:
+            # a firm hold outlives the task that moves: the one that follows it takes the place
+            if claim.task not in tasks and not hold.firm:
                 yield _stray((*path, "claims", at, "task"), "task", claim.task)
-            yield from _claimed((*path, "claims", at), claim.node, nodes)
-            if claim.node in nodes:
-                devices = (*path, "claims", at, "devices")
-                yield from check_slices(devices, "the hold", claim.devices, nodes[claim.node])
+            yield from _claimed((*path, "claims", at), claim, nodes)
 
 
-def _claimed(path: Path, name: str, nodes: Mapping[str, Node]) -> Iterator[Problem]:
-    if name not in nodes:
-        yield _stray((*path, "node"), "node", name)
+def _claimed(path: Path, claim: Claim, nodes: Mapping[str, Node]) -> Iterator[Problem]:
+    for problem in check_shape(Shape(claim.request)):
+        yield Problem((*path, *problem.path), f"the hold asks for too much: {problem.sentence}")
+    if claim.node not in nodes:
+        yield _stray((*path, "node"), "node", claim.node)
+    else:
+        node = nodes[claim.node]
+        yield from check_slices((*path, "devices"), "the hold", claim.devices, node)
 
 
 def _stray(path: Path, kind: str, name: str) -> Problem:
@@ -175,3 +206,9 @@ def _check_usage(field: str, usage: Sequence[Used]) -> Iterator[Problem]:
     for index, used in enumerate(usage):
         path = (field, index, "milli_seconds")
         yield from outside(path, "usage in thousandth GPU-seconds", used.milli_seconds, 0, MOST**2)
+
+
+def _check_broken(broken: Sequence[Since]) -> Iterator[Problem]:
+    for index, each in enumerate(broken):
+        path = ("broken", index, "since")
+        yield from outside(path, "the time since which a gang is incomplete", each.since, 0)

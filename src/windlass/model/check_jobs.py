@@ -20,6 +20,9 @@ from windlass.model.topology import Topology
 MOST_TASKS = 1_000_000
 MOST_PRIORITY = 2**31 - 1
 
+_LEAST = {"duration_s": 0, "displaces_after_s": 0, "stale_after_s": -1, "saved_at": 0}
+"""Numbers that a gang may leave open; a stale gang that stays for ever says -1."""
+
 
 def check_gangs(
     gangs: Sequence[Gang], queues: Sequence[Queue], topologies: Sequence[Topology]
@@ -101,8 +104,10 @@ def _gang_numbers(path: Path, gang: Gang) -> Iterator[Problem]:
     yield from outside(priority, f"{name}: priority", gang.priority, -MOST_PRIORITY, MOST_PRIORITY)
     yield from outside((*path, "created_at"), f"{name}: created_at", gang.created_at, 0)
     yield from outside((*path, "minimum"), f"{name}: minimum", gang.minimum, 0, MOST_TASKS)
-    if gang.duration_s is not None:
-        yield from outside((*path, "duration_s"), f"{name}: duration_s", gang.duration_s, 0)
+    for field, least in _LEAST.items():
+        value: int | None = getattr(gang, field)
+        if value is not None:
+            yield from outside((*path, field), f"{name}: {field}", value, least)
 
 
 def _groups(path: Path, gang: Gang) -> Iterator[Problem]:
@@ -171,9 +176,10 @@ def _membership(path: Path, task: Task, groups: Mapping[GangId, set[str]]) -> It
 def _place(path: Path, task: Task, nodes: Mapping[str, Node]) -> Iterator[Problem]:
     if task.state not in OCCUPYING:
         return
-    if task.started_at is not None:
-        at = (*path, "started_at")
-        yield from outside(at, f'task "{task.id}": started_at', task.started_at, 0)
+    for field in ("started_at", "releasing_since"):
+        value: int | None = getattr(task, field)
+        if value is not None:
+            yield from outside((*path, field), f'task "{task.id}": {field}', value, 0)
     if task.node not in nodes:
         yield Problem(
             (*path, "node"),

@@ -43,6 +43,8 @@ def _numbers(path: Path, queue: Queue) -> Iterator[Problem]:
     name = f'queue "{queue.name}"'
     yield from outside((*path, "weight"), f"{name}: its weight", queue.weight, 0, MOST_WEIGHT)
     yield from outside((*path, "tier"), f"{name}: its tier", queue.tier, -1000, 1000)
+    if queue.min_run_s is not None:
+        yield from outside((*path, "min_run_s"), f"{name}: min_run_s", queue.min_run_s, 0)
     for field in ("guarantee", "limit", "lend"):
         amounts: Mapping[str, int] = getattr(queue, field)
         for dimension, value in amounts.items():

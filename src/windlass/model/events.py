@@ -97,6 +97,14 @@ class BindFailed:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class EvictFailed:
+    """An eviction we had assumed was refused; the task runs on."""
+
+    task: TaskId
+    why: str = ""
+
+
 Event: TypeAlias = (
     NodeSeen
     | NodeGone
@@ -110,4 +118,5 @@ Event: TypeAlias = (
     | TaskEnded
     | TaskGone
     | BindFailed
+    | EvictFailed
 )

@@ -78,6 +78,7 @@ class Task:
     node: str = ""
     devices: tuple[Slice, ...] = ()
     started_at: int | None = None
+    releasing_since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,12 @@ class Gang:
     created_at: int = 0
     duration_s: int | None = None
     """How long it is expected to run, where known; backfill and reservations rest on it."""
+    displaces_after_s: int | None = 0
+    """How long it waits for free room before others may be displaced for it; None: for ever."""
+    stale_after_s: int | None = None
+    """How long it may run below its minimum; None: as the settings say, negative: for ever."""
+    saved_at: int | None = None
+    """When its work was last saved: what it did since is lost if it is displaced."""
 
     def needed(self) -> int:
         """How many members it takes for the gang to run."""

@@ -37,6 +37,8 @@ class Queue:
     """Its part of the surplus among its siblings."""
     tier: int = 0
     """Higher tiers take surplus before lower ones see any."""
+    min_run_s: int | None = None
+    """Its gangs are not displaced before they have run so long; None: as the queue above says."""
 
 
 def of_model(model: str) -> str:

@@ -27,6 +27,11 @@ class Why(StrEnum):
     RESERVED = "Reserved"
     RESERVATION = "Reservation"
     HELD = "Held"
+    LOST_BY_GUARANTEE = "LostByGuarantee"
+    LOST_BY_SHARE = "LostByShare"
+    LOST_BY_PRIORITY = "LostByPriority"
+    MOVES = "Moves"
+    STALE = "Stale"
 
 
 def _nothing() -> dict[str, int | str]:
@@ -90,4 +95,13 @@ SENTENCES: dict[Why, str] = {
     "may still run then",
     Why.RESERVATION: "a place is reserved for it; by what is known now it starts in {wait}",
     Why.HELD: "places are held for it and are being freed",
+    Why.LOST_BY_GUARANTEE: "{tasks} task{tasks_s} make room for {gang}, whose queue is within its "
+    "guarantee while this one is above its own",
+    Why.LOST_BY_SHARE: "{tasks} task{tasks_s} make room for {gang}, whose queue has less of its "
+    "share than this one",
+    Why.LOST_BY_PRIORITY: "{tasks} task{tasks_s} make room for {gang}, which has a higher priority "
+    "in the same queue",
+    Why.MOVES: "{tasks} task{tasks_s} move to places kept elsewhere, so that {gang} fits",
+    Why.STALE: "it has been below its minimum for too long; its last {tasks} task{tasks_s} are "
+    "given back",
 }

@@ -6,6 +6,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
+class Displacing(StrEnum):
+    """The ways to make room for a gang by displacing others."""
+
+    CONSOLIDATE = "consolidate"
+    """Move running gangs, so that nobody loses its place."""
+    RECLAIM = "reclaim"
+    """Take back from another queue, towards guarantees and shares."""
+    PREEMPT = "preempt"
+    """Within a queue, from a lower priority."""
+
+
 class Packing(StrEnum):
     """How tasks are laid out."""
 
@@ -29,3 +40,16 @@ class Settings:
     """Usage changes shares only this often, so that order does not flicker."""
     reserve_after_s: int = 1800
     """The head of the line gets a reservation after waiting this long."""
+    displacing: tuple[Displacing, ...] = tuple(Displacing)
+    """What may be done for a gang that finds no room."""
+    min_run_s: int = 0
+    """Nothing is displaced before it has run so long, unless its queue says otherwise."""
+    dwell_s: int = 600
+    """What runs for less is neither moved nor reclaimed towards shares: queues whose shares sway
+    exchange nothing more often than this. Guarantees and priorities do not wait for it."""
+    stale_after_s: int = 60
+    """A gang that has run below its minimum for so long is given back."""
+    stuck_after_s: int = 600
+    """What has been terminating for so long is not expected to come free."""
+    search_steps: int = 20_000
+    """How much a cycle may try for gangs that found no room; the next one goes on from there."""

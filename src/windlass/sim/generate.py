@@ -1,4 +1,4 @@
-"""A generated day: the work of four teams on one GPU cluster, from a seed.
+"""A generated day or week: the work of four teams on one GPU cluster, from a seed.
 
 The mix follows what is published about shared GPU clusters: most jobs are small, most GPU time
 belongs to large ones; durations are log-normal; people submit in office hours; inference and
@@ -10,14 +10,16 @@ notebooks ask for parts of a GPU.
     notebooks   one task with a part of a GPU or a MIG instance, opened and closed in office hours
 
 `mix.py` holds the numbers. Work is drawn hour by hour until the GPU time of that hour's part of the
-load is reached, so the offered load is what `Mix.load_percent` says and not a matter of luck. What
-users say about durations is mostly too much, sometimes too little, often nothing. Nodes fail now
-and then. The scheduler plays no part in any of it: a seed gives every scheduler the same work.
+load is reached, so the offered load is what `Mix.load_percent` says and not a matter of luck; on
+weekends people submit less. What users say about durations is mostly too much, sometimes too
+little, often nothing. Nodes fail now and then. The scheduler plays no part in any of it: a seed
+gives every scheduler the same work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 from windlass.model.gpus import WHOLE, GpuRequest, milli_of_memory
@@ -35,9 +37,11 @@ from windlass.sim.mix import (
     SERVICES,
     SIZES,
     TEAMS,
+    WEEKEND_PERCENT,
     WORDS,
     Mix,
     Site,
+    is_weekend,
     pick,
 )
 from windlass.sim.workload import Arrival, NodeChange, Workload
@@ -65,7 +69,7 @@ def generate(seed: int, hours: int = 24, nodes: int = 24, mix: Mix = DEFAULT_MIX
 
 
 def _training(site: Site) -> Iterator[Arrival]:
-    chance = site.chance("training")
+    chance, saving = site.chance("training"), site.chance("saving")
     owed = number = 0
     for start, amount in site.hourly(site.mix.training_percent):
         owed += amount
@@ -73,7 +77,7 @@ def _training(site: Site) -> Iterator[Arrival]:
             number += 1
             arrival, gpus = _train(site, chance, start, number)
             owed -= gpus * (arrival.runs_s or 0)
-            yield arrival
+            yield replace(arrival, saves_every_s=_saves_every(saving, site.mix))
 
 
 def _train(site: Site, chance: Random, start: int, number: int) -> tuple[Arrival, int]:
@@ -130,6 +134,12 @@ def _estimate(chance: Random, mix: Mix, runs_s: int) -> int | None:
     return max(60, runs_s * percent // 100)
 
 
+def _saves_every(chance: Random, mix: Mix) -> int | None:
+    """Every five minutes to half an hour, or not at all."""
+    every_s = 300 * (1 + chance.randrange(6))
+    return every_s if chance.randrange(100) < mix.saving_percent else None
+
+
 # -- sweeps, services, notebooks
 
 
@@ -168,8 +178,9 @@ def _services(site: Site) -> Iterator[Arrival]:
             at = day * DAY + 7 * HOUR + chance.randrange(3 * HOUR)
             surge = _small_gang(f"{name}-day{day + 1}", "serving", at, job=name)
             ends = day * DAY + 18 * HOUR + chance.randrange(4 * HOUR)
+            more = replicas * 4 * (WEEKEND_PERCENT if is_weekend(day) else 100) // 500
             if at < site.hours * HOUR:
-                yield _arrival(surge, wanted, max(1, replicas * 4 // 5), None, deleted_at=ends)
+                yield _arrival(surge, wanted, max(1, more), None, deleted_at=ends)
 
 
 def _notebooks(site: Site) -> Iterator[Arrival]:

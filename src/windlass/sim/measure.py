@@ -3,7 +3,8 @@
 Tally are thousandths of GPUs; added up over time they are thousandth GPU-seconds. A GPU is
 
     useful      given to a task of a gang whose minimum runs, counted as much as was asked for
-    idle        given to a task that cannot work yet: it comes up, or its gang is incomplete
+    idle        given to a task that cannot work: it comes up, it was evicted and terminates, or
+                its gang is incomplete
     allocated   useful + idle + whatever was given beyond what was asked (a whole GPU for a half)
     stranded    free, but on a node that cannot take the workload's typical task
 
@@ -31,7 +32,9 @@ class Tally:
     idle: int = 0
     share: int = 0
     lost: int = 0
-    """Useful once, but to be done again; never part of a present amount."""
+    """Useful once, but to be done again because something failed; never a present amount."""
+    displaced: int = 0
+    """The same, because others were given the place."""
 
 
 @dataclass(slots=True)
@@ -74,11 +77,14 @@ class Meter:
             self.past[queue] = Tally()
         return self.present[queue]
 
-    def lose(self, queue: str, milli_seconds: int) -> None:
-        """Work that counted as useful must be done again."""
+    def lose(self, queue: str, milli_seconds: int, displaced: bool = False) -> None:
+        """Work that counted as useful must be done again: it failed, or was displaced."""
         past = self.past[queue]
         past.useful -= milli_seconds
-        past.lost += milli_seconds
+        if displaced:
+            past.displaced += milli_seconds
+        else:
+            past.lost += milli_seconds
 
     def take_shares(self, shares: Mapping[str, Mapping[str, int]]) -> None:
         """What a plan says that each queue should have from now on."""

@@ -18,6 +18,8 @@ DAY = 24 * HOUR
 
 OFFICE = (9, 8, 8, 7, 7, 7, 8, 9, 11, 13, 14, 14, 13, 13, 14, 14, 14, 13, 12, 11, 11, 10, 10, 9)
 """How busy people are, hour by hour; only the proportions matter."""
+WEEKEND_PERCENT = 40
+"""How busy they are on Saturdays and Sundays, of a working day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Mix:
     """Training gangs of which a task fails once on the way."""
     estimated_percent: int = 75
     """Training gangs whose user says how long it will take."""
+    saving_percent: int = 60
+    """Training gangs that save their work on the way."""
     evening_hours: int = 2
     """How many average hours of work are left from the evening before."""
     losses_per_day: int = 1
@@ -106,7 +110,13 @@ class Site:
         average = self.gpus * HOUR * percent // 100
         for hour in range(self.hours):
             amount = average * 24 * OFFICE[hour % 24] // sum(OFFICE)
+            amount = amount * WEEKEND_PERCENT // 100 if is_weekend(hour // 24) else amount
             yield hour * HOUR, amount + (average * self.mix.evening_hours if hour == 0 else 0)
+
+
+def is_weekend(day: int) -> bool:
+    """Is it a Saturday or a Sunday? Day 0 is a Monday."""
+    return day % 7 >= 5
 
 
 def pick(chance: Random, weights: Mapping[Choice, int]) -> Choice:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from windlass.model.actions import Evict, Rule
 from windlass.model.jobs import Gang, GangId, JobId
 
 
@@ -31,11 +33,33 @@ class Record:
     stage: Stage = Stage.WAITING
     restarts: int = 0
     """How many of its tasks were lost and had to be replaced."""
+    evictions: int = 0
+    """How many of its tasks were evicted, with no other place kept for them."""
+    moves: int = 0
+    """How many were evicted to another place that was kept for them."""
+    stops: int = 0
+    """How often evictions left it without its minimum, and it waited again."""
+    journeys: int = 0
+    """How often it was stopped like that, but with another place to go to."""
+    gainers: list[GangId] = field(default_factory=list[GangId])
+    """Whom it made room for, each once."""
 
     def waited(self, now: int) -> int:
         """Seconds from submission until its minimum ran, or until it gave up, or until now."""
         until = next((each for each in (self.started, self.ended) if each is not None), now)
         return until - self.submitted
+
+    def count(self, evictions: Sequence[Evict], is_stopped: bool) -> None:
+        """Add what one plan took from it; is it left without its minimum?"""
+        moved = sum(bool(each.moves_to) for each in evictions)
+        self.moves += moved
+        self.evictions += len(evictions) - moved
+        if is_stopped and moved:
+            self.journeys += 1
+        elif is_stopped:
+            self.stops += 1
+        gainers = dict.fromkeys(each.gainer for each in evictions if each.gainer)
+        self.gainers += [gang for gang in gainers if gang not in self.gainers]
 
 
 class What(StrEnum):
@@ -47,6 +71,10 @@ class What(StrEnum):
     DELETED = "deleted"
     LOST = "lost"
     """Tasks of it were lost and wait again."""
+    EVICTED = "evicted"
+    """Tasks of it were taken away and wait again."""
+    MOVED = "moved"
+    """The same, but another place is kept for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +88,7 @@ class Note:
     queue: str
     tasks: int = 0
     nodes: tuple[str, ...] = ()
+    """Where; of one that moves, where to."""
+    rule: Rule | None = None
+    gainer: GangId = GangId("")
+    """By what right it was evicted, and for whom."""

@@ -40,6 +40,9 @@ class GpuHours:
     useful: float
     idle: float
     lost: float
+    """Done again because a task or a node failed."""
+    displaced: float
+    """Done again because others were given the place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,20 @@ class Gangs:
 
 
 @dataclass(frozen=True, slots=True)
+class Displaced:
+    """What was taken from its place so that others could run, and what that cost."""
+
+    tasks_evicted: int
+    gangs_stopped: int
+    """How often a gang was left without its minimum by that, and waited again."""
+    tasks_moved: int
+    """Evicted too, but to a place that was kept for them; not counted above."""
+    gangs_moved: int
+    gpu_hours_lost: float
+    """Work that had to be done again, of evicted and moved gangs."""
+
+
+@dataclass(frozen=True, slots=True)
 class QueueReport:
     """One queue, with all below it; GPUs are averages over the window."""
 
@@ -68,6 +85,7 @@ class QueueReport:
     useful_gpus: float
     gangs: int
     wait_seconds: Times
+    displaced: Displaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +107,7 @@ class Report:
     typical_gpus: int
     gpu_hours: GpuHours
     gangs: Gangs
+    displaced: Displaced
     wait_seconds: Times
     """Of every gang, from submission until its whole minimum runs."""
     gang_wait_seconds: Times
@@ -142,6 +161,7 @@ def report(simulation: Simulation, scheduler: str) -> Report:
         typical_gpus=meter.typical_gpus,
         gpu_hours=_hours(total, ground.capacity),
         gangs=_gangs(simulation, records),
+        displaced=_displaced(total, records),
         wait_seconds=times(each.waited(now) for each in records),
         gang_wait_seconds=times(each.waited(now) for each in records if each.gang.needed() > 1),
         completion_seconds=times((each.ended or 0) - each.submitted for each in ended),
@@ -211,6 +231,17 @@ def _queue(simulation: Simulation, queue: Queue) -> QueueReport:
         useful_gpus=_average(total.useful, now),
         gangs=len(records),
         wait_seconds=times(each.waited(now) for each in records),
+        displaced=_displaced(total, records),
+    )
+
+
+def _displaced(total: Tally, records: Sequence[Record]) -> Displaced:
+    return Displaced(
+        tasks_evicted=sum(each.evictions for each in records),
+        gangs_stopped=sum(each.stops for each in records),
+        tasks_moved=sum(each.moves for each in records),
+        gangs_moved=sum(each.journeys for each in records),
+        gpu_hours_lost=_gpu_hours(total.displaced),
     )
 
 
@@ -228,12 +259,13 @@ def _sum(tallies: Iterable[Tally]) -> Tally:
         total.useful += each.useful
         total.idle += each.idle
         total.lost += each.lost
+        total.displaced += each.displaced
     return total
 
 
 def _hours(total: Tally, capacity: int) -> GpuHours:
-    sums = (capacity, total.allocated, total.useful, total.idle, total.lost)
-    return GpuHours(*(_gpu_hours(each) for each in sums))
+    had = (total.allocated, total.useful, total.idle, total.lost, total.displaced)
+    return GpuHours(*(_gpu_hours(each) for each in (capacity, *had)))
 
 
 def _gpu_hours(milli_seconds: int) -> float:

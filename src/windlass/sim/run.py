@@ -1,9 +1,9 @@
 """Plays a workload against a scheduler in virtual time.
 
 At each instant everything that happens then is applied, the scheduler plans once, and its binds
-are carried out; then the clock jumps to the next instant. The clock counts seconds. Things that
-happen at the same second happen in the order in which they became known, so that a run can be
-repeated to the last bit.
+and evictions are carried out; then the clock jumps to the next instant. The clock counts seconds.
+Things that happen at the same second happen in the order in which they became known, so that a run
+can be repeated to the last bit.
 
 A scheduler is a function from the cluster to a plan: the engine, or a baseline to compare with.
 """
@@ -153,9 +153,10 @@ class Simulation:
     def _patience(self) -> int:
         """How many cycles by time alone, with nothing else to come, may still change something.
 
-        Only a hold that expires can, and a hopeless gang may be promised one again and again.
+        A hold that expires can, and a gang that waits for somebody's protection to end; but a
+        hopeless gang may be promised a place again and again.
         """
-        return min(IDLE_CYCLES, len(self.plan.holds) + len(self.plan.decisions))
+        return min(IDLE_CYCLES, 4 * (len(self.plan.holds) + len(self.plan.decisions)))
 
     def _steps(self, until: int | None) -> Iterator[None]:
         end = self.workload.until if until is None else until
@@ -170,6 +171,7 @@ class Simulation:
             return
         self.meter.pass_time(at - self.cluster.now)
         self.cluster.advance(at)
+        self.world.tell_saves()
         self._here = 0
 
     def _apply_all(self, at: int) -> None:
@@ -184,8 +186,10 @@ class Simulation:
         self._guard()
         self.plan = self._scheduler(self.cluster)
         self.cluster.assume(self.plan)
-        for bind in self.plan.actions:
+        self.world.evict(self.plan.evictions)
+        for bind in self.plan.binds:
             self.world.bind(bind)
+        if self.plan.actions:
             self._idle_wakes = 0
         self.meter.take_shares(self.plan.shares)
         self._wake_at = self.plan.wake_at
@@ -199,7 +203,7 @@ class Simulation:
 
     def _note_binds(self) -> None:
         nodes: dict[GangId, list[str]] = {}
-        for bind in self.plan.actions:
+        for bind in self.plan.binds:
             nodes.setdefault(self.cluster.tasks[bind.task].gang, []).append(bind.node)
         grew = {each.gang for each in self.plan.decisions if each.verdict is Verdict.GREW}
         for gang, there in nodes.items():

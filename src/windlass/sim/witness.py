@@ -22,7 +22,7 @@ def agrees(shapes: int, seed: int) -> bool:
     # limits per model narrow a request, which the oracle does not know
     world = replace(world, queues=tuple(replace(queue, limit={}) for queue in world.queues))
     needed = {gang.id: gang.needed() for gang in world.gangs}
-    for bind in plan(Cluster.of(world)).actions:
+    for bind in plan(Cluster.of(world)).binds:
         task = next(each for each in world.tasks if each.id == bind.task)
         if needed[task.gang] == 1:
             best = oracle.best(world, task, world.settings)

@@ -31,6 +31,10 @@ class Arrival:
     """The first task of the gang fails once, this long after it started, and is replaced."""
     deleted_at: int | None = None
     """Its user deletes it then."""
+    saves_every_s: int | None = None
+    """While it works it saves its work this often; None: never, so that it always starts over."""
+    terminates_s: int | None = 10
+    """How long an evicted task keeps its devices; None: for ever, as a stuck pod does."""
 
 
 @dataclass(frozen=True, slots=True)

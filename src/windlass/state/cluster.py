@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast
 
 from windlass.model import events
-from windlass.model.actions import Action, Hold
+from windlass.model.actions import Action, Bind, Hold
 from windlass.model.events import Event
 from windlass.model.jobs import ACTIVE, OCCUPYING, Gang, GangId, Shape, Task, TaskId, TaskState
 from windlass.model.nodes import Node
@@ -22,7 +22,7 @@ from windlass.model.topology import Topology
 from windlass.state.accounts import Accounts, charges_of, models_of
 from windlass.state.columns import Columns
 from windlass.state.neighbours import Neighbours, Subject, subjects_of
-from windlass.state.snapshot import Snapshot, Usage
+from windlass.state.snapshot import Broken, Snapshot, Usage
 from windlass.usage.ledger import Holder, Ledger
 
 Key = TypeVar("Key")
@@ -36,6 +36,8 @@ class Promises(Protocol):
     def actions(self) -> Iterable[Action]: ...
     @property
     def holds(self) -> Iterable[Hold]: ...
+    @property
+    def searched(self) -> tuple[GangId, ...]: ...
 
 
 class Cluster:
@@ -46,6 +48,8 @@ class Cluster:
         self.now = now
         self.version = 0
         """Moves with every change that could matter to a decision."""
+        self.running_version = 0
+        """Moves with every change of what runs, of a gang or of a queue."""
         self.tree_version = 0
         """Moves with every change of a queue."""
         self.nodes: dict[str, Node] = {}
@@ -59,6 +63,10 @@ class Cluster:
         self.stamps: dict[GangId, int] = {}
         """Moves for a gang whenever it or one of its tasks changes; never the same twice."""
         self._changes = 0
+        self.broken: dict[GangId, int] = {}
+        """The gangs that run with less than their minimum, and since when."""
+        self.searched: tuple[GangId, ...] = ()
+        """For whom room was sought in vain in a round of searches that is not over."""
         self.wanted: dict[str, dict[Shape, int]] = {}
         """Per queue, how many tasks of each shape wait."""
         self.epoch_usage: tuple[Usage, ...] = ()
@@ -66,6 +74,11 @@ class Cluster:
         self.ledger = Ledger(self.settings.half_life_s)
         self._parents: set[str] = set()
         self._members: dict[GangId, dict[TaskId, Task]] = {}
+        self._there: dict[GangId, dict[str, int]] = {}
+        """Per gang and group, the members that work or have succeeded."""
+        self._leaving: set[TaskId] = set()
+        self.active: dict[GangId, int] = {}
+        """The gangs with bound or running tasks, and how many."""
         self._on_node: dict[str, dict[TaskId, None]] = {}
         self._columns: Columns | None = None
         self._neighbours: Neighbours | None = None
@@ -86,6 +99,9 @@ class Cluster:
             cluster._see_gang(gang)
         for task in snapshot.tasks:
             cluster._see_task(task)
+        known = {each.gang: each.since for each in snapshot.broken}
+        cluster.broken = {gang: known.get(gang, now) for gang, now in cluster.broken.items()}
+        cluster.searched = snapshot.searched
         for each in snapshot.usage:
             holder = Holder(each.queue, each.user, each.model)
             cluster.ledger.restore(holder, each.milli_seconds, snapshot.now)
@@ -105,6 +121,8 @@ class Cluster:
             holds=tuple(self.holds[gang] for gang in sorted(self.holds)),
             usage=self._usage_now(),
             epoch_usage=self.epoch_usage,
+            broken=tuple(Broken(gang, self.broken[gang]) for gang in sorted(self.broken)),
+            searched=self.searched,
             settings=self.settings,
         )
 
@@ -146,15 +164,18 @@ class Cluster:
 
     def assume(self, plan: Promises) -> None:
         """Act as if the plan were already carried out; failures come back as events."""
-        for bind in plan.actions:
-            task = self.tasks[bind.task]
-            self._see_task(
-                replace(task, state=TaskState.BOUND, node=bind.node, devices=bind.devices)
-            )
+        for action in plan.actions:
+            task = self.tasks[action.task]
+            if isinstance(action, Bind):
+                node, devices = action.node, action.devices
+                self._see_task(replace(task, state=TaskState.BOUND, node=node, devices=devices))
+            else:
+                state, since = TaskState.RELEASING, self.now
+                self._see_task(replace(task, state=state, releasing_since=since))
             self.version += 1
         holds = {hold.gang: hold for hold in plan.holds}
-        if holds != self.holds:
-            self.holds = holds
+        if holds != self.holds or plan.searched != self.searched:
+            self.holds, self.searched = holds, plan.searched
             self.version += 1
 
     # -- what is
@@ -167,6 +188,10 @@ class Cluster:
     def running(self) -> Iterable[Task]:
         """All tasks that are bound or running, in order of their ids."""
         return (task for _, task in sorted(self.tasks.items()) if task.state in ACTIVE)
+
+    def leaving(self) -> Iterable[Task]:
+        """All tasks that are on their way out, in order of their ids."""
+        return (self.tasks[task] for task in sorted(self._leaving))
 
     def allocated(self, queue: str, dimension: str) -> int:
         """What a queue and all below it have."""
@@ -227,6 +252,7 @@ class Cluster:
         before = self.queues.get(queue.name)
         self.queues[queue.name] = queue
         self.tree_version += 1
+        self.running_version += 1
         if before is None or before.parent != queue.parent:
             self._recharge()
 
@@ -256,14 +282,18 @@ class Cluster:
                 self._forget(task)
         self.gangs[gang.id] = gang
         if before is not None and before != gang:
+            self.running_version += 1
             for task in tasks:
                 self._note(task)
+            self._watch(gang)
 
     def _lose_gang(self, gang: GangId) -> None:
         for task in list(self.members(gang)):
             self._lose_task(task.id)
         self.gangs.pop(gang, None)
         self._members.pop(gang, None)
+        self._there.pop(gang, None)
+        self.broken.pop(gang, None)
         self.stamps.pop(gang, None)
         self.holds.pop(gang, None)
 
@@ -283,6 +313,9 @@ class Cluster:
             case events.BindFailed():
                 state = TaskState.WAITING
                 self._see_task(replace(task, state=state, node="", devices=(), started_at=None))
+            case events.EvictFailed():
+                was = TaskState.BOUND if task.started_at is None else TaskState.RUNNING
+                self._see_task(replace(task, state=was, releasing_since=None))
             case _:
                 self._lose_task(task.id)
 
@@ -295,16 +328,36 @@ class Cluster:
         self.tasks[task.id] = task
         self._members.setdefault(task.gang, {})[task.id] = task
         self._note(task)
+        self._watch(self.gangs[task.gang])
 
     def _lose_task(self, task_id: TaskId) -> None:
         task = self.tasks.pop(task_id, None)
         if task is not None:
             self._forget(task)
             self._members[task.gang].pop(task_id, None)
+            self._watch(self.gangs[task.gang])
+
+    def _watch(self, gang: Gang) -> None:
+        """Take note of when a gang falls below its minimum, and when it is whole again."""
+        there = self._there.get(gang.id, {})
+        whole = sum(there.values()) >= gang.needed() and all(
+            there.get(group.name, 0) >= group.minimum for group in gang.groups
+        )
+        if whole or gang.id not in self.active:
+            self.broken.pop(gang.id, None)
+        else:
+            self.broken.setdefault(gang.id, self.now)
+
+    def _count_member(self, task: Task, by: int) -> None:
+        if task.state in ACTIVE:
+            _count(self.active, task.gang, by)
+        if task.state in ACTIVE or task.state == TaskState.SUCCEEDED:
+            _count(self._there.setdefault(task.gang, {}), task.group, by)
 
     def _note(self, task: Task) -> None:
         gang = self.gangs[task.gang]
         self._stamp(gang.id)
+        self._count_member(task, 1)
         for subject in subjects_of(task.shape.constraints, gang.namespace):
             if subject not in self._subjects:
                 self._columns = self._neighbours = None
@@ -313,6 +366,9 @@ class Cluster:
             _count(self.waiting.setdefault(gang.queue, {}), gang.id, 1)
             _count(self.wanted.setdefault(gang.queue, {}), task.shape, 1)
         elif task.state in OCCUPYING:
+            self.running_version += 1
+            if task.state == TaskState.RELEASING:
+                self._leaving.add(task.id)
             self._on_node.setdefault(task.node, {})[task.id] = None
             self._charge(task, 1)
             if self._columns is not None:
@@ -321,6 +377,7 @@ class Cluster:
     def _forget(self, task: Task) -> None:
         gang = self.gangs[task.gang]
         self._stamp(gang.id)
+        self._count_member(task, -1)
         for subject in subjects_of(task.shape.constraints, gang.namespace):
             # an unused tally stays until columns are laid out again; counting on is harmless
             _count(self._subjects, subject, -1)
@@ -328,6 +385,8 @@ class Cluster:
             _count(self.waiting[gang.queue], gang.id, -1)
             _count(self.wanted[gang.queue], task.shape, -1)
         elif task.state in OCCUPYING:
+            self.running_version += 1
+            self._leaving.discard(task.id)
             self._on_node[task.node].pop(task.id, None)
             self._charge(task, -1)
             if self._columns is not None:

@@ -9,10 +9,11 @@ out once per number and then looked up for thousands of nodes at a time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from windlass.model.gpus import WHOLE, Gpu, Slice
-from windlass.model.mig import Instance, milli_of_profile
+from windlass.model.mig import Instance, legal_starts, milli_of_profile
 
 MOST_REMEMBERED = 1 << 16
 """Memories of what was worked out begin anew at this size."""
@@ -93,6 +94,21 @@ def left_of(device: Device, kinds: Sequence[Kind]) -> int:
         return device.milli
     used = sum(milli_of_profile(kind.model, each.profile) for each in device.instances)
     return max(0, WHOLE - used)
+
+
+def has_left(devices: Devices, slices: Iterable[Slice], kinds: Sequence[Kind]) -> bool:
+    """Are these slices of the devices still there to be taken?"""
+    left = list(devices)
+    for each in slices:
+        device = left[each.device]
+        if each.profile:
+            model = kinds[device.kind].model
+            if each.start not in legal_starts(model, device.instances, each.profile):
+                return False
+        elif device.milli < each.milli:
+            return False
+        left[each.device] = without((device,), (replace(each, device=0),))[0]
+    return True
 
 
 def without(devices: Devices, slices: Iterable[Slice]) -> Devices:

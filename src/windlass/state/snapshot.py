@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from windlass.model.actions import Hold
-from windlass.model.jobs import Gang, Task
+from windlass.model.jobs import Gang, GangId, Task
 from windlass.model.nodes import Node
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
@@ -28,6 +28,14 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Broken:
+    """A gang that runs with less than its minimum, and since when."""
+
+    gang: GangId
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything a decision depends on."""
 
@@ -42,6 +50,9 @@ class Snapshot:
     """As of now."""
     epoch_usage: tuple[Usage, ...] = ()
     """As of the start of the epoch: what shares are bent by."""
+    broken: tuple[Broken, ...] = ()
+    searched: tuple[GangId, ...] = ()
+    """For whom room was sought in vain in a round of searches that is not over."""
     settings: Settings = Settings()
 
 

@@ -23,6 +23,9 @@ _NUMBER = r"[0-9]+(\.[0-9]+)?"
 _MEMORY = re.compile(rf"({_NUMBER})(Mi|Gi|Ti)")
 _MILLICORES = re.compile(r"([0-9]+)m")
 _TIME = re.compile(r"(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?")
+NEVER = -1
+"""A time that does not come."""
+
 _MIB = {"Mi": 1, "Gi": 2**10, "Ti": 2**20}
 
 
@@ -68,6 +71,11 @@ def seconds(value: object) -> int:
 def seconds_or_rest(value: object) -> int | None:
     """A time, or None for the moment after which nothing happens any more."""
     return None if value == "rest" else seconds(value)
+
+
+def seconds_or_never(value: object) -> int:
+    """A time, or NEVER."""
+    return NEVER if value == "never" else seconds(value)
 
 
 def amounts(value: object) -> dict[str, int]:
@@ -160,6 +168,11 @@ SecondsOrRest: TypeAlias = Annotated[
     int | None,
     BeforeValidator(seconds_or_rest),
     _written("A time, or rest: nothing happens any more", _text(rf"(rest|{_TIMES})"), _ZERO),
+]
+SecondsOrNever: TypeAlias = Annotated[
+    int,
+    BeforeValidator(seconds_or_never),
+    _written("A time: 90s, 20m, 1h30m; or never", _text(rf"(never|{_TIMES})"), _ZERO),
 ]
 Amounts: TypeAlias = Annotated[
     dict[str, int],

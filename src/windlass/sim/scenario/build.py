@@ -16,7 +16,7 @@ from windlass.model.mig import GEOMETRIES
 from windlass.model.nodes import Node
 from windlass.model.problems import Path, Problem
 from windlass.model.queues import ROOT, Queue
-from windlass.model.settings import Packing, Settings
+from windlass.model.settings import Displacing, Packing, Settings
 from windlass.model.topology import Topology
 from windlass.sim.scenario.build_jobs import Jobs, build_jobs
 from windlass.sim.scenario.scenario_words import ScenarioWords
@@ -45,6 +45,11 @@ _RENAMED = {
     "half_life_s": "half_life",
     "epoch_s": "epoch",
     "reserve_after_s": "reserve_after",
+    "min_run_s": "min_run",
+    "dwell_s": "dwell",
+    "stale_after_s": "stale_after",
+    "stuck_after_s": "stuck_after",
+    "displaces_after_s": "displaces_after",
     "duration_s": "expected",
     "profile": "mig",
     "milli": "gpus",
@@ -167,6 +172,12 @@ def _settings(words: SettingsWords) -> Settings:
         usage_effect=round(words.usage_effect * 1000),
         epoch_s=words.epoch,
         reserve_after_s=words.reserve_after,
+        displacing=tuple(Displacing(way) for way in words.displacing),
+        min_run_s=words.min_run,
+        dwell_s=words.dwell,
+        stale_after_s=words.stale_after,
+        stuck_after_s=words.stuck_after,
+        search_steps=words.search_steps,
     )
 
 
@@ -179,6 +190,7 @@ def _queue(words: QueueWords) -> Queue:
         words.lend,
         words.weight,
         words.tier,
+        words.min_run,
     )
 
 

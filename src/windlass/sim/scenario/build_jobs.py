@@ -22,6 +22,7 @@ from windlass.model.gpus import WHOLE, GpuRequest
 from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Shape, Task, TaskId
 from windlass.model.problems import Path, Problem
 from windlass.model.resources import Pairs, Request, pairs
+from windlass.sim.scenario.amounts import NEVER
 from windlass.sim.scenario.scenario_words import ScenarioWords
 from windlass.sim.scenario.words import (
     AskWords,
@@ -98,6 +99,8 @@ def _arrival(
         job.preemptible,
         job.at,
         job.expected,
+        _or_none(job.displaces_after),
+        job.stale_after,
     )
     members = [part for part in parts for _ in range(part.tasks)]
     tasks = (
@@ -105,7 +108,20 @@ def _arrival(
         for at, part in enumerate(members)
     )
     ends = job.deleted_at if job.deleted_at is not None else deleted
-    return Arrival(job.at, gang, tuple(tasks), job.runs, job.fails_after, ends)
+    return Arrival(
+        at=job.at,
+        gang=gang,
+        tasks=tuple(tasks),
+        runs_s=job.runs,
+        fails_after_s=job.fails_after,
+        deleted_at=ends,
+        saves_every_s=job.saves_every,
+        terminates_s=_or_none(job.terminates),
+    )
+
+
+def _or_none(seconds: int) -> int | None:
+    return None if seconds == NEVER else seconds
 
 
 def _contradictions(path: Path, job: JobWords, deleted: int | None) -> Iterator[Problem]:

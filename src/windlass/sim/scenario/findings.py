@@ -84,6 +84,23 @@ def _restarts(view: View, wanted: JobExpectation) -> Finding:
     return _number(record.restarts if record else 0, wanted.restarts)
 
 
+def _evicted(view: View, wanted: JobExpectation) -> Finding:
+    record = view.record(wanted.job)
+    return _number(record.evictions if record else 0, wanted.evicted)
+
+
+def _moved(view: View, wanted: JobExpectation) -> Finding:
+    record = view.record(wanted.job)
+    return _number(record.moves if record else 0, wanted.moved)
+
+
+def _displaced_by(view: View, wanted: JobExpectation) -> Finding:
+    record = view.record(wanted.job)
+    gainers = record.gainers if record else []
+    is_met = any(copy in gainers for copy in view.copies(wanted.displaced_by or ""))
+    return Finding(is_met, ", ".join(gainers) or "nobody")
+
+
 def _tasks(view: View, wanted: JobExpectation) -> Finding:
     return _number(len(view.active(view.copies(wanted.job))), wanted.tasks)
 
@@ -182,6 +199,9 @@ PER_COPY: dict[str, JobWord] = {
     "waited_at_most": _waited_at_most,
     "waited_at_least": _waited_at_least,
     "restarts": _restarts,
+    "evicted": _evicted,
+    "moved": _moved,
+    "displaced_by": _displaced_by,
 }
 ALL_COPIES: dict[str, JobWord] = {
     "tasks": _tasks,

@@ -100,12 +100,13 @@ def _impossible(words: ScenarioWords) -> Iterable[Problem]:
     jobs.update(name for job in words.jobs for name in names_of(job))
     nodes = {name for node in words.nodes for name in names_of(node)}
     queues = {queue.name for queue in words.queues}
-    known = {"job": jobs, "started_before": jobs, "node": nodes, "queue": queues}
+    others = {"started_before": jobs, "displaced_by": jobs}
+    known = {"job": jobs, "node": nodes, "queue": queues} | others
     for index, expectation in enumerate(words.expect):
         for word, names in known.items():
             name = getattr(expectation, word, None)
             if name is not None and name not in names:
-                kind = "job" if word == "started_before" else word
+                kind = "job" if word in others else word
                 sentence = f'an expectation is about {kind} "{name}", which does not exist'
                 sentence, path = f"{sentence}; correct the name", ("expect", index, word)
                 yield Problem(path, sentence, wrong=name, known=names)

@@ -54,6 +54,12 @@ class JobExpectation(Words):
     waited_at_least: Seconds | None = None
     restarts: Annotated[int, Field(ge=0)] | None = None
     """So many of its tasks were lost and replaced."""
+    evicted: Annotated[int, Field(ge=0)] | None = None
+    """So many of its tasks were evicted, with no other place kept for them."""
+    moved: Annotated[int, Field(ge=0)] | None = None
+    """So many of its tasks were evicted to another place that was kept for them."""
+    displaced_by: Name | None = None
+    """This job is one of those it made room for, by either."""
 
 
 class QueueExpectation(Words):

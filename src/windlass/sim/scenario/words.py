@@ -20,6 +20,7 @@ from windlass.sim.scenario.amounts import (
     MemoryMib,
     Name,
     Seconds,
+    SecondsOrNever,
 )
 
 
@@ -51,6 +52,23 @@ class SettingsWords(Words):
     """Usage changes shares only this often."""
     reserve_after: Annotated[Seconds, default("30m")] = 1800
     """The head of the line gets a reservation after waiting this long."""
+    displacing: list[Literal["consolidate", "reclaim", "preempt"]] = [
+        "consolidate",
+        "reclaim",
+        "preempt",
+    ]
+    """What may be done for a job that finds no room: move running jobs, take back from another
+    queue, stop lower priorities of its own queue. An empty list: nothing."""
+    min_run: Seconds = 0
+    """Nothing is displaced before it has run so long, unless its queue says otherwise."""
+    dwell: Annotated[Seconds, default("10m")] = 600
+    """What runs for less is neither moved nor reclaimed towards shares."""
+    stale_after: Annotated[SecondsOrNever, default("1m")] = 60
+    """A job that has run below its minimum for so long is given back."""
+    stuck_after: Annotated[Seconds, default("10m")] = 600
+    """What has been terminating for so long is not expected to come free."""
+    search_steps: Annotated[int, Field(ge=1, le=10**9)] = 20_000
+    """How much one cycle may try for jobs that found no room; the next goes on from there."""
 
 
 class TopologyWords(Words):
@@ -121,6 +139,9 @@ class QueueWords(Words):
     """Its part of the surplus among its siblings."""
     tier: Annotated[int, Field(ge=-1000, le=1000)] = 0
     """Higher tiers take surplus before lower ones see any."""
+    min_run: Seconds | None = None
+    """Its jobs are not displaced before they have run so long; as the queue above says, if not
+    given."""
 
 
 class DomainWords(Words):
@@ -258,6 +279,14 @@ class JobWords(AskWords):
     """Its first task fails once, this long after it started, and is replaced."""
     deleted_at: Seconds | None = None
     """Its user deletes it then."""
+    displaces_after: SecondsOrNever = 0
+    """How long it waits for free room before others are displaced for it."""
+    stale_after: SecondsOrNever | None = None
+    """How long it may run below its minimum; as the settings say, if not given."""
+    saves_every: Annotated[Seconds, Field(ge=1)] | None = None
+    """It saves its work this often, and goes on from there; not given: it starts over."""
+    terminates: Annotated[SecondsOrNever, default("10s")] = 10
+    """How long its tasks keep their devices once evicted; `never`, as stuck ones do."""
 
 
 class EventWords(Words):

@@ -1,0 +1,147 @@
+"""Who may take from whom: the rules of reclaim and preemption, and what protects from them.
+
+Two queues are compared where their paths from the root part. A gang may be taken from
+
+    by guarantee   the claimant's side stays within its guarantee, the loser's side is above its
+                   own; of all queues below the fork, none inside its guarantee loses anything
+    by share       the claimant's side stays within its share, rounded up to a whole GPU, and will
+                   have less of what it is entitled to than the loser's side had; none inside its
+                   share loses anything
+    by priority    both stand in the same queue, and the claimant's priority is higher
+
+The loser is judged as it stands *before* the gang leaves: a gang that straddles the line counts as
+borrowed whole. It cannot be taken straight back: its return would lift its queue above the line
+again, and the claimant stays below its own. Under "by share" the fuller of the two sides always
+ends less full, so exchanges come to an end. Ratios are compared as products of integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from windlass.engine.shares import Standing
+from windlass.model.actions import Rule
+from windlass.model.gpus import WHOLE
+from windlass.model.jobs import Gang
+from windlass.model.queues import GPU, MODEL_PREFIX
+from windlass.model.settings import Displacing
+from windlass.state.cluster import Cluster
+
+Amounts: TypeAlias = Callable[[str, str], int]
+"""What a queue has, or would have, in a dimension."""
+
+
+class Rights:
+    """The rules in one cluster, as the queues stand in this cycle."""
+
+    def __init__(self, cluster: Cluster, standing: Standing) -> None:
+        self._cluster, self._standing = cluster, standing
+        ways = cluster.settings.displacing
+        self.consolidates = Displacing.CONSOLIDATE in ways
+        self._reclaims = Displacing.RECLAIM in ways
+        self._preempts = Displacing.PREEMPT in ways
+        self._min_run: dict[str, int] = {}
+        self._forks: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+
+    def preempts(self, claimant: Gang, victim: Gang) -> bool:
+        """Does the same queue put the claimant before the victim?"""
+        return (
+            self._preempts
+            and claimant.queue == victim.queue
+            and claimant.priority > victim.priority
+        )
+
+    def reclaims(
+        self, claimant: str, need: Mapping[str, int], loser: str, after: Amounts, before: Amounts
+    ) -> Rule | None:
+        """By which rule a queue may take from another, given what they then have and had."""
+        if not self._reclaims or claimant == loser:
+            return None
+        gains, loses = self._fork(claimant, loser)
+        if not gains or not loses:
+            return None
+        counted = [each for each in need if each in self._standing.entitled[claimant]]
+        if self._within_guarantee(gains, counted, after) and any(
+            self._above(loses, each, before, self._standing.guarantees) for each in counted
+        ):
+            return Rule.GUARANTEE
+        if self._within_share(gains, counted, after) and any(
+            self._above(loses, each, before, self._standing.entitled)
+            and self._fuller(gains[0], loses[0], each, after, before)
+            for each in counted
+        ):
+            return Rule.SHARE
+        return None
+
+    def protected_until(self, queue: str, started_at: int | None, rule: Rule) -> int:
+        """The instant before which work that started then is left alone by a rule."""
+        since = self._cluster.now if started_at is None else started_at
+        least = self.min_run(queue)
+        if rule in {Rule.SHARE, Rule.CONSOLIDATE}:
+            least = max(least, self._cluster.settings.dwell_s)
+        return since + least
+
+    def min_run(self, queue: str) -> int:
+        """How long gangs of a queue run before they may be displaced: the nearest word counts."""
+        found = self._min_run.get(queue)
+        if found is None:
+            path = self._cluster.accounts.path(queue)
+            said = (self._cluster.queues[name].min_run_s for name in path)
+            default = self._cluster.settings.min_run_s
+            found = next((each for each in said if each is not None), default)
+            self._min_run[queue] = found
+        return found
+
+    def _fork(self, claimant: str, loser: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Both paths below the point where they part, top first."""
+        key = (claimant, loser)
+        if key not in self._forks:
+            one = self._cluster.accounts.path(claimant)[::-1]
+            other = self._cluster.accounts.path(loser)[::-1]
+            at = 0
+            while at < min(len(one), len(other)) and one[at] == other[at]:
+                at += 1
+            self._forks[key] = one[at:], other[at:]
+        return self._forks[key]
+
+    def _within_guarantee(self, gains: tuple[str, ...], counted: list[str], after: Amounts) -> bool:
+        """Is the side within its guarantee, and no queue of it beyond what it is entitled to?"""
+        guarantees, entitled = self._standing.guarantees, self._standing.entitled
+        return all(
+            after(gains[0], each) <= guarantees[gains[0]][each]
+            and all(after(q, each) <= _rounded(entitled[q][each], each) for q in gains[1:])
+            for each in counted
+        )
+
+    def _within_share(self, gains: tuple[str, ...], counted: list[str], after: Amounts) -> bool:
+        shares = self._standing.shares
+        return all(
+            after(queue, each) <= _rounded(shares[queue][each], each)
+            for queue in gains
+            for each in counted
+        )
+
+    def _above(
+        self,
+        loses: tuple[str, ...],
+        dimension: str,
+        before: Amounts,
+        lines: Mapping[str, Mapping[str, int]],
+    ) -> bool:
+        return all(before(queue, dimension) > lines[queue][dimension] for queue in loses)
+
+    def _fuller(
+        self, gains: str, loses: str, dimension: str, after: Amounts, before: Amounts
+    ) -> bool:
+        """Will the gaining side have less of what it is entitled to than the other had?"""
+        entitled = self._standing.entitled
+        mine, theirs = entitled[gains][dimension], entitled[loses][dimension]
+        return after(gains, dimension) * theirs < before(loses, dimension) * mine
+
+
+def _rounded(share: int, dimension: str) -> int:
+    """A share as whole GPUs: a part of one would be of no use to whoever asks for one."""
+    if dimension != GPU and not dimension.startswith(MODEL_PREFIX):
+        return share
+    return -(-share // WHOLE) * WHOLE

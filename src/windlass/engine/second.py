@@ -1,0 +1,249 @@
+"""Pass two: room for gangs that found none, on what comes free and by displacing others.
+
+It looks at the cluster as it will be once everything on its way out is gone. There a gang may fit
+as it is; else others may be displaced for it. Either way it is not bound yet: its places are held
+until they are free, and pass one of a later cycle binds it. The work per cycle is bounded in
+steps; the next cycle goes on where this one stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from windlass.engine import bounds
+from windlass.engine.displace import Displacer, Outcome
+from windlass.engine.draft import Draft
+from windlass.engine.limits import Limits
+from windlass.engine.order import Order
+from windlass.engine.place import Placer
+from windlass.engine.progress import Progress
+from windlass.engine.rights import Rights
+from windlass.engine.shares import Standing
+from windlass.engine.stale import stale
+from windlass.engine.topology import Topologies
+from windlass.model.actions import Evict, Hold, Rule
+from windlass.model.jobs import GangId, Task
+from windlass.state.cluster import Cluster
+
+FIRST_TRY_S = 60
+
+
+@dataclass(slots=True)
+class Found:
+    """What pass two decided."""
+
+    repaired: frozenset[GangId] = frozenset()
+    """Gangs that got back what they lack; none of them is stale."""
+    grows: bool = False
+    """Is it about growth?"""
+    evictions: list[Evict] = field(default_factory=list[Evict])
+    outcomes: list[Outcome] = field(default_factory=list[Outcome])
+    searched: tuple[GangId, ...] = ()
+    wake_at: int | None = None
+
+    decided: set[GangId] = field(default_factory=set[GangId])
+    """The gangs that lose members, or for which places are kept."""
+
+    def may_grow(self, progress: Progress) -> bool:
+        """Has nothing been decided about the gang that growing would contradict?"""
+        return progress.gang.id not in self.decided
+
+    def then(self, later: Found) -> Found:
+        """Both together."""
+        instants = [each for each in (self.wake_at, later.wake_at) if each is not None]
+        return Found(
+            evictions=self.evictions + later.evictions,
+            outcomes=self.outcomes + later.outcomes,
+            searched=self.searched or later.searched,
+            wake_at=min(instants, default=None),
+            decided=self.decided | later.decided,
+        )
+
+
+class Failures:
+    """The searches that failed; an equal one is made again only after something changed."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known: dict[Hashable, int | None] = {}
+        self._rests_on: object = None
+
+    def as_things_stand(self, standing: Standing) -> dict[Hashable, int | None]:
+        """The failures that would be failures again, and until when."""
+        cluster = self._cluster
+        rests_on = (cluster.running_version, standing.shares, standing.entitled, cluster.holds)
+        if rests_on != self._rests_on:
+            self._known, self._rests_on = {}, rests_on
+        for alike, until in list(self._known.items()):
+            if until is not None and until <= cluster.now:
+                del self._known[alike]
+        return self._known
+
+
+def pass_two(
+    draft: Draft, limits: Limits, standing: Standing, line: Order, earlier: Found
+) -> Found:
+    """Make room for the gangs of a line, in its order; `earlier` is what was decided before.
+
+    It runs twice: for those that lack their minimum, and, after all that can have grown, for those
+    that would grow and could not.
+    """
+    with draft.attempt():
+        second = _Second(draft, limits, standing, earlier)
+        second.run(line)
+        found = second.found()
+    for outcome in found.outcomes:
+        for hold in _holds(outcome, draft.cluster.now):
+            draft.holds.drop(hold.gang)
+            draft.holds.add(hold)
+    return found
+
+
+class _Second:
+    def __init__(self, draft: Draft, limits: Limits, standing: Standing, earlier: Found) -> None:
+        cluster = draft.cluster
+        self._draft, self._limits = draft, limits
+        self._placer = Placer(draft, limits)
+        self._displacer = Displacer(draft, limits, Rights(cluster, standing))
+        self._topologies = cluster.recall(Topologies)
+        self._failures = cluster.recall(Failures).as_things_stand(standing)
+        self._found, self._grows = Found(), earlier.grows
+        self._end = draft.steps + cluster.settings.search_steps
+        self._searched = list(cluster.searched)
+        self._skip, self._complete = set(self._searched), True
+        self._until: int | None = None
+        holds = draft.holds.standing.values()
+        self._held_before = {hold.gang for hold in holds if hold.firm}
+        self._displacer.leaving |= self._held_before | earlier.decided
+        if not earlier.grows:
+            self._give_back(list(stale(cluster, earlier.repaired)))
+        self._frees = self._let_go(earlier)
+        """Is anything on its way out?"""
+
+    def run(self, line: Order) -> None:
+        """Seek room for the gangs of a line."""
+        while (progress := line.next()) is not None:
+            gang = progress.gang.id
+            if gang in self._displacer.leaving:
+                continue
+            outcome = self._later(progress)
+            if outcome is not None and self._grows:
+                self._forget(outcome)  # it grows by itself as soon as there is room
+                continue
+            if outcome is None and gang not in self._skip:
+                if self._draft.steps >= self._end:
+                    self._complete = False
+                    continue
+                outcome = self._search(progress)
+                self._searched.append(gang)
+            if outcome is not None:
+                self._keep(outcome)
+                line.placed(progress)
+
+    def found(self) -> Found:
+        """What was decided for all lines."""
+        found = self._found
+        if not self._complete:
+            found.searched = tuple(self._searched)
+            self._again(self._draft.cluster.now + 1)
+        found.wake_at = self._until
+        found.decided = self._displacer.leaving - self._held_before
+        return found
+
+    def _again(self, at: int | None) -> None:
+        """Time alone may change an answer then."""
+        if at is not None:
+            self._until = at if self._until is None else min(self._until, at)
+
+    def _give_back(self, tasks: list[Task]) -> None:
+        for task in tasks:
+            self._found.evictions.append(Evict(task.id, Rule.STALE))
+            self._displacer.leaving.add(task.gang)
+            self._draft.release(task)
+
+    def _let_go(self, earlier: Found) -> bool:
+        """Show the cluster as it will be without what is on its way out."""
+        cluster = self._draft.cluster
+        patience = cluster.settings.stuck_after_s
+        some = bool(self._found.evictions or earlier.evictions)
+        for eviction in earlier.evictions:
+            self._draft.release(cluster.tasks[eviction.task])
+        for task in cluster.leaving():
+            since = task.releasing_since
+            if since is None or cluster.now - since <= patience:
+                self._draft.release(task)
+                some = True
+        return some
+
+    def _later(self, progress: Progress) -> Outcome | None:
+        """Does the gang fit once everything on its way out is gone?"""
+        mark = len(self._draft.binds)
+        if not self._frees or not self._placer.start(progress):
+            return None
+        return Outcome(progress, self._draft.claims(mark))
+
+    def _forget(self, outcome: Outcome) -> None:
+        self._draft.unbind(len(self._draft.binds) - len(outcome.claims))
+
+    def _search(self, progress: Progress) -> Outcome | None:
+        gang, cluster = progress.gang, self._draft.cluster
+        if gang.displaces_after_s is None:
+            return None
+        ready = gang.created_at + gang.displaces_after_s
+        if ready > cluster.now:
+            self._again(ready)
+            return None
+        alike = (gang.queue, gang.priority, gang.preemptible, self._grows, progress.signature)
+        self._draft.steps += 1
+        if alike in self._failures:
+            self._again(self._failures[alike])
+            return None
+        if self._hopeless(progress):
+            return None
+        outcome = self._displacer.search(progress, self._grows)
+        if outcome is None:
+            until = self._displacer.protected_until()
+            self._again(until)
+            if self._displacer.too_dear:
+                self._again(_next_try(gang.created_at, cluster.now))
+            else:
+                self._failures[alike] = until
+        return outcome
+
+    def _hopeless(self, progress: Progress) -> bool:
+        need = self._limits.need(progress.counts)
+        if self._limits.never(progress.gang, need) is not None:
+            return True
+        return bounds.never(self._draft.index, self._topologies, progress) is not None
+
+    def _keep(self, outcome: Outcome) -> None:
+        draft, gainer = self._draft, outcome.progress.gang.id
+        claimed = len(outcome.claims) + sum(len(claims) for _, claims in outcome.moved)
+        del draft.binds[len(draft.binds) - claimed :]
+        self._found.outcomes.append(outcome)
+        self._frees = True
+        self._displacer.leaving.add(gainer)
+        for unit, _ in (*outcome.lost, *outcome.moved):
+            self._displacer.leaving.add(unit.gang.id)
+        for unit, rule in outcome.lost:
+            self._found.evictions += [Evict(task.id, rule, gainer) for task in unit.tasks]
+        for unit, claims in outcome.moved:
+            goes = {claim.task: claim.node for claim in claims}
+            self._found.evictions += [
+                Evict(task.id, Rule.CONSOLIDATE, gainer, goes[task.id]) for task in unit.tasks
+            ]
+
+
+def _next_try(created_at: int, now: int) -> int:
+    """When to ask again whether a move is worth its harm: each time the wait has doubled."""
+    waited = FIRST_TRY_S
+    while created_at + waited <= now:
+        waited *= 2
+    return created_at + waited
+
+
+def _holds(outcome: Outcome, now: int) -> list[Hold]:
+    """The places of the gang that gains, and of those that move."""
+    holds = [Hold(outcome.progress.gang.id, outcome.claims, now, firm=True)]
+    return holds + [Hold(unit.gang.id, claims, now, firm=True) for unit, claims in outcome.moved]

@@ -1,0 +1,126 @@
+"""Running work as what can be displaced: whole gangs, and elastic members one by one.
+
+A gang's units leave in order: elastic members above the minimum first, the last one first; then
+the rest, all together. Taking a unit therefore takes all that stand before it in its gang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from windlass.engine.harm import harm
+from windlass.engine.progress import Part, natural, parts_of
+from windlass.model.jobs import ACTIVE, Gang, GangId, Task, TaskState
+from windlass.state.accounts import charges_of
+from windlass.state.cluster import Cluster
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """Tasks that leave together."""
+
+    gang: Gang
+    tasks: tuple[Task, ...]
+    is_core: bool
+    """Without it the gang does not run."""
+    charges: Mapping[str, int]
+    """What its queue is charged for it."""
+    started_at: int | None
+    """When its last task came up; None if one has not."""
+    harm: int = 0
+    before: list[Unit] = field(default_factory=list["Unit"])
+    """The units of the gang that leave first, in their order."""
+    core: Unit | None = None
+    """The rest of the gang, for an elastic member."""
+    gone: bool = False
+
+    def closure(self) -> Iterator[Unit]:
+        """The units that leave if this one does, itself last."""
+        return (unit for unit in (*self.before, self) if not unit.gone)
+
+    def beside(self) -> tuple[str, ...]:
+        """Where the rest of its gang runs."""
+        rest = self.core.tasks if self.core is not None else ()
+        return tuple(sorted({task.node for task in rest}))
+
+    def parts(self) -> tuple[Part, ...]:
+        """Its tasks as they would have to be placed."""
+        return parts_of(self.gang, self.tasks)
+
+
+class Units:
+    """The units of all running gangs; those of a gang are worked out again when it changes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known: dict[GangId, tuple[int, list[Unit]]] = {}
+
+    def now(self) -> list[Unit]:
+        """All units that can be displaced, with what that would cost now."""
+        cluster, known = self._cluster, dict[GangId, tuple[int, list[Unit]]]()
+        found: list[Unit] = []
+        for gang in cluster.active:
+            stamp = cluster.stamps[gang]
+            kept = self._known.get(gang)
+            if kept is None or kept[0] != stamp:
+                kept = (stamp, _units(cluster, cluster.gangs[gang]))
+            known[gang] = kept
+            found += kept[1]
+        self._known = known
+        for unit in found:
+            unit.harm = harm(unit.gang, unit.tasks, cluster.now, unit.is_core)
+            unit.gone = False
+        return found
+
+
+def _units(cluster: Cluster, gang: Gang) -> list[Unit]:
+    """The units of one gang, first to leave first; none if it may not be displaced."""
+    members = cluster.members(gang.id)
+    active = sorted((task for task in members if task.state in ACTIVE), key=natural)
+    if not gang.preemptible or any(task.node not in cluster.nodes for task in active):
+        return []
+    tails, core = _split(gang, active, members)
+    units: list[Unit] = []
+    for tasks in [*((task,) for task in tails), tuple(core)]:
+        if tasks:
+            is_core = len(units) == len(tails)
+            unit = Unit(gang, tasks, is_core, _charges(cluster, tasks), _started(tasks))
+            unit.before = list(units)
+            units.append(unit)
+    for unit in units[: len(tails)]:
+        unit.core = units[-1] if core else None
+    return units
+
+
+def _split(
+    gang: Gang, active: list[Task], members: Collection[Task]
+) -> tuple[list[Task], list[Task]]:
+    """The elastic members above the minimum, last first, and the others."""
+    there: dict[str, int] = {}
+    for task in members:
+        if task.state in ACTIVE or task.state == TaskState.SUCCEEDED:
+            there[task.group] = there.get(task.group, 0) + 1
+    least = {group.name: group.minimum for group in gang.groups}
+    spare = sum(there.values()) - gang.needed()
+    tails: list[Task] = []
+    for task in reversed(active):
+        if len(tails) < spare and there[task.group] > least.get(task.group, 0):
+            there[task.group] -= 1
+            tails.append(task)
+    leaving = {task.id for task in tails}
+    return tails, [task for task in active if task.id not in leaving]
+
+
+def _charges(cluster: Cluster, tasks: Collection[Task]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for task in tasks:
+        node = cluster.nodes.get(task.node)
+        for dimension, amount in charges_of(task.shape.request, task.devices, node):
+            total[dimension] = total.get(dimension, 0) + amount
+    return total
+
+
+def _started(tasks: Collection[Task]) -> int | None:
+    instants = [task.started_at for task in tasks]
+    return None if None in instants else max(each for each in instants if each is not None)

@@ -40,6 +40,8 @@ bench: .venv/.run ## time the engine: large clusters, large backlogs, the imposs
 	@$(BIN)/windlass bench engine --nodes 1000 --pods 1000 --shapes 64
 	@echo "Twenty times as many pods as a cluster has nodes, for the memory ..."
 	@$(BIN)/windlass bench engine --nodes 5000 --pods 100000 --shapes 64
+	@echo "Making room on 500 crowded nodes: taking back, moving, and neither ..."
+	@$(BIN)/windlass bench displace --nodes 500
 
 proof: .venv/.dev ## the same tests at full counts (long)
 	@echo "Running the tests at full counts in $(WORKERS) processes; this takes a while ..."

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import click
 
 if TYPE_CHECKING:
     from windlass.engine.plan import Plan
+    from windlass.sim.crowd import Scene
     from windlass.state.cluster import Cluster
 
 TRIES = 5
@@ -105,6 +107,179 @@ def measure(size: Any) -> dict[str, Any]:
         "peak_mib": _peak_mib(),
         "oracle_agrees": agrees(size.shapes, size.seed),
     }
+
+
+@command.command("displace")
+@click.option(
+    "--nodes",
+    type=click.IntRange(20),
+    default=500,
+    show_default=True,
+    help="Nodes with 8 GPUs each.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def displace(nodes: int, as_json: bool) -> None:
+    """Make room on crowded clusters: take back, move, and say that neither helps."""
+    figures = measure_displacing(nodes)
+    if as_json:
+        click.echo(json.dumps(figures))
+        return
+    click.echo(f"{nodes:,} nodes with 8 GPUs each, 8 departments of 5 teams")
+    click.echo(_displacing_table(figures))
+    for name, text in TOLD.items():
+        click.echo(f"  {figures[name] or '-':>8}  {text}")
+
+
+def _displacing_table(figures: dict[str, Any]) -> str:
+    from windlass.cli.output import table
+
+    rows: list[list[str]] = []
+    for name, (text, bar) in DISPLACING.items():
+        case, _, unit = name.rpartition("_")
+        counts = figures["cases"].get(case, {})
+        told = [f"{counts[each]:,}" if each in counts else "" for each in COUNTS]
+        rows.append([text, f"{figures[name]:,} {unit}", f"{bar} {unit}", *told])
+    return table(["", "took", "bar", *COUNTS], rows)
+
+
+DISPLACING = {
+    "reclaim_4000_s": ("all GPUs back, job by job", 1.5),
+    "reclaim_gang_s": ("half of them back, one gang", 0.2),
+    "consolidate_41_s": ("whole nodes by moving", 2),
+    "cannot_fit_ms": ("may not displace enough", 1),
+}
+"""What is measured, and the bar on 500 nodes."""
+COUNTS = ("cycles", "served", "lost", "moved")
+TOLD = {
+    "longest_cycle_s": "s for the longest cycle",
+    "cannot_fit_scattered_ms": "ms if there is enough to displace, but never a whole node",
+    "passer_cycles": "cycles until a fitting pod is placed that arrives during a search",
+}
+MOST_CYCLES = 100
+
+
+@dataclass(slots=True)
+class Course:
+    """How room was made in one scene."""
+
+    cycles: list[float] = field(default_factory=list[float])
+    """The seconds of each cycle; the last one found nothing more to do."""
+    served: int = 0
+    """Tasks that arrived and have their places."""
+    lost: int = 0
+    moved: int = 0
+
+    def counts(self) -> dict[str, Any]:
+        """All but the sum of its cycles."""
+        return {
+            "cycles": len(self.cycles),
+            "last_cycle_s": round(self.cycles[-1], 3),
+            "served": self.served,
+            "lost": self.lost,
+            "moved": self.moved,
+        }
+
+
+def measure_displacing(nodes: int) -> dict[str, Any]:
+    """All figures for one size."""
+    from windlass.sim import crowd
+
+    courses = {
+        "reclaim_4000": _course(crowd.reclaimed(nodes)),
+        "reclaim_gang": _course(crowd.reclaimed_by_one(nodes)),
+        "consolidate_41": _course(crowd.scattered(nodes)),
+    }
+    return {
+        **{f"{name}_s": round(sum(each.cycles), 3) for name, each in courses.items()},
+        "cannot_fit_ms": round(_refusal(crowd.taken(nodes, 60)), 3),
+        "evictions": sum(each.lost for each in courses.values()),
+        "moved": sum(each.moved for each in courses.values()),
+        "cases": {name: each.counts() for name, each in courses.items()},
+        "longest_cycle_s": round(max(max(each.cycles) for each in courses.values()), 3),
+        "cannot_fit_scattered_ms": round(_refusal(crowd.taken(nodes, 0)), 3),
+        "passer_cycles": _passer(crowd.scattered(nodes)),
+    }
+
+
+def _course(scene: Scene) -> Course:
+    """Plan until nothing more is decided. What is evicted does not leave meanwhile."""
+    from windlass.engine.cycle import plan
+
+    cluster, course = _warm(scene), Course()
+    for gang, tasks in scene.arriving:
+        _see(cluster, gang, tasks)
+    before = -1
+    while cluster.version != before and len(course.cycles) < MOST_CYCLES:
+        seconds, found = _timed(lambda: plan(cluster))
+        course.cycles.append(seconds)
+        moves = sum(bool(each.moves_to) for each in found.evictions)
+        course.moved += moves
+        course.lost += len(found.evictions) - moves
+        before = cluster.version
+        cluster.assume(found)
+    arrived = {gang.id for gang, _ in scene.arriving}
+    holds = (hold for hold in cluster.holds.values() if hold.firm and hold.gang in arrived)
+    course.served = sum(len(hold.claims) for hold in holds)
+    return course
+
+
+def _refusal(scene: Scene) -> float:
+    """The median milliseconds of the cycle that answers for a gang of yet another team."""
+    from windlass.engine.cycle import plan
+    from windlass.engine.plan import Verdict
+    from windlass.model.events import GangGone
+
+    cluster = _warm(scene)
+
+    def answer(gang: Any, tasks: Any) -> float:
+        _see(cluster, gang, tasks)
+        seconds, found = _timed(lambda: plan(cluster))
+        (decision,) = (each for each in found.decisions if each.gang == gang.id)
+        assert decision.verdict == Verdict.WAITS, "it may not displace enough"
+        assert decision.reasons, "and is told why it waits"
+        cluster.apply(GangGone(gang.id))
+        plan(cluster)
+        return seconds * 1000
+
+    return sorted(answer(*each) for each in scene.arriving[:TRIES])[TRIES // 2]
+
+
+def _passer(scene: Scene) -> int | None:
+    """How many cycles a pod waits that fits, and arrives while room is sought for others.
+
+    Each cycle searches for one gang only; None if that is all there is to search for.
+    """
+    from windlass.engine.cycle import plan
+    from windlass.sim.crowd import passer
+
+    settings = replace(scene.running.settings, search_steps=1)
+    cluster = _warm(replace(scene, running=replace(scene.running, settings=settings)))
+    for gang, tasks in scene.arriving:
+        _see(cluster, gang, tasks)
+    cluster.assume(plan(cluster))
+    if not cluster.searched:
+        return None
+    gang, (task,) = passer()
+    _see(cluster, gang, [task])
+    for cycle in range(1, MOST_CYCLES):
+        found = plan(cluster)
+        if any(bind.task == task.id for bind in found.binds):
+            return cycle
+        cluster.assume(found)
+    return None
+
+
+def _warm(scene: Scene) -> Cluster:
+    """The cluster of a scene, planned once before anybody arrives."""
+    from windlass.engine.cycle import plan
+    from windlass.state.cluster import Cluster
+
+    cluster = Cluster.of(scene.running)
+    cluster.assume(plan(cluster))
+    gc.unfreeze()  # the scene before
+    gc.collect()
+    gc.freeze()
+    return cluster
 
 
 def _one_pod(cluster: Cluster, plan: Callable[[Cluster], Plan]) -> float:

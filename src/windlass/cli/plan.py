@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.displaced import displaced, displaced_as_json, holds_told, told
 from windlass.cli.output import as_json, reason_as_json, slices_in_words
 from windlass.cli.queues import queue_as_json, queue_rows, queue_table
 from windlass.engine.plan import Decision, Plan, Verdict
@@ -14,6 +15,7 @@ from windlass.model.actions import Bind
 
 if TYPE_CHECKING:
     from windlass.state.cluster import Cluster
+    from windlass.state.snapshot import Snapshot
 
 MOST_TASKS = 16
 """Of one gang, so many tasks are listed; the others are counted."""
@@ -21,23 +23,46 @@ MOST_TASKS = 16
 
 @click.command("plan")
 @click.argument("snapshot", metavar="SNAPSHOT")
+@click.option("--with", "change", metavar="FILE", help="Show what this change would alter.")
 @click.option("--json", "json_", is_flag=True, help="Print the plan as JSON.")
-def command(snapshot: str, json_: bool) -> None:
+def command(snapshot: str, change: str | None, json_: bool) -> None:
     """Show what the engine would do with a snapshot now, and why everything else waits.
 
     SNAPSHOT is a JSON file, or - for stdin; `windlass scenario --snapshot-at` writes one.
+
+    With --with, a change is tried on a copy: FILE is YAML with `queues` and `settings` in the words
+    of scenario files. It shows who would be evicted, start or wait for another reason than without
+    the change, once all plans that follow from it now have been carried out.
     """
-    from windlass.cli.inputs import read_snapshot_file
+    from windlass.cli.inputs import STDIN, read_snapshot_file
+
+    if snapshot == change == STDIN:
+        raise click.UsageError("only one of SNAPSHOT and --with can be stdin; give a file")
+    found = read_snapshot_file(snapshot)
+    for line in _planned(found, json_) if change is None else _compared(found, change, json_):
+        click.echo(line)
+
+
+def _planned(snapshot: Snapshot, json_: bool) -> Iterator[str]:
     from windlass.engine.cycle import plan
     from windlass.state.cluster import Cluster
 
-    cluster = Cluster.of(read_snapshot_file(snapshot))
+    cluster = Cluster.of(snapshot)
     found = plan(cluster)
     if json_:
-        click.echo(as_json(_as_json(cluster, found)))
+        yield as_json(_as_json(cluster, found))
     else:
-        for line in _in_words(cluster, found):
-            click.echo(line)
+        yield from _in_words(cluster, found)
+
+
+def _compared(snapshot: Snapshot, file: str, json_: bool) -> Iterator[str]:
+    from windlass.cli.preview import preview, preview_as_json, preview_in_words, read_change_file
+
+    found = preview(snapshot, read_change_file(file, snapshot))
+    if json_:
+        yield as_json(preview_as_json(found))
+    else:
+        yield from preview_in_words(found)
 
 
 def _in_words(cluster: Cluster, plan: Plan) -> Iterator[str]:
@@ -49,6 +74,12 @@ def _in_words(cluster: Cluster, plan: Plan) -> Iterator[str]:
         f"{len(cluster.gangs)} gangs, {len(cluster.tasks)} tasks"
     )
     yield from _starts(cluster, plan)
+    if plan.evictions:
+        yield "\nMakes room now"
+        yield from told(displaced(cluster, plan.evictions))
+    if plan.holds:
+        yield "\nHolds"
+        yield from holds_told(cluster, plan.holds)
     for title, verdict in (("Waits", Verdict.WAITS), ("Can never start", Verdict.NEVER)):
         decisions = [each for each in plan.decisions if each.verdict == verdict]
         if decisions:
@@ -99,6 +130,7 @@ def _as_json(cluster: Cluster, plan: Plan) -> dict[str, Any]:
             }
             for bind in plan.binds
         ],
+        "evictions": [displaced_as_json(row) for row in displaced(cluster, plan.evictions)],
         "decisions": [
             {
                 "gang": each.gang,

@@ -53,7 +53,8 @@ def plan(cluster: Cluster) -> Plan:
     make_room = partial(pass_two, draft, limits, standing)
     room = make_room(in_turn(waiting), Found(repaired=frozenset(started)))
     grown, short = grow(draft, placer, in_turn(each for each in growing if room.may_grow(each)))
-    room = room.then(make_room(in_turn(short), replace(room, grows=True)))
+    if short:
+        room = room.then(make_room(in_turn(short), replace(room, grows=True)))
     reserve(draft, placer, waiting)
     decisions = decide(draft, limits, placed, grown, room, [*waiting, *refused])
     actions = (*draft.binds, *room.evictions)

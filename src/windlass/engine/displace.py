@@ -25,7 +25,7 @@ from windlass.engine.limits import Limits
 from windlass.engine.place import Placer
 from windlass.engine.pool import IMPOSSIBLE, Offer, Pool
 from windlass.engine.progress import Part, Progress
-from windlass.engine.rights import Rights
+from windlass.engine.rights import Case, Rights
 from windlass.engine.score import NOWHERE
 from windlass.engine.topology import Level, Topologies
 from windlass.engine.units import Unit, Units
@@ -76,12 +76,11 @@ class Displacer:
         self._way = Way.MOVE
         self._grows = False
         self._need: Mapping[str, int] = {}
-        self._target: dict[tuple[str, str], int] = {}
+        self._case: Case | None = None
         self.leaving: set[GangId] = set()
         """Gangs about which this cycle has decided: given back, displaced, or with places kept."""
         self.too_dear = False
         """Did the last search find a move that costs more than the wait has so far?"""
-        self._lowest: dict[str, int] | None = None
 
     @property
     def pool(self) -> Pool:
@@ -116,11 +115,12 @@ class Displacer:
         self.too_dear = False
         self._gang, self._need = gang, self._limits.need(progress.counts)
         with self._draft.holds.lifted(gang):
-            self._target = {
+            target = {
                 (queue, dimension): cluster.allocated(queue, dimension) + more
                 for queue in cluster.accounts.path(gang.queue)
                 for dimension, more in self._need.items()
             }
+            self._case = self._rights.case(gang.queue, self._need, lambda q, d: target[q, d])
             for way in self._ways():
                 self._way = way
                 with self._draft.attempt() as keep:
@@ -132,52 +132,40 @@ class Displacer:
 
     def _ways(self) -> Iterator[Way]:
         """The ways that are not ruled out by sums: what is free, and what may be lost at most."""
-        need, free = self._need.get(GPU, 0), self._free()
+        need, free = self._need.get(GPU, 0), self._draft.columns.free_gpu()
         moves = self._rights.consolidates
         if moves and free >= need:
             yield Way.MOVE
-        if free + self._may_lose() >= need:
+        if self._may_lose(need - free):
             yield Way.TAKE
             if moves:
                 yield Way.BOTH
 
-    def _free(self) -> int:
-        columns = self._draft.columns
-        numbers, counts = np.unique(columns.device_number, return_counts=True)
-        free = np.array(columns.states.free_milli, np.int64)
-        return int((free[numbers] * counts).sum())
-
-    def _may_lose(self) -> int:
-        """The GPU that queues hold which may lose something, and that can be preempted."""
+    def _may_lose(self, enough: int) -> bool:
+        """Do queues that may lose something hold enough that can be preempted?"""
         cluster, gang = self._draft.cluster, self._gang
         assert gang is not None
-        firm = cluster.accounts.firm
-        return sum(
-            cluster.allocated(name, GPU) - firm.get(name, _NOTHING).get(GPU, 0)
-            for name in sorted(cluster.queues)
-            if cluster.is_leaf(name) and self._may_lose_some(name, gang)
-        )
+        firm, need = cluster.accounts.firm, self._need
 
-    def _may_lose_some(self, queue: str, gang: Gang) -> bool:
-        """Could it, even if the claimant's own branch gave up all it can?"""
-        if queue != gang.queue:
-            accounts, need = self._draft.cluster.accounts, self._need
+        def least(name: str, dimension: str) -> int:
+            # even if the claimant's own branch gave up all it can
+            return firm.get(name, _NOTHING).get(dimension, 0) + need[dimension]
 
-            def least(name: str, dimension: str) -> int:
-                return accounts.firm.get(name, {}).get(dimension, 0) + need[dimension]
-
-            allocated = self._draft.cluster.allocated
-            return self._rights.reclaims(gang.queue, need, queue, least, allocated) is not None
-        if self._lowest is None:
-            self._lowest = {}
-            for each in map(self._draft.cluster.gangs.__getitem__, self._draft.cluster.active):
-                known = self._lowest.get(each.queue, each.priority)
-                self._lowest[each.queue] = min(known, each.priority)
-        return self._lowest.get(queue, gang.priority) < gang.priority
+        case = self._rights.case(gang.queue, need, least)
+        found = 0
+        for name, loose in sorted(cluster.accounts.loose.items()):
+            if found >= enough:
+                break
+            if name == gang.queue:
+                found += sum(milli for at, milli in loose.items() if at < gang.priority)
+            elif case.against(name, cluster.allocated) is not None:
+                found += sum(loose.values())
+        return found >= enough
 
     def _attempt(self, progress: Progress) -> Outcome | None:
         gang, draft = progress.gang, self._draft
-        mark, first = len(draft.binds), len(draft.evicted)
+        mark = len(draft.binds)
+        draft.evicted.clear()
         if not self._below_limits(gang):
             return None
         self._placer.maker = self
@@ -185,14 +173,13 @@ class Displacer:
             placed = self._placer.place(gang, progress.parts, progress.nodes, dict(self._need))
         finally:
             self._placer.maker = None
-        if not placed or len(draft.evicted) == first:
+        if not placed or not draft.evicted:
             return None
-        if len(draft.evicted) > first + 1 and not self._spare(progress, mark, first):
+        if len(draft.evicted) > 1 and not self._spare(progress, mark):
             return None
         claims = draft.claims(mark)
-        away = sorted(draft.evicted[first:], key=self._dearest)
-        moved = [found for unit in away if (found := self._move(unit)) is not None]
-        rights = self._judge(draft.evicted[first:], {unit for unit, _ in moved})
+        moved = list(self._move_all())
+        rights = self._judge(list(draft.evicted), {unit for unit, _ in moved})
         if rights is None or (not rights and not self._worth_it(gang, moved)):
             return None
         return Outcome(progress, claims, tuple(rights), tuple(moved))
@@ -257,11 +244,14 @@ class Displacer:
 
     def _offer(self, kind: Class) -> Offer:
         assert self._gang is not None
-        own = self._gang.queue
-        lost = [self._rule_for(queue) for queue in self.pool.queues if queue != own]
-        key: Hashable = (self._way, self._gang.queue, self._gang.priority, self._grows, tuple(lost))
         if self._way is Way.MOVE:
-            key = self._way
+            return self.pool.offer(kind, self._way, self._may)
+        own = self._gang.queue
+        assert self._case is not None
+        against, allocated = self._case.against, self._draft.cluster.allocated
+        lost = tuple([against(queue, allocated) for queue in self.pool.queues])
+        whose = (own, self._gang.priority) if own in self.pool.queues else None
+        key = (self._way, self._grows, whose, lost)
         return self.pool.offer(kind, key, self._may)
 
     # -- permissions
@@ -285,12 +275,8 @@ class Displacer:
         return self._rule_for(unit.gang.queue)
 
     def _rule_for(self, queue: str) -> Rule | None:
-        assert self._gang is not None
-        allocated = self._draft.cluster.allocated
-        return self._rights.reclaims(self._gang.queue, self._need, queue, self._after, allocated)
-
-    def _after(self, queue: str, dimension: str) -> int:
-        return self._target[queue, dimension]
+        assert self._case is not None
+        return self._case.against(queue, self._draft.cluster.allocated)
 
     def _unprotected(self, unit: Unit, rule: Rule) -> bool:
         until = self._rights.protected_until(unit.gang.queue, unit.started_at, rule)
@@ -298,16 +284,20 @@ class Displacer:
 
     # -- putting back, moving, judging
 
-    def _spare(self, progress: Progress, mark: int, first: int) -> bool:
+    def _spare(self, progress: Progress, mark: int) -> bool:
         """Return what the gang fits beside; then place it again."""
         draft = self._draft
         draft.unbind(mark)
-        for unit in sorted(draft.evicted[first:], key=self._dearest):
+        spare = self._draft.columns.free_gpu() - self._need.get(GPU, 0)
+        for unit in sorted(draft.evicted, key=self._dearest):
             if unit.core is not None and unit.core.gone:
                 continue  # an elastic member does not return before its gang
+            if unit.charges.get(GPU, 0) > spare:
+                continue
             with draft.attempt() as keep:
                 if draft.put_back(unit) and self._keeps_limits(unit) and self._fits(progress):
                     keep()
+                    spare -= unit.charges.get(GPU, 0)
         return self._placer.place(progress.gang, progress.parts, progress.nodes, dict(self._need))
 
     def _fits(self, progress: Progress) -> bool:
@@ -324,18 +314,35 @@ class Displacer:
     def _keeps_limits(self, unit: Unit) -> bool:
         return self._limits.kept(unit.gang, dict.fromkeys(unit.charges, 0))
 
-    def _move(self, unit: Unit) -> tuple[Unit, tuple[Claim, ...]] | None:
-        """Another place for an evicted unit, if there is one."""
-        draft = self._draft
-        if not self._rights.consolidates or (unit.core is not None and unit.core.gone):
+    def _move_all(self) -> Iterator[tuple[Unit, tuple[Claim, ...]]]:
+        """Another place for each evicted unit that finds one, for the dearest first."""
+        if not self._rights.consolidates:
+            return
+        free = self._draft.columns.free_gpu()
+        small = [unit for unit in self._draft.evicted if unit.charges.get(GPU, 0) <= free]
+        failed: set[Hashable] = set()
+        for unit in sorted(small, key=self._dearest):
+            size, shapes = unit.charges.get(GPU, 0), tuple(task.shape for task in unit.tasks)
+            alike = (unit.gang.queue, unit.gang.domain, unit.core is None, shapes)
+            if size > free or alike in failed:
+                continue
+            claims = self._move(unit)
+            if claims is None:
+                failed.add(alike)
+            else:
+                free -= size
+                yield unit, claims
+
+    def _move(self, unit: Unit) -> tuple[Claim, ...] | None:
+        draft, need = self._draft, dict(unit.charges)
+        if unit.core is not None and unit.core.gone:
             return None
-        mark = len(draft.binds)
-        need = dict(unit.charges)
         if self._limits.now(unit.gang, need) is not None:
             return None
+        mark = len(draft.binds)
         if not self._placer.place(unit.gang, unit.parts(), unit.beside(), need):
             return None
-        return unit, draft.claims(mark)
+        return draft.claims(mark)
 
     def _judge(self, evicted: Sequence[Unit], moved: set[Unit]) -> list[tuple[Unit, Rule]] | None:
         """The rule by which each lost unit goes; None if one goes by no rule."""
@@ -346,6 +353,7 @@ class Displacer:
         def before(queue: str, dimension: str) -> int:
             return cluster.allocated(queue, dimension) + later.get((queue, dimension), 0)
 
+        case = self._rights.case(self._gang.queue, self._need, cluster.allocated)
         found: list[tuple[Unit, Rule]] = []
         for unit in reversed(evicted):
             if unit in moved:
@@ -356,9 +364,7 @@ class Displacer:
                     later[key] = later.get(key, 0) + amount
             rule = Rule.PRIORITY if self._rights.preempts(self._gang, unit.gang) else None
             if rule is None:
-                rule = self._rights.reclaims(
-                    self._gang.queue, self._need, unit.gang.queue, cluster.allocated, before
-                )
+                rule = case.against(unit.gang.queue, before)
             if rule is None or not self._unprotected(unit, rule):
                 return None
             if self._grows and unit.is_core:

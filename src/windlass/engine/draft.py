@@ -49,8 +49,8 @@ class Draft:
         self.neighbours = cluster.neighbours
         self.index = cluster.recall(Index)
         self.binds: list[Bind] = []
-        self.evicted: list[Unit] = []
-        """What was taken away for others, in order."""
+        self.evicted: dict[Unit, None] = {}
+        """What the present search has taken away for others, in order."""
         self.steps = 0
         """How many tasks were bound or released, kept or not: the measure of work."""
         self._journal: list[Callable[[], object]] = []
@@ -134,7 +134,7 @@ class Draft:
         for task in unit.tasks:
             self.release(task)
         unit.gone = True
-        self.evicted.append(unit)
+        self.evicted[unit] = None
         self._journal.append(partial(self._unevict, unit))
 
     def put_back(self, unit: Unit) -> bool:
@@ -142,10 +142,9 @@ class Draft:
         with self.attempt() as keep:
             if not all(self._return(task, unit.gang) for task in unit.tasks):
                 return False
-            at = self.evicted.index(unit)
-            del self.evicted[at]
+            del self.evicted[unit]
             unit.gone = False
-            self._journal.append(partial(self._reevict, unit, at))
+            self._journal.append(partial(self._reevict, unit))
             keep()
         return True
 
@@ -157,11 +156,11 @@ class Draft:
 
     def _unevict(self, unit: Unit) -> None:
         unit.gone = False
-        self.evicted.remove(unit)
+        self.evicted.pop(unit, None)
 
-    def _reevict(self, unit: Unit, at: int) -> None:
+    def _reevict(self, unit: Unit) -> None:
         unit.gone = True
-        self.evicted.insert(at, unit)
+        self.evicted[unit] = None
 
     def _return(self, task: Task, gang: Gang) -> bool:
         self.steps += 1
@@ -181,9 +180,8 @@ class Draft:
 
     def _account(self, task: Task, gang: Gang, slot: int, charges: Charges, sign: int) -> None:
         accounts, neighbours = self.cluster.accounts, self.neighbours
-        holder, firm = (gang.queue, gang.user), not gang.preemptible
-        accounts.charge(holder, charges, sign, firm)
-        self._journal.append(partial(accounts.charge, holder, charges, -sign, firm))
+        accounts.charge(gang, charges, sign)
+        self._journal.append(partial(accounts.charge, gang, charges, -sign))
         if neighbours.tallies:
             who, constraints = (task.labels, gang.namespace), task.shape.constraints
             neighbours.count(who, constraints, slot, sign)

@@ -127,7 +127,7 @@ class _Explainer:
 
     def _lack(self, progress: Progress) -> tuple[Verdict, tuple[Reason, ...]]:
         """What is lacking on the nodes, remembered for gangs that are alike."""
-        if self._draft.holds.standing:
+        if self._draft.holds.concern(progress.gang):
             with self._draft.holds.lifted(progress.gang):
                 return self._work_out(progress)
         key = progress.signature

@@ -38,6 +38,8 @@ class Holds:
         "_journal",
         "_lifted",
         "_owner",
+        "_slots",
+        "_soft",
         "standing",
     )
 
@@ -50,6 +52,9 @@ class Holds:
         self._claims: dict[int, list[tuple[GangId, Ints, tuple[Slice, ...]]]] = {}
         self._lifted: frozenset[GangId] = frozenset()
         self._owner: GangId | None = None
+        self._soft: dict[GangId, Hold] = {}
+        """Reservations: under conditions others may use their places."""
+        self._slots: dict[GangId, set[int]] = {}
         self._base: dict[int, Free] = {}
         for hold in sorted(holds, key=lambda hold: hold.gang):
             self.add(hold)
@@ -57,13 +62,17 @@ class Holds:
     def add(self, hold: Hold) -> None:
         """From now on these places are kept. Not to be undone."""
         self.standing[hold.gang] = hold
+        if not hold.firm:
+            self._soft[hold.gang] = hold
         self._charge(hold, 1)
+        slots = self._slots[hold.gang] = set()
         columns = self._columns
         for claim in hold.claims:
             slot, amounts = columns.slot.get(claim.node), columns.amounts(claim.request)
             if slot is not None and amounts is not None:
                 slices = columns.present(slot, claim.devices)
                 self._claims.setdefault(slot, []).append((hold.gang, amounts, slices))
+                slots.add(slot)
                 base = (columns.free[:, slot].copy(), columns.devices[slot])
                 self._base.setdefault(slot, base)
                 self._show(slot)
@@ -85,18 +94,14 @@ class Holds:
     @contextmanager
     def lifted(self, gang: Gang) -> Generator[None]:
         """Show the claimed nodes as this gang may see them, and its queue without its claims."""
-        if self._owner == gang.id or not self.standing:
+        own = self.standing.get(gang.id)
+        if self._owner == gang.id or not self.concern(gang):
             yield
             return
-        own = self.standing.get(gang.id)
         if own is not None:
             self._charge(own, -1)
         lifted = frozenset(self._lifted_for(gang))
-        slots = [
-            slot
-            for slot, claims in self._claims.items()
-            if any(owner in lifted for owner, _, _ in claims)
-        ]
+        slots = sorted({slot for owner in lifted for slot in self._slots[owner]})
         self._lifted, self._owner = lifted, gang.id
         for slot in slots:
             self._show(slot)
@@ -107,10 +112,14 @@ class Holds:
         if own is not None:
             self._charge(own, 1)
 
+    def concern(self, gang: Gang) -> bool:
+        """Does the gang see claimed nodes otherwise than everybody else?"""
+        return bool(self._soft) or gang.id in self.standing
+
     def in_the_way(self, gang: Gang) -> list[Hold]:
-        """The holds whose places this gang may not use, in order of their gangs."""
+        """The reservations whose places this gang may not use, in order of their gangs."""
         lifted = set(self._lifted_for(gang))
-        return [self.standing[each] for each in sorted(self.standing) if each not in lifted]
+        return [self._soft[each] for each in sorted(self._soft) if each not in lifted]
 
     def drop(self, gang: GangId) -> None:
         """The gang is placed or has given up: its claims end. Not to be undone."""
@@ -118,19 +127,22 @@ class Holds:
         if hold is None:
             return
         self._charge(hold, -1)
-        for slot, claims in self._claims.items():
-            kept = [claim for claim in claims if claim[0] != gang]
-            if len(kept) != len(claims):
-                claims[:] = kept
-                self._show(slot)
+        self._soft.pop(gang, None)
+        for slot in sorted(self._slots.pop(gang)):
+            claims = self._claims[slot]
+            claims[:] = [claim for claim in claims if claim[0] != gang]
+            self._show(slot)
 
     def _lifted_for(self, gang: Gang) -> Iterator[GangId]:
+        if gang.id in self.standing:
+            yield gang.id
+        if not self._soft:
+            return
         duration = self._estimates.of(gang)
         is_guaranteed = self._is_guaranteed(gang)
-        for owner, hold in self.standing.items():
+        for owner, hold in self._soft.items():
             in_time = duration is not None and self._cluster.now + duration <= hold.starts_at
-            weaker = is_guaranteed and self._is_borrower(owner)
-            if owner == gang.id or (not hold.firm and (in_time or weaker)):
+            if owner != gang.id and (in_time or (is_guaranteed and self._is_borrower(owner))):
                 yield owner
 
     def _charge(self, hold: Hold, sign: int) -> None:
@@ -141,8 +153,7 @@ class Holds:
         for claim in hold.claims:
             node = self._cluster.nodes.get(claim.node)
             charges = charges_of(claim.request, claim.devices, node)
-            holder, firm = (gang.queue, gang.user), not gang.preemptible
-            self._cluster.accounts.charge(holder, charges, sign, firm)
+            self._cluster.accounts.charge(gang, charges, sign)
 
     def _is_borrower(self, owner: GangId) -> bool:
         gang = self._cluster.gangs.get(owner)

@@ -96,7 +96,7 @@ class Placer:
     def _alike(self, progress: Progress) -> Hashable | None:
         """What decides whether the gang fits, where other gangs' claims and tasks have no say."""
         draft = self._draft
-        if draft.holds.standing or draft.neighbours.tallies:
+        if draft.neighbours.tallies or draft.holds.concern(progress.gang):
             return None
         return progress.signature
 

@@ -43,7 +43,7 @@ class Pool:
         priorities = sorted({unit.gang.priority for unit in self.units})
         ranks = {priority: min(at, _MOST_RANK) for at, priority in enumerate(priorities)}
         self.price: dict[Unit, int] = {}
-        self.at: dict[int, list[tuple[Unit, tuple[int, Ints]]]] = {}
+        self.at: dict[int, list[tuple[Unit, tuple[int, list[int]]]]] = {}
         for age, unit in enumerate(self.units):
             lost = min(unit.harm // WHOLE, _MOST_HARM)
             rank = ranks[unit.gang.priority]
@@ -70,16 +70,17 @@ class Pool:
         total = self.price[unit] + sum(self.price[each] for each in unit.before if not each.gone)
         return total if lost else total + _ONLY_MOVED
 
-    def _freed(self, unit: Unit) -> dict[int, tuple[int, Ints]]:
+    def _freed(self, unit: Unit) -> dict[int, tuple[int, list[int]]]:
         """Per node, the GPU and the other amounts that come free."""
-        freed: dict[int, tuple[int, Ints]] = {}
+        freed: dict[int, tuple[int, list[int]]] = {}
         for task in unit.tasks:
             slot = self.columns.slot[task.node]
             milli = sum(each.milli for each in task.devices)
-            amounts = self.columns.taken(task.shape.request)
+            amounts: list[int] = self.columns.taken(task.shape.request).tolist()
             if slot in freed:
                 more = freed[slot]
-                milli, amounts = milli + more[0], amounts + more[1]
+                milli += more[0]
+                amounts = [a + b for a, b in zip(amounts, more[1], strict=True)]
             freed[slot] = milli, amounts
         return freed
 
@@ -126,39 +127,34 @@ class Offer:
         return None if unit.gone else self._permission(unit)
 
     def _work_out(self, slot: int) -> None:
-        columns = self._pool.columns
+        """The cheaper of two: enough units in the order of their prices, or one that will do."""
+        columns, pool = self._pool.columns, self._pool
         free = columns.free[:, slot].tolist()
         milli = columns.states.free_milli[int(columns.device_number[slot])]
         lack = [need - has for need, has in zip(self._needs, free, strict=True)]
-        short, cost = self._milli - milli, 0
-        alone = self._alone(slot, short, lack)
-        movable: list[tuple[Unit, tuple[int, Ints]]] = []
+        short = self._milli - milli
+        there = [(*entry, self._may(entry[0])) for entry in pool.at.get(slot, ())]
+        alone, best = IMPOSSIBLE, None
+        for unit, (gives, amounts), may in there:
+            if may is not None and gives >= short and _covers(amounts, lack):
+                cost = pool.cost(unit, may)
+                if cost < alone:
+                    alone, best = cost, unit
+        cost, enough = 0, False
         for wanted in (True, False):
-            for entry in self._pool.at.get(slot, ()) if wanted else movable:
-                if short <= 0 and max(lack) <= 0 and cost:
-                    break
-                may = self._may(entry[0]) if wanted else wanted
-                if may is False and wanted:
-                    movable.append(entry)
-                if may is wanted:
-                    unit, (gives, amounts) = entry
-                    cost += self._pool.cost(unit, wanted)
+            for unit, (gives, amounts), may in there:
+                if may is wanted and not enough:
+                    cost += pool.cost(unit, wanted)
                     short -= gives
-                    lack = [a - b for a, b in zip(lack, amounts.tolist(), strict=True)]
-        enough = short <= 0 and max(lack, default=0) <= 0 and cost
-        best = min(cost, alone[0]) if enough else alone[0]
-        self._best[slot] = alone[1] if alone[0] == best else None
-        self.costs[slot] = min(best, IMPOSSIBLE)
+                    lack = [a - b for a, b in zip(lack, amounts, strict=True)]
+                    enough = short <= 0 and max(lack) <= 0
+        together = cost if enough else IMPOSSIBLE
+        self._best[slot] = best if alone <= together else None
+        self.costs[slot] = min(alone, together, IMPOSSIBLE)
 
-    def _alone(self, slot: int, short: int, lack: list[int]) -> tuple[int, Unit | None]:
-        """The cheapest single unit whose place would do."""
-        best: tuple[int, Unit | None] = (IMPOSSIBLE, None)
-        for unit, (gives, amounts) in self._pool.at.get(slot, ()):
-            if gives >= short and all(a <= b for a, b in zip(lack, amounts.tolist(), strict=True)):
-                may = self._may(unit)
-                if may is not None and (cost := self._pool.cost(unit, may)) < best[0]:
-                    best = cost, unit
-        return best
+
+def _covers(amounts: list[int], lack: list[int]) -> bool:
+    return all(a >= b for a, b in zip(amounts, lack, strict=True))
 
 
 def _youngest_first(unit: Unit) -> tuple[int, str, int]:

@@ -36,10 +36,10 @@ class Rights:
     """The rules in one cluster, as the queues stand in this cycle."""
 
     def __init__(self, cluster: Cluster, standing: Standing) -> None:
-        self._cluster, self._standing = cluster, standing
+        self._cluster, self.standing = cluster, standing
         ways = cluster.settings.displacing
         self.consolidates = Displacing.CONSOLIDATE in ways
-        self._reclaims = Displacing.RECLAIM in ways
+        self.reclaims = Displacing.RECLAIM in ways
         self._preempts = Displacing.PREEMPT in ways
         self._min_run: dict[str, int] = {}
         self._forks: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
@@ -52,27 +52,9 @@ class Rights:
             and claimant.priority > victim.priority
         )
 
-    def reclaims(
-        self, claimant: str, need: Mapping[str, int], loser: str, after: Amounts, before: Amounts
-    ) -> Rule | None:
-        """By which rule a queue may take from another, given what they then have and had."""
-        if not self._reclaims or claimant == loser:
-            return None
-        gains, loses = self._fork(claimant, loser)
-        if not gains or not loses:
-            return None
-        counted = [each for each in need if each in self._standing.entitled[claimant]]
-        if self._within_guarantee(gains, counted, after) and any(
-            self._above(loses, each, before, self._standing.guarantees) for each in counted
-        ):
-            return Rule.GUARANTEE
-        if self._within_share(gains, counted, after) and any(
-            self._above(loses, each, before, self._standing.entitled)
-            and self._fuller(gains[0], loses[0], each, after, before)
-            for each in counted
-        ):
-            return Rule.SHARE
-        return None
+    def case(self, claimant: str, need: Mapping[str, int], after: Amounts) -> Case:
+        """What a queue that will have so much may claim from others."""
+        return Case(self, claimant, need, after)
 
     def protected_until(self, queue: str, started_at: int | None, rule: Rule) -> int:
         """The instant before which work that started then is left alone by a rule."""
@@ -93,7 +75,7 @@ class Rights:
             self._min_run[queue] = found
         return found
 
-    def _fork(self, claimant: str, loser: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def fork(self, claimant: str, loser: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Both paths below the point where they part, top first."""
         key = (claimant, loser)
         if key not in self._forks:
@@ -105,39 +87,89 @@ class Rights:
             self._forks[key] = one[at:], other[at:]
         return self._forks[key]
 
-    def _within_guarantee(self, gains: tuple[str, ...], counted: list[str], after: Amounts) -> bool:
+
+class Case:
+    """One queue's claim against any other. How the claimant itself stands is worked out once."""
+
+    __slots__ = ("_after", "_claimant", "_counted", "_known", "_rights", "_sides", "_standing")
+
+    def __init__(
+        self, rights: Rights, claimant: str, need: Mapping[str, int], after: Amounts
+    ) -> None:
+        self._rights, self._claimant, self._after = rights, claimant, after
+        self._standing = rights.standing
+        entitled = self._standing.entitled[claimant]
+        self._counted = [dimension for dimension in need if dimension in entitled]
+        self._known: dict[tuple[str, ...], tuple[bool, bool]] = {}
+        self._sides: dict[str, tuple[bool, bool, str, tuple[str, ...]]] = {}
+
+    def against(self, loser: str, before: Amounts) -> Rule | None:
+        """By which rule something may be taken from a queue that has so much before it."""
+        found = self._sides.get(loser)
+        if found is None:
+            found = self._sides[loser] = self._side(loser)
+        by_guarantee, by_share, gains, loses = found
+        if by_guarantee and self._above(loses, before, self._standing.guarantees):
+            return Rule.GUARANTEE
+        if by_share and self._above(loses, before, self._standing.entitled, gains):
+            return Rule.SHARE
+        return None
+
+    def _side(self, loser: str) -> tuple[bool, bool, str, tuple[str, ...]]:
+        """What the claimant's side is entitled to claim, by which rule, and the other side."""
+        if not self._rights.reclaims or loser == self._claimant:
+            return False, False, "", ()
+        gains, loses = self._rights.fork(self._claimant, loser)
+        if not gains or not loses:
+            return False, False, "", ()
+        known = self._known.get(gains)
+        if known is None:
+            known = self._known[gains] = (
+                self._within_guarantee(gains),
+                self._within_share(gains),
+            )
+        return known[0], known[1], gains[0], loses
+
+    def _within_guarantee(self, gains: tuple[str, ...]) -> bool:
         """Is the side within its guarantee, and no queue of it beyond what it is entitled to?"""
         guarantees, entitled = self._standing.guarantees, self._standing.entitled
         return all(
-            after(gains[0], each) <= guarantees[gains[0]][each]
-            and all(after(q, each) <= _rounded(entitled[q][each], each) for q in gains[1:])
-            for each in counted
+            self._after(gains[0], each) <= guarantees[gains[0]][each]
+            and all(self._after(q, each) <= _rounded(entitled[q][each], each) for q in gains[1:])
+            for each in self._counted
         )
 
-    def _within_share(self, gains: tuple[str, ...], counted: list[str], after: Amounts) -> bool:
+    def _within_share(self, gains: tuple[str, ...]) -> bool:
         shares = self._standing.shares
         return all(
-            after(queue, each) <= _rounded(shares[queue][each], each)
+            self._after(queue, each) <= _rounded(shares[queue][each], each)
             for queue in gains
-            for each in counted
+            for each in self._counted
         )
 
     def _above(
         self,
         loses: tuple[str, ...],
-        dimension: str,
         before: Amounts,
         lines: Mapping[str, Mapping[str, int]],
+        fuller_than: str = "",
     ) -> bool:
-        return all(before(queue, dimension) > lines[queue][dimension] for queue in loses)
+        """Is the other side above its lines in something that the claimant needs, and (where asked)
+        fuller than the claimant will be?"""
+        for each in self._counted:
+            for queue in loses:  # plain loops: this is asked many times per search
+                if before(queue, each) <= lines[queue][each]:
+                    break
+            else:
+                if not fuller_than or self._fuller(fuller_than, loses[0], each, before):
+                    return True
+        return False
 
-    def _fuller(
-        self, gains: str, loses: str, dimension: str, after: Amounts, before: Amounts
-    ) -> bool:
-        """Will the gaining side have less of what it is entitled to than the other had?"""
+    def _fuller(self, gains: str, loses: str, dimension: str, before: Amounts) -> bool:
+        """Will the claimant's side have less of what it is entitled to than the other had?"""
         entitled = self._standing.entitled
         mine, theirs = entitled[gains][dimension], entitled[loses][dimension]
-        return after(gains, dimension) * theirs < before(loses, dimension) * mine
+        return self._after(gains, dimension) * theirs < before(loses, dimension) * mine
 
 
 def _rounded(share: int, dimension: str) -> int:

@@ -109,10 +109,11 @@ class _Second:
         self._topologies = cluster.recall(Topologies)
         self._failures = cluster.recall(Failures).as_things_stand(standing)
         self._found, self._grows = Found(), earlier.grows
-        self._end = draft.steps + cluster.settings.search_steps
+        self._left = cluster.settings.search_steps
         self._searched = list(cluster.searched)
         self._skip, self._complete = set(self._searched), True
         self._until: int | None = None
+        self._never: dict[Hashable, bool] = {}
         holds = draft.holds.standing.values()
         self._held_before = {hold.gang for hold in holds if hold.firm}
         self._displacer.leaving |= self._held_before | earlier.decided
@@ -132,10 +133,12 @@ class _Second:
                 self._forget(outcome)  # it grows by itself as soon as there is room
                 continue
             if outcome is None and gang not in self._skip:
-                if self._draft.steps >= self._end:
+                if self._left <= 0:
                     self._complete = False
                     continue
+                began = self._draft.steps
                 outcome = self._search(progress)
+                self._left -= self._draft.steps - began
                 self._searched.append(gang)
             if outcome is not None:
                 self._keep(outcome)
@@ -215,7 +218,11 @@ class _Second:
         need = self._limits.need(progress.counts)
         if self._limits.never(progress.gang, need) is not None:
             return True
-        return bounds.never(self._draft.index, self._topologies, progress) is not None
+        known = self._never.get(progress.signature)
+        if known is None:
+            reason = bounds.never(self._draft.index, self._topologies, progress)
+            known = self._never[progress.signature] = reason is not None
+        return known
 
     def _keep(self, outcome: Outcome) -> None:
         draft, gainer = self._draft, outcome.progress.gang.id

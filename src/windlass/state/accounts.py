@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from windlass.model.gpus import Slice
+from windlass.model.jobs import Gang
 from windlass.model.nodes import Node
 from windlass.model.queues import CPU, GPU, MEMORY, Queue, of_model
 from windlass.model.resources import Request
@@ -21,7 +22,7 @@ Charges: TypeAlias = tuple[tuple[str, int], ...]
 class Accounts:
     """Sums per queue and dimension."""
 
-    __slots__ = ("_paths", "_queues", "firm", "held", "users")
+    __slots__ = ("_paths", "_queues", "firm", "held", "loose", "users")
 
     def __init__(self, queues: Mapping[str, Queue]) -> None:
         self._queues = queues
@@ -30,6 +31,8 @@ class Accounts:
         self.firm: dict[str, dict[str, int]] = {}
         self.users: dict[tuple[str, str], int] = {}
         """GPU thousandths per queue and user."""
+        self.loose: dict[str, dict[int, int]] = {}
+        """GPU thousandths that can be preempted, per queue of a gang and priority."""
 
     def path(self, queue: str) -> tuple[str, ...]:
         """The queue and all above it, without the root."""
@@ -38,25 +41,30 @@ class Accounts:
             path = self._paths[queue] = tuple(self._climb(queue))
         return path
 
-    def charge(self, holder: tuple[str, str], charges: Charges, sign: int, firm: bool) -> None:
-        """Add (sign 1) or take away (sign -1) a task's amounts for a queue and its user."""
-        books = (self.held, self.firm) if firm else (self.held,)
-        for name in self.path(holder[0]):
+    def charge(self, gang: Gang, charges: Charges, sign: int) -> None:
+        """Add (sign 1) or take away (sign -1) the amounts of one task of a gang."""
+        books = (self.held,) if gang.preemptible else (self.held, self.firm)
+        for name in self.path(gang.queue):
             for book in books:
                 sums = book.setdefault(name, {})
                 for dimension, amount in charges:
                     sums[dimension] = sums.get(dimension, 0) + sign * amount
         if charges and charges[0][0] == GPU:
-            self.users[holder] = self.users.get(holder, 0) + sign * charges[0][1]
+            milli, holder = sign * charges[0][1], (gang.queue, gang.user)
+            self.users[holder] = self.users.get(holder, 0) + milli
+            if gang.preemptible:
+                loose = self.loose.setdefault(gang.queue, {})
+                loose[gang.priority] = loose.get(gang.priority, 0) + milli
 
     def saver(self) -> Callable[[], None]:
         """Remember everything as it is; the answer puts it back."""
         held = {name: dict(sums) for name, sums in self.held.items()}
         firm = {name: dict(sums) for name, sums in self.firm.items()}
+        loose = {name: dict(sums) for name, sums in self.loose.items()}
         users = dict(self.users)
 
         def put_back() -> None:
-            self.held, self.firm, self.users = held, firm, users
+            self.held, self.firm, self.loose, self.users = held, firm, loose, users
 
         return put_back
 

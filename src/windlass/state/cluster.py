@@ -413,7 +413,7 @@ class Cluster:
     def _charge_queue(self, task: Task, sign: int) -> None:
         gang, node = self.gangs[task.gang], self.nodes.get(task.node)
         charges = charges_of(task.shape.request, task.devices, node)
-        self.accounts.charge((gang.queue, gang.user), charges, sign, firm=not gang.preemptible)
+        self.accounts.charge(gang, charges, sign)
 
     def _charge_ledger(self, task: Task, sign: int) -> None:
         gang = self.gangs[task.gang]

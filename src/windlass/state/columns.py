@@ -34,6 +34,7 @@ class Columns:
     __slots__ = (
         "_amounts",
         "_capacity",
+        "_free_milli",
         "_labels",
         "_taints",
         "cordoned",
@@ -71,6 +72,7 @@ class Columns:
         self._labels: dict[str, tuple[Ints, list[str]]] = {}
         self._taints: tuple[Ints, list[tuple[Taint, ...]]] | None = None
         self._capacity: dict[str, int] | None = None
+        self._free_milli: Ints = np.zeros(0, np.int64)
         self._amounts: dict[Request, Ints | None] = {}
 
     def __len__(self) -> int:
@@ -160,6 +162,12 @@ class Columns:
             column = [numbers.setdefault(node.taints, len(numbers)) for node in self.nodes]
             self._taints = np.array(column, np.int64), list(numbers)
         return self._taints
+
+    def free_gpu(self) -> int:
+        """Thousandths of GPU that are free on all nodes together."""
+        if len(self._free_milli) != len(self.states.free_milli):
+            self._free_milli = np.array(self.states.free_milli, np.int64)
+        return int(self._free_milli[self.device_number].sum())
 
     def capacity(self) -> dict[str, int]:
         """All that schedulable nodes offer: CPU, memory, and thousandths of GPU, per model too."""

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from tests import dice
 from tests.given import RACKS
-from tests.monitor import broken_domains
-from windlass.model.gpus import Gpu, Slice
+from tests.monitor import broken_domains, torn
+from windlass.model.gpus import Gpu, GpuRequest, Slice
 from windlass.model.jobs import Gang, Task, TaskState
 from windlass.model.nodes import Node
 from windlass.model.queues import Queue
 from windlass.model.resources import Request
-from windlass.model.settings import Packing, Settings
+from windlass.model.settings import Displacing, Packing, Settings
 from windlass.sim import oracle
 from windlass.sim.workload import Arrival, NodeChange, Workload
 from windlass.state.snapshot import Snapshot, Usage
@@ -113,9 +113,11 @@ def make_queues(recipe: Recipe) -> tuple[Queue, ...]:
     return tuple(tree)
 
 
-def make_gangs(recipe: Recipe) -> list[tuple[Gang, tuple[Task, ...]]]:
+def make_gangs(
+    recipe: Recipe, tree: Sequence[Queue] = ()
+) -> list[tuple[Gang, tuple[Task, ...]]]:
     """All gangs with their tasks, each in some team's queue."""
-    tree = make_queues(recipe)
+    tree = tree or make_queues(recipe)
     parents = {each.parent for each in tree}
     teams = [each.name for each in tree if each.name not in parents]
     return [
@@ -182,6 +184,114 @@ def _ended(snapshot: Snapshot, gang: Gang, rolls: Random) -> Snapshot:
     there = [t for t in snapshot.tasks if t.gang == gang.id and t.state == TaskState.RUNNING]
     ended = {t.id: replace(t, state=state) for t in there[-1:]}
     return replace(snapshot, tasks=tuple(ended.get(t.id, t) for t in snapshot.tasks))
+
+
+# --- crowds: more work than room, and rights to it --------------------------------------------------
+
+PRESSING = ("hasty", "modest", "patient", "saved", "slow", "torn", "young")
+"""What occurs in crowds besides: few steps, few ways to displace, gangs that wait before they
+displace, work that is saved, protection, gangs that lost members, gangs that have just begun."""
+
+
+@st.composite
+def crowds(draw: st.DrawFn, most_gangs: int = 20, without: Sequence[str] = ()) -> Recipe:
+    """How large a crowd is and how much of everything it knows."""
+    possible = [each for each in (*dice.FEATURES, *PRESSING) if each not in without]
+    promised = frozenset({"guarantees"} if draw(st.booleans()) else ())
+    return Recipe(
+        seed=draw(st.integers(0, 10**6)),
+        nodes=draw(st.integers(1, 4)),
+        gangs=draw(st.integers(4, most_gangs)),
+        wide=draw(st.booleans()),
+        features=promised | draw(st.frozensets(st.sampled_from(possible), max_size=7)),
+    )
+
+
+def crowd_of(recipe: Recipe) -> Snapshot:
+    """A cluster that is nearly full, with gangs waiting that may have rights to some of it."""
+    tree = make_forest(recipe)
+    made = [_pressing(recipe, *each) for each in make_gangs(recipe, tree)]
+    snapshot = Snapshot(
+        now=NOW,
+        nodes=make_nodes(recipe),
+        topologies=(RACKS,),
+        queues=tree,
+        gangs=tuple(gang for gang, _ in made),
+        tasks=tuple(task for _, tasks in made for task in tasks),
+        settings=_displacing(recipe),
+    )
+    usage = tuple(make_usage(recipe, snapshot))
+    snapshot = replace(snapshot, usage=usage, epoch_usage=usage)
+    for gang in snapshot.gangs:
+        rolls = recipe.dice("crowd", gang.id)
+        if rolls.random() < 0.7:
+            snapshot = _began(snapshot, gang, rolls, recipe.features)
+    return snapshot
+
+
+def make_forest(recipe: Recipe) -> tuple[Queue, ...]:
+    """Two or three trees of at most two levels, mostly with more than one team."""
+    tree: list[Queue] = []
+    for company in ("a", "b", "c") if recipe.wide else ("a", "b"):
+        rolls = recipe.dice("tree", company)
+        tree.append(dice.make_queue(rolls, company, "", recipe.features))
+        for team in (f"{company}{i}" for i in range(rolls.choice([0, 1, 2, 2]))):
+            tree.append(dice.make_queue(recipe.dice(team), team, company, recipe.features))
+    if "slow" not in recipe.features:
+        return tuple(tree)
+    rolls = recipe.dice("slow")
+    return tuple(replace(each, min_run_s=rolls.choice([None, 0, 300])) for each in tree)
+
+
+def _pressing(recipe: Recipe, gang: Gang, tasks: tuple[Task, ...]) -> tuple[Gang, tuple[Task, ...]]:
+    """The gang with a mind of its own, and mostly with a wish for GPUs: of those there are few."""
+    rolls, features = recipe.dice("pressing", gang.id), recipe.features
+    gang = replace(
+        gang,
+        priority=rolls.choice([0, 0, 1, 5]),
+        saved_at=NOW - rolls.choice([5, 500]) if "saved" in features else None,
+        displaces_after_s=rolls.choice([0, 0, 5000, None]) if "patient" in features else 0,
+        stale_after_s=rolls.choice([None, 0, -1]) if "torn" in features else None,
+    )
+    wish = GpuRequest(rolls.choice([1, 1, 2])) if rolls.random() < 0.8 else None
+
+    def wanting(task: Task) -> Task:
+        asked = task.shape.request
+        return replace(
+            task, shape=replace(task.shape, request=replace(asked, gpu=asked.gpu or wish))
+        )
+
+    return gang, tuple(wanting(task) for task in tasks)
+
+
+def _displacing(recipe: Recipe) -> Settings:
+    rolls, features = recipe.dice("displacing"), recipe.features
+    few = tuple(rolls.sample(list(Displacing), rolls.choice([1, 2])))
+    return replace(
+        make_settings(recipe),
+        displacing=few if "modest" in features else tuple(Displacing),
+        min_run_s=rolls.choice([0, 100]) if "slow" in features else 0,
+        dwell_s=rolls.choice([0, 600]) if "slow" in features else 0,
+        search_steps=rolls.choice([1, 30]) if "hasty" in features else 20_000,
+    )
+
+
+def _began(snapshot: Snapshot, gang: Gang, rolls: Random, features: dice.Features) -> Snapshot:
+    """The gang runs, for a while already: whole, or as far as it got if gangs may be torn."""
+    since = NOW - rolls.choice([10, 200, 1000, 9000] if "young" in features else [1000, 9000])
+    began = _started(snapshot, gang, rolls)
+    if "torn" not in features and list(torn(began, gang)):
+        return snapshot
+    if "ends" in features and rolls.random() < 0.2:
+        began = _ended(began, gang, rolls)
+    mine = {each.id for each in began.tasks if each.gang == gang.id and each.node}
+    tasks = tuple(_since(each, since) if each.id in mine else each for each in began.tasks)
+    return replace(began, tasks=tasks)
+
+
+def _since(task: Task, at: int) -> Task:
+    leaving = task.state == TaskState.RELEASING
+    return replace(task, started_at=at, releasing_since=NOW - 5 if leaving else None)
 
 
 # --- over time ------------------------------------------------------------------------------------

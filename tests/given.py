@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Decision, Plan, Verdict
+from windlass.model.actions import Hold, Rule
 from windlass.model.constraints import HOSTNAME, Constraints, Expression, Operator, PodTerm, Term
-from windlass.model.events import TaskStarted
+from windlass.model.events import GangSeen, TaskGone, TaskSeen, TaskStarted
 from windlass.model.gpus import WHOLE, Gpu, GpuRequest, Slice
 from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Shape, Task, TaskId, TaskState
 from windlass.model.nodes import Node
@@ -83,6 +84,26 @@ class Outcome:
         """What every task that starts is given of its node's GPUs."""
         return {str(each.task): each.devices for each in self.plan.binds}
 
+    @property
+    def evicted(self) -> dict[str, Rule]:
+        """The tasks that lose their place, and by which rule."""
+        return {str(each.task): each.rule for each in self.plan.evictions if not each.moves_to}
+
+    @property
+    def moved(self) -> dict[str, str]:
+        """The tasks that move, and where to."""
+        return {str(each.task): each.moves_to for each in self.plan.evictions if each.moves_to}
+
+    @property
+    def held(self) -> dict[str, list[str]]:
+        """The gangs for which places are firmly kept, and on which nodes."""
+        firm = (each for each in self.plan.holds if each.firm)
+        return {str(each.gang): sorted(claim.node for claim in each.claims) for each in firm}
+
+    def hold(self, name: str) -> Hold:
+        """What is kept for a gang."""
+        return next(each for each in self.plan.holds if each.gang == name)
+
     def started(self, name: str) -> int:
         """How many tasks of a gang start."""
         return sum(self.cluster.tasks[each.task].gang == name for each in self.plan.binds)
@@ -114,6 +135,36 @@ class Outcome:
         for each in self.plan.binds:
             after.apply(TaskStarted(each.task))
         return after
+
+    def settled(self, seconds: int = 0) -> Cluster:
+        """The same, later: what was on its way out is gone, and its successors wait."""
+        after = self.carried_out()
+        after.advance(after.now + seconds)
+        let_go(after)
+        return after
+
+
+def let_go(there: Cluster, *names: str) -> None:
+    """Everything on its way out (or these tasks of it) is gone; its successors wait."""
+    for task in list(there.leaving()):
+        if not names or task.id in names:
+            there.apply(TaskGone(task.id))
+            there.apply(TaskSeen(_successor(task)))
+
+
+def _successor(task: Task) -> Task:
+    """The task that its owner makes in its place: `a-0`, then `a-0.1`, `a-0.2`."""
+    first, _, number = task.id.partition(".")
+    name = TaskId(f"{first}.{int(number or 0) + 1}")
+    return Task(name, task.gang, task.shape, task.group, task.labels)
+
+
+def submit(there: Cluster, *jobs: Job) -> None:
+    """Jobs come in now."""
+    for each in jobs:
+        there.apply(GangSeen(replace(each.gang, created_at=there.now)))
+        for task in each.tasks:
+            there.apply(TaskSeen(task))
 
 
 @dataclass(frozen=True)

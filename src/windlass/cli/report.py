@@ -148,3 +148,13 @@ def _by_tree(
         if each.parent == parent:
             rows += [("  " * depth + each.name, each), *_by_tree(found, each.name, depth + 1)]
     return rows
+
+
+def harm(comparison: Comparison) -> str:
+    """What displacing cost in both runs, in one sentence."""
+    ours, theirs = comparison.ours.displaced, comparison.theirs.displaced
+    return (
+        f"Displacing whoever loses least cost {ours.gpu_hours_lost:,.0f} GPU-hours, displacing the "
+        f"youngest {theirs.gpu_hours_lost:,.0f}: {comparison.harm_ratio:.2f} times as much, for "
+        f"{comparison.gain:.2f} times the useful work."
+    )

@@ -21,7 +21,7 @@ HOURS = {"day": 24, "week": 7 * 24}
 @click.option("--nodes", type=click.IntRange(1, 5000), help="Of the generated cluster; 24.")
 @click.option("--hours", type=click.IntRange(1, 24 * 31), help="Generate so many hours instead.")
 @click.option("--until", metavar="TIME", help="Stop at this time, like 36h; the end, if not given.")
-@click.option("--compare", type=click.Choice(["default"]), help="Play it with this one as well.")
+@click.option("--compare", type=click.Choice(["default", "youngest"]), help="Play that as well.")
 @click.option("--json", "json_", is_flag=True, help="Print the numbers as JSON.")
 def command(
     *,
@@ -38,20 +38,27 @@ def command(
     SCENARIO is a scenario file. `day` and `week` are generated: the training, inference, sweeps and
     notebooks of four teams, the same for the same seed. A week begins on a Monday.
 
-    With --compare default, the same work is also played with what Kubernetes does by itself.
+    With --compare default, the same work is also played with what Kubernetes does by itself; with
+    --compare youngest, by the same engine displacing the youngest instead of doing least harm.
     """
     workload = _cut(_workload(work, seed, nodes, hours), until)
     ours = play(workload, "Windlass")
     theirs = play(workload, compare) if compare else None
-    click.echo(_json(ours, theirs) if json_ else _text(ours, theirs))
+    click.echo(_json(ours, theirs, compare) if json_ else _text(ours, theirs, compare))
 
 
 def play(workload: Workload, scheduler: str) -> Simulation:
     """Play a workload to its end, with a bar on stderr where somebody watches."""
+    from dataclasses import replace
+
     from windlass.engine.cycle import plan
+    from windlass.model.settings import Victims
     from windlass.sim.baseline import default
     from windlass.sim.run import Simulation
 
+    if scheduler == "youngest":
+        settings = replace(workload.settings, victims=Victims.YOUNGEST)
+        workload = replace(workload, settings=settings)
     simulation = Simulation(workload, default if scheduler == "default" else plan)
     if workload.until is None or not sys.stderr.isatty():
         simulation.run()
@@ -106,31 +113,35 @@ def _cut(workload: Workload, until: str | None) -> Workload:
     )
 
 
-def _text(ours: Simulation, theirs: Simulation | None) -> str:
-    from windlass.cli.report import ASSUMPTIONS, full, verdict
+def _text(ours: Simulation, theirs: Simulation | None, other: str | None) -> str:
+    from windlass.cli.report import ASSUMPTIONS, full, harm, verdict
     from windlass.sim.report import GPU_HOUR, compare, offered_milli_seconds, report
 
     if theirs is None:
         offered = offered_milli_seconds(ours.workload, ours.cluster.now) / GPU_HOUR
         return full(offered, [report(ours, "windlass")])
-    comparison = compare(ours, theirs)
+    comparison = compare(ours, theirs, other or "default")
     text = full(comparison.offered_gpu_hours, [comparison.ours, comparison.theirs])
+    if other == "youngest":
+        return f"{text}\n\n{harm(comparison)}"
     return f"{text}\n\n{verdict(comparison)}\n\n{ASSUMPTIONS}"
 
 
-def _json(ours: Simulation, theirs: Simulation | None) -> str:
+def _json(ours: Simulation, theirs: Simulation | None, other: str | None) -> str:
     from windlass.cli.output import as_json
     from windlass.sim.report import compare, report
 
     if theirs is None:
         return as_json({"windlass": report(ours, "windlass")})
-    comparison = compare(ours, theirs)
+    name = other or "default"
+    comparison = compare(ours, theirs, name)
     found: dict[str, Any] = {
         "windlass": comparison.ours,
-        "default": comparison.theirs,
+        name: comparison.theirs,
         "offered_gpu_hours": comparison.offered_gpu_hours,
         "utilisation_ratio": round(comparison.gain, 3),
         "gang_wait_ratio": round(comparison.gang_wait_ratio, 3),
+        "harm_ratio": round(comparison.harm_ratio, 3),
         "gpus_saved": comparison.gpus_saved,
     }
     return as_json(found)

@@ -31,6 +31,7 @@ from windlass.engine.second import Found, pass_two
 from windlass.engine.shares import shares
 from windlass.model.jobs import GangId
 from windlass.state.cluster import Cluster
+from windlass.state.snapshot import Searched
 
 
 def plan(cluster: Cluster) -> Plan:
@@ -62,7 +63,8 @@ def plan(cluster: Cluster) -> Plan:
     draft.close()
 
     wake = wake_at(cluster, (each.gang for each in waiting), holds, room.wake_at)
-    return remembered.keep(Plan(actions, decisions, holds, standing.shares, wake, room.searched))
+    searched = tuple(Searched(gang, at) for gang, at in sorted(room.searched.items()))
+    return remembered.keep(Plan(actions, decisions, holds, standing.shares, wake, searched))
 
 
 def _pass_one(draft: Draft, placer: Placer, line: Order) -> tuple[list[Progress], list[Progress]]:

@@ -33,6 +33,7 @@ from windlass.model.actions import Claim, Rule
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import Gang, GangId, Shape, Task
 from windlass.model.queues import GPU
+from windlass.model.settings import Victims
 from windlass.state.columns import Ints
 from windlass.state.devices import with_back
 
@@ -380,6 +381,8 @@ class Displacer:
         """
         if len(moved) > MOST_MOVES:
             return False
+        if self._draft.cluster.settings.victims is Victims.YOUNGEST:
+            return True
         now, rate = self._draft.cluster.now, self._need.get(GPU, WHOLE)
         again = sum(unit.harm - RESTART_S * unit.charges.get(GPU, 0) for unit, _ in moved)
         self.too_dear = again > rate * (now - gang.created_at)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from windlass.model.actions import Action, Bind, Evict, Hold
 from windlass.model.jobs import GangId
 from windlass.model.reasons import Reason
+from windlass.state.snapshot import Searched
 
 
 class Verdict(StrEnum):
@@ -54,8 +55,8 @@ class Plan:
     """Per queue and dimension, what it should have now."""
     wake_at: int | None = None
     """The next instant at which the answer can change by time alone."""
-    searched: tuple[GangId, ...] = ()
-    """For whom room was sought in vain, if the search goes on in the next cycle."""
+    searched: tuple[Searched, ...] = ()
+    """For whom others could not be displaced, and when that was found out."""
 
     @property
     def binds(self) -> tuple[Bind, ...]:

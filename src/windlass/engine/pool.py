@@ -17,6 +17,7 @@ import numpy as np
 from windlass.engine.index import Class, Index
 from windlass.engine.units import Unit
 from windlass.model.gpus import WHOLE
+from windlass.model.settings import Victims
 from windlass.state.cluster import Cluster
 from windlass.state.columns import Ints
 
@@ -40,12 +41,13 @@ class Pool:
         self.index, self.columns = index, cluster.columns
         self.units = sorted(units, key=_youngest_first)
         self.queues = sorted({unit.gang.queue for unit in self.units})
+        by_harm = cluster.settings.victims is Victims.LEAST_HARM
         priorities = sorted({unit.gang.priority for unit in self.units})
         ranks = {priority: min(at, _MOST_RANK) for at, priority in enumerate(priorities)}
         self.price: dict[Unit, int] = {}
         self.at: dict[int, list[tuple[Unit, tuple[int, list[int]]]]] = {}
         for age, unit in enumerate(self.units):
-            lost = min(unit.harm // WHOLE, _MOST_HARM)
+            lost = min(unit.harm // WHOLE, _MOST_HARM) if by_harm else 0
             rank = ranks[unit.gang.priority]
             self.price[unit] = rank * _PRIORITY + lost * _HARM + _ONE + min(age, _MOST_AGE)
             for slot, freed in self._freed(unit).items():

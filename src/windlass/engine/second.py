@@ -23,7 +23,7 @@ from windlass.engine.shares import Standing
 from windlass.engine.stale import stale
 from windlass.engine.topology import Topologies
 from windlass.model.actions import Evict, Hold, Rule
-from windlass.model.jobs import GangId, Task
+from windlass.model.jobs import Gang, GangId, Task
 from windlass.state.cluster import Cluster
 
 FIRST_TRY_S = 60
@@ -39,7 +39,8 @@ class Found:
     """Is it about growth?"""
     evictions: list[Evict] = field(default_factory=list[Evict])
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
-    searched: tuple[GangId, ...] = ()
+    searched: dict[GangId, int] = field(default_factory=dict[GangId, int])
+    """The gangs for which others could not be displaced, and when that was found out."""
     wake_at: int | None = None
 
     decided: set[GangId] = field(default_factory=set[GangId])
@@ -55,7 +56,7 @@ class Found:
         return Found(
             evictions=self.evictions + later.evictions,
             outcomes=self.outcomes + later.outcomes,
-            searched=self.searched or later.searched,
+            searched=self.searched | later.searched,
             wake_at=min(instants, default=None),
             decided=self.decided | later.decided,
         )
@@ -110,8 +111,7 @@ class _Second:
         self._failures = cluster.recall(Failures).as_things_stand(standing)
         self._found, self._grows = Found(), earlier.grows
         self._left = cluster.settings.search_steps
-        self._searched = list(cluster.searched)
-        self._skip, self._complete = set(self._searched), True
+        self._before = {each.gang: each.at for each in cluster.searched}
         self._until: int | None = None
         self._never: dict[Hashable, bool] = {}
         holds = draft.holds.standing.values()
@@ -132,14 +132,12 @@ class _Second:
             if outcome is not None and self._grows:
                 self._forget(outcome)  # it grows by itself as soon as there is room
                 continue
-            if outcome is None and gang not in self._skip:
-                if self._left <= 0:
-                    self._complete = False
-                    continue
+            if outcome is None and self._is_due(progress.gang):
                 began = self._draft.steps
                 outcome = self._search(progress)
                 self._left -= self._draft.steps - began
-                self._searched.append(gang)
+                if outcome is None:
+                    self._found.searched[gang] = self._draft.cluster.now
             if outcome is not None:
                 self._keep(outcome)
                 line.placed(progress)
@@ -147,12 +145,26 @@ class _Second:
     def found(self) -> Found:
         """What was decided for all lines."""
         found = self._found
-        if not self._complete:
-            found.searched = tuple(self._searched)
-            self._again(self._draft.cluster.now + 1)
         found.wake_at = self._until
         found.decided = self._displacer.leaving - self._held_before
         return found
+
+    def _is_due(self, gang: Gang) -> bool:
+        """Is it time to search for the gang, and is there budget left? Else the next cycle will."""
+        now, at = self._draft.cluster.now, self._before.get(gang.id)
+        if at is not None:
+            settings = self._draft.cluster.settings
+            least, epoch = settings.search_again_s, settings.epoch_s
+            again = at + min(max(least, (at - gang.created_at) // 4), 10 * least)
+            if again > now:
+                again = -(-again // epoch) * epoch  # with all others that are due about then
+                self._found.searched[gang.id] = at
+                self._again(again)
+                return False
+        if self._left <= 0:
+            self._again(now + 1)
+            return False
+        return True
 
     def _again(self, at: int | None) -> None:
         """Time alone may change an answer then."""

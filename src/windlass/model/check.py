@@ -36,6 +36,7 @@ _LEAST = {
     "dwell_s": 0,
     "stale_after_s": -1,
     "stuck_after_s": 0,
+    "search_again_s": 0,
     "search_steps": 1,
 }
 """The smallest value of every number among the settings; what is never stale says -1."""

@@ -17,6 +17,15 @@ class Displacing(StrEnum):
     """Within a queue, from a lower priority."""
 
 
+class Victims(StrEnum):
+    """Whom to displace, of those that may be."""
+
+    LEAST_HARM = "least-harm"
+    """Low priorities first, then whoever loses least GPU time; moves must be worth their harm."""
+    YOUNGEST = "youngest"
+    """Low priorities first, then the youngest, as other schedulers do; to compare with."""
+
+
 class Packing(StrEnum):
     """How tasks are laid out."""
 
@@ -42,6 +51,7 @@ class Settings:
     """The head of the line gets a reservation after waiting this long."""
     displacing: tuple[Displacing, ...] = tuple(Displacing)
     """What may be done for a gang that finds no room."""
+    victims: Victims = Victims.LEAST_HARM
     min_run_s: int = 0
     """Nothing is displaced before it has run so long, unless its queue says otherwise."""
     dwell_s: int = 600
@@ -51,5 +61,8 @@ class Settings:
     """A gang that has run below its minimum for so long is given back."""
     stuck_after_s: int = 600
     """What has been terminating for so long is not expected to come free."""
+    search_again_s: int = 30
+    """After a search in vain a gang waits at least so long for the next, up to ten times that as it
+    grows old; changed nodes and queues are looked at at once."""
     search_steps: int = 20_000
     """How much a cycle may try for gangs that found no room; the next one goes on from there."""

@@ -137,6 +137,12 @@ class Comparison:
         return self.ours.gang_wait_seconds.p90 / max(self.theirs.gang_wait_seconds.p90, 1)
 
     @property
+    def harm_ratio(self) -> float:
+        """GPU time lost to displacement, ours against the other's; 0 if the other lost none."""
+        theirs = self.theirs.displaced.gpu_hours_lost
+        return self.ours.displaced.gpu_hours_lost / theirs if theirs else 0.0
+
+    @property
     def gpus_saved(self) -> int:
         """How many more GPUs the other would need for the same work, if it grew in proportion."""
         return max(0, round(self.ours.gpus * (self.gain - 1)))
@@ -169,13 +175,13 @@ def report(simulation: Simulation, scheduler: str) -> Report:
     )
 
 
-def compare(ours: Simulation, theirs: Simulation) -> Comparison:
+def compare(ours: Simulation, theirs: Simulation, name: str = "default") -> Comparison:
     """Both runs over one window: whichever ended earlier is left standing until the other ends."""
     end = max(ours.cluster.now, theirs.cluster.now)
     for each in (ours, theirs):
         each.run(until=end)
     offered = offered_milli_seconds(ours.workload, end)
-    return Comparison(_gpu_hours(offered), report(ours, "windlass"), report(theirs, "default"))
+    return Comparison(_gpu_hours(offered), report(ours, "windlass"), report(theirs, name))
 
 
 def times(values: Iterable[int]) -> Times:

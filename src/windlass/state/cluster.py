@@ -22,7 +22,7 @@ from windlass.model.topology import Topology
 from windlass.state.accounts import Accounts, charges_of, models_of
 from windlass.state.columns import Columns
 from windlass.state.neighbours import Neighbours, Subject, subjects_of
-from windlass.state.snapshot import Broken, Snapshot, Usage
+from windlass.state.snapshot import Broken, Searched, Snapshot, Usage
 from windlass.usage.ledger import Holder, Ledger
 
 Key = TypeVar("Key")
@@ -37,7 +37,7 @@ class Promises(Protocol):
     @property
     def holds(self) -> Iterable[Hold]: ...
     @property
-    def searched(self) -> tuple[GangId, ...]: ...
+    def searched(self) -> tuple[Searched, ...]: ...
 
 
 class Cluster:
@@ -65,8 +65,8 @@ class Cluster:
         self._changes = 0
         self.broken: dict[GangId, int] = {}
         """The gangs that run with less than their minimum, and since when."""
-        self.searched: tuple[GangId, ...] = ()
-        """For whom room was sought in vain in a round of searches that is not over."""
+        self.searched: tuple[Searched, ...] = ()
+        """The waiting gangs for which others could not be displaced, by name."""
         self.wanted: dict[str, dict[Shape, int]] = {}
         """Per queue, how many tasks of each shape wait."""
         self.epoch_usage: tuple[Usage, ...] = ()
@@ -237,7 +237,7 @@ class Cluster:
         for task in tasks:
             self._charge(task, -1)
         self.nodes[node.name] = node
-        self._columns = None
+        self._columns, self.searched = None, ()
         for task in tasks:
             self._charge(task, 1)
 
@@ -253,6 +253,7 @@ class Cluster:
         self.queues[queue.name] = queue
         self.tree_version += 1
         self.running_version += 1
+        self.searched = ()
         if before is None or before.parent != queue.parent:
             self._recharge()
 

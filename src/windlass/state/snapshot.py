@@ -36,6 +36,14 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True)
+class Searched:
+    """A gang for which others could not be displaced, and when that was found out."""
+
+    gang: GangId
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything a decision depends on."""
 
@@ -51,8 +59,7 @@ class Snapshot:
     epoch_usage: tuple[Usage, ...] = ()
     """As of the start of the epoch: what shares are bent by."""
     broken: tuple[Broken, ...] = ()
-    searched: tuple[GangId, ...] = ()
-    """For whom room was sought in vain in a round of searches that is not over."""
+    searched: tuple[Searched, ...] = ()
     settings: Settings = Settings()
 
 

@@ -101,6 +101,7 @@ def _settings(scenario: words.Scenario) -> Settings:
         dwell_s=0,
         stale_after_s=GRACE_S[scenario.mode],
         search_steps=FAR_S,
+        search_again_s=0,
     )
 
 

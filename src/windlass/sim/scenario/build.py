@@ -16,7 +16,7 @@ from windlass.model.mig import GEOMETRIES
 from windlass.model.nodes import Node
 from windlass.model.problems import Path, Problem
 from windlass.model.queues import ROOT, Queue
-from windlass.model.settings import Displacing, Packing, Settings
+from windlass.model.settings import Displacing, Packing, Settings, Victims
 from windlass.model.topology import Topology
 from windlass.sim.scenario.build_jobs import Jobs, build_jobs
 from windlass.sim.scenario.scenario_words import ScenarioWords
@@ -49,6 +49,7 @@ _RENAMED = {
     "dwell_s": "dwell",
     "stale_after_s": "stale_after",
     "stuck_after_s": "stuck_after",
+    "search_again_s": "search_again",
     "displaces_after_s": "displaces_after",
     "duration_s": "expected",
     "profile": "mig",
@@ -176,7 +177,9 @@ def _settings(words: SettingsWords) -> Settings:
         min_run_s=words.min_run,
         dwell_s=words.dwell,
         stale_after_s=words.stale_after,
+        victims=Victims(words.victims),
         stuck_after_s=words.stuck_after,
+        search_again_s=words.search_again,
         search_steps=words.search_steps,
     )
 

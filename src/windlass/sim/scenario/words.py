@@ -59,6 +59,8 @@ class SettingsWords(Words):
     ]
     """What may be done for a job that finds no room: move running jobs, take back from another
     queue, stop lower priorities of its own queue. An empty list: nothing."""
+    victims: Literal["least-harm", "youngest"] = "least-harm"
+    """Whom to displace, of those that may be: whoever loses least, or the youngest."""
     min_run: Seconds = 0
     """Nothing is displaced before it has run so long, unless its queue says otherwise."""
     dwell: Annotated[Seconds, default("10m")] = 600
@@ -67,6 +69,8 @@ class SettingsWords(Words):
     """A job that has run below its minimum for so long is given back."""
     stuck_after: Annotated[Seconds, default("10m")] = 600
     """What has been terminating for so long is not expected to come free."""
+    search_again: Annotated[Seconds, default("30s")] = 30
+    """After a search in vain a job waits at least so long for the next one."""
     search_steps: Annotated[int, Field(ge=1, le=10**9)] = 20_000
     """How much one cycle may try for jobs that found no room; the next goes on from there."""
 

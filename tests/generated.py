@@ -272,6 +272,7 @@ def _displacing(recipe: Recipe) -> Settings:
         displacing=few if "modest" in features else tuple(Displacing),
         min_run_s=rolls.choice([0, 100]) if "slow" in features else 0,
         dwell_s=rolls.choice([0, 600]) if "slow" in features else 0,
+        search_again_s=rolls.choice([0, 30]) if "slow" in features else 0,
         search_steps=rolls.choice([1, 30]) if "hasty" in features else 20_000,
     )
 

@@ -278,8 +278,9 @@ def torn_apart(seen: Snapshot, plan: Plan) -> Iterator[str]:
 
 def _goes_before(one: Task, other: Task) -> bool:
     """Should the other have gone instead? Elsewhere its leaving might have helped nobody."""
+    whole = all(each.milli == WHOLE for each in one.devices)
     alike = (one.group, one.node, one.shape) == (other.group, other.node, other.shape)
-    return alike and (len(one.id), one.id) < (len(other.id), other.id)
+    return alike and whole and (len(one.id), one.id) < (len(other.id), other.id)
 
 
 class _Tasks:

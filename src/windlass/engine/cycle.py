@@ -56,7 +56,7 @@ def plan(cluster: Cluster) -> Plan:
     grown, short = grow(draft, placer, in_turn(each for each in growing if room.may_grow(each)))
     if short:
         room = room.then(make_room(in_turn(short), replace(room, grows=True)))
-    reserve(draft, placer, waiting)
+    reserve(draft, placer, waiting, {each.task for each in room.evictions})
     decisions = decide(draft, limits, placed, grown, room, [*waiting, *refused])
     actions = (*draft.binds, *room.evictions)
     holds = tuple(draft.holds.standing.values())

@@ -88,7 +88,8 @@ class Displacer:
         """What can be displaced; laid out only when sums do not settle the question."""
         if self._pool is None:
             cluster = self._draft.cluster
-            self._pool = Pool(cluster, self._draft.index, cluster.recall(Units).now())
+            units = (u for u in cluster.recall(Units).now() if u.gang.id not in self.leaving)
+            self._pool = Pool(cluster, self._draft.index, units)
         return self._pool
 
     def protected_until(self) -> int | None:
@@ -289,10 +290,12 @@ class Displacer:
         """Return what the gang fits beside; then place it again."""
         draft = self._draft
         draft.unbind(mark)
-        spare = self._draft.columns.free_gpu() - self._need.get(GPU, 0)
-        for unit in sorted(draft.evicted, key=self._dearest):
-            if unit.core is not None and unit.core.gone:
-                continue  # an elastic member does not return before its gang
+        spare = draft.columns.free_gpu() - self._need.get(GPU, 0)
+        away = sorted(draft.evicted, key=self._dearest)
+        # twice: who may not return before others of its gang gets another chance after them
+        for unit in (*away, *away):
+            if not unit.gone or any(each.gone for each in unit.after):
+                continue
             if unit.charges.get(GPU, 0) > spare:
                 continue
             with draft.attempt() as keep:
@@ -324,7 +327,7 @@ class Displacer:
         failed: set[Hashable] = set()
         for unit in sorted(small, key=self._dearest):
             size, shapes = unit.charges.get(GPU, 0), tuple(task.shape for task in unit.tasks)
-            alike = (unit.gang.queue, unit.gang.domain, unit.core is None, shapes)
+            alike = (unit.gang.queue, unit.gang.domain, unit.beside(), shapes)
             if size > free or alike in failed:
                 continue
             claims = self._move(unit)
@@ -336,8 +339,8 @@ class Displacer:
 
     def _move(self, unit: Unit) -> tuple[Claim, ...] | None:
         draft, need = self._draft, dict(unit.charges)
-        if unit.core is not None and unit.core.gone:
-            return None
+        if any(each.gone for each in unit.after):
+            return None  # an elastic member does not return before those that joined earlier
         if self._limits.now(unit.gang, need) is not None:
             return None
         mark = len(draft.binds)

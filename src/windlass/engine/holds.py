@@ -134,9 +134,12 @@ class Holds:
             self._show(slot)
 
     def _lifted_for(self, gang: Gang) -> Iterator[GangId]:
-        if gang.id in self.standing:
+        own = self.standing.get(gang.id)
+        if own is not None:
             yield gang.id
-        if not self._soft:
+        if not self._soft or (own is not None and own.firm):
+            # what was paid for does not wait for what is only promised
+            yield from (each for each in self._soft if each != gang.id)
             return
         duration = self._estimates.of(gang)
         is_guaranteed = self._is_guaranteed(gang)

@@ -21,6 +21,7 @@ from windlass.engine.progress import Part, Progress
 from windlass.engine.score import NOWHERE
 from windlass.engine.topology import Level, Topologies
 from windlass.model.jobs import Domain, Gang, Shape, Task
+from windlass.model.resources import Request
 from windlass.state.columns import Ints
 
 MOST_TRIES = 8
@@ -76,6 +77,8 @@ class Placer:
         need = self._limits.need(progress.counts)
         if self._limits.now(gang, need) is not None:
             return False
+        if self._take_held(progress, need):
+            return True
         alike = self._alike(progress)
         if alike in self._failed:
             return False
@@ -85,6 +88,37 @@ class Placer:
         if alike is not None and not self._by_queue:
             self._failed.add(alike)
         return False
+
+    def _take_held(self, progress: Progress, need: dict[str, int]) -> bool:
+        """Bind the gang where places were kept for it, if they are free by now.
+
+        Seeking anew might end elsewhere, or nowhere: others were placed since.
+        """
+        gang, draft = progress.gang, self._draft
+        hold = draft.holds.standing.get(gang.id)
+        if hold is None or not hold.firm:
+            return False
+        kept: dict[Request, list[str]] = {}
+        for claim in hold.claims:
+            kept.setdefault(claim.request, []).append(claim.node)
+        tasks = [task for part in progress.parts for task in part.tasks]
+        with draft.attempt() as keep:
+            there = all(self._take_place(gang, task, kept) for task in tasks)
+            if there and self._limits.kept(gang, need):
+                keep()
+                return True
+        return False
+
+    def _take_place(self, gang: Gang, task: Task, kept: dict[Request, list[str]]) -> bool:
+        nodes = kept.get(task.shape.request)
+        slot = self._draft.columns.slot.get(nodes.pop(0)) if nodes else None
+        if slot is None:
+            return False
+        kind = self._draft.index.of(task.shape)
+        if self._best(gang, task, kind, np.array([slot])) is None:
+            return False
+        self._draft.bind(task, gang, slot, kind)
+        return True
 
     def place(
         self, gang: Gang, parts: Sequence[Part], nodes: Sequence[str], need: dict[str, int]

@@ -8,7 +8,7 @@ some hours it is taken for a service, for whose end nobody waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
@@ -18,7 +18,7 @@ from windlass.engine.estimate import Estimates
 from windlass.engine.place import Placer
 from windlass.engine.progress import Progress
 from windlass.model.actions import Hold
-from windlass.model.jobs import Task
+from windlass.model.jobs import Task, TaskId
 from windlass.state.cluster import Cluster
 
 MOST_RESERVATIONS = 1
@@ -45,8 +45,13 @@ def drop_broken(draft: Draft) -> None:
             draft.holds.drop(gang)
 
 
-def reserve(draft: Draft, placer: Placer, waiting: Sequence[Progress]) -> None:
-    """Promise a place to those who have waited too long for room, in the order of the line."""
+def reserve(
+    draft: Draft, placer: Placer, waiting: Sequence[Progress], leaving: Collection[TaskId]
+) -> None:
+    """Promise a place to those who have waited too long for room, in the order of the line.
+
+    What is `leaving` is promised to others already.
+    """
     cluster, holds = draft.cluster, draft.holds
     latest = cluster.now - cluster.settings.reserve_after_s
     room_for = MOST_RESERVATIONS - sum(not hold.firm for hold in holds.standing.values())
@@ -54,7 +59,7 @@ def reserve(draft: Draft, placer: Placer, waiting: Sequence[Progress]) -> None:
         return
     unserved = [each for each in waiting if each.gang.id not in holds.standing]
     patient = (each for each in _heads(placer, unserved) if each.gang.created_at <= latest)
-    ends = expected_ends(draft)
+    ends = [(end, task) for end, task in expected_ends(draft) if task.id not in leaving]
     for progress in islice(patient, room_for):
         hold = _reserve(draft, placer, progress, ends)
         if hold is not None:

@@ -28,6 +28,10 @@ from windlass.model.queues import GPU, MODEL_PREFIX
 from windlass.model.settings import Displacing
 from windlass.state.cluster import Cluster
 
+SWAY = (5, 4)
+"""Shares that usage bends sway a little all the time: the other side must be fuller by a quarter
+before anything changes hands."""
+
 Amounts: TypeAlias = Callable[[str, str], int]
 """What a queue has, or would have, in a dimension."""
 
@@ -41,6 +45,7 @@ class Rights:
         self.consolidates = Displacing.CONSOLIDATE in ways
         self.reclaims = Displacing.RECLAIM in ways
         self._preempts = Displacing.PREEMPT in ways
+        self.margin = SWAY if cluster.settings.usage_effect and cluster.epoch_usage else (1, 1)
         self._min_run: dict[str, int] = {}
         self._forks: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
@@ -169,7 +174,9 @@ class Case:
         """Will the claimant's side have less of what it is entitled to than the other had?"""
         entitled = self._standing.entitled
         mine, theirs = entitled[gains][dimension], entitled[loses][dimension]
-        return self._after(gains, dimension) * theirs < before(loses, dimension) * mine
+        more, less = self._rights.margin
+        then, now = self._after(gains, dimension), before(loses, dimension)
+        return then * theirs * more < now * mine * less
 
 
 def _rounded(share: int, dimension: str) -> int:

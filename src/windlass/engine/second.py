@@ -151,6 +151,8 @@ class _Second:
 
     def _is_due(self, gang: Gang) -> bool:
         """Is it time to search for the gang, and is there budget left? Else the next cycle will."""
+        if gang.displaces_after_s is None or not self._draft.cluster.settings.displacing:
+            return False
         now, at = self._draft.cluster.now, self._before.get(gang.id)
         if at is not None:
             settings = self._draft.cluster.settings
@@ -203,9 +205,7 @@ class _Second:
 
     def _search(self, progress: Progress) -> Outcome | None:
         gang, cluster = progress.gang, self._draft.cluster
-        if gang.displaces_after_s is None:
-            return None
-        ready = gang.created_at + gang.displaces_after_s
+        ready = gang.created_at + (gang.displaces_after_s or 0)
         if ready > cluster.now:
             self._again(ready)
             return None

@@ -31,8 +31,8 @@ class Unit:
     harm: int = 0
     before: list[Unit] = field(default_factory=list["Unit"])
     """The units of the gang that leave first, in their order."""
-    core: Unit | None = None
-    """The rest of the gang, for an elastic member."""
+    after: list[Unit] = field(default_factory=list["Unit"])
+    """The units of the gang that leave later."""
     gone: bool = False
 
     def closure(self) -> Iterator[Unit]:
@@ -41,8 +41,7 @@ class Unit:
 
     def beside(self) -> tuple[str, ...]:
         """Where the rest of its gang runs."""
-        rest = self.core.tasks if self.core is not None else ()
-        return tuple(sorted({task.node for task in rest}))
+        return tuple(sorted({task.node for unit in self.after for task in unit.tasks}))
 
     def parts(self) -> tuple[Part, ...]:
         """Its tasks as they would have to be placed."""
@@ -88,8 +87,8 @@ def _units(cluster: Cluster, gang: Gang) -> list[Unit]:
             unit = Unit(gang, tasks, is_core, _charges(cluster, tasks), _started(tasks))
             unit.before = list(units)
             units.append(unit)
-    for unit in units[: len(tails)]:
-        unit.core = units[-1] if core else None
+    for at, unit in enumerate(units):
+        unit.after = units[at + 1 :]
     return units
 
 

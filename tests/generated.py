@@ -113,9 +113,7 @@ def make_queues(recipe: Recipe) -> tuple[Queue, ...]:
     return tuple(tree)
 
 
-def make_gangs(
-    recipe: Recipe, tree: Sequence[Queue] = ()
-) -> list[tuple[Gang, tuple[Task, ...]]]:
+def make_gangs(recipe: Recipe, tree: Sequence[Queue] = ()) -> list[tuple[Gang, tuple[Task, ...]]]:
     """All gangs with their tasks, each in some team's queue."""
     tree = tree or make_queues(recipe)
     parents = {each.parent for each in tree}
@@ -186,7 +184,7 @@ def _ended(snapshot: Snapshot, gang: Gang, rolls: Random) -> Snapshot:
     return replace(snapshot, tasks=tuple(ended.get(t.id, t) for t in snapshot.tasks))
 
 
-# --- crowds: more work than room, and rights to it --------------------------------------------------
+# --- crowds: more work than room, and rights to it ------------------------------------------------
 
 PRESSING = ("hasty", "modest", "patient", "saved", "slow", "torn", "young")
 """What occurs in crowds besides: few steps, few ways to displace, gangs that wait before they

@@ -374,6 +374,10 @@ class Displacer:
             if self._grows and unit.is_core:
                 return None
             found.append((unit, rule))
+        if any(rule is Rule.PRIORITY for _, rule in found) and not self._rights.keeps_within(
+            self._gang.queue, self._need, lambda queue, each: later.get((queue, each), 0)
+        ):
+            return None
         return found[::-1]
 
     def _worth_it(self, gang: Gang, moved: Sequence[tuple[Unit, object]]) -> bool:

@@ -96,6 +96,13 @@ class Draft:
         self._account(task, gang, slot, charges, 1)
         self.binds.append(Bind(task.id, columns.names[slot], given.slices))
 
+    def bind_at(self, task: Task, gang: Gang, claim: Claim) -> bool:
+        """Place a task exactly where a place is kept for it, if that is free."""
+        if not self._return(replace(task, node=claim.node, devices=claim.devices), gang):
+            return False
+        self.binds.append(Bind(task.id, claim.node, claim.devices))
+        return True
+
     def claims(self, mark: int) -> tuple[Claim, ...]:
         """The binds since a mark, as places to be kept."""
         tasks = self.cluster.tasks

@@ -20,6 +20,7 @@ from windlass.engine.overlay import overlay
 from windlass.engine.progress import Part, Progress
 from windlass.engine.score import NOWHERE
 from windlass.engine.topology import Level, Topologies
+from windlass.model.actions import Claim
 from windlass.model.jobs import Domain, Gang, Shape, Task
 from windlass.model.resources import Request
 from windlass.state.columns import Ints
@@ -98,9 +99,9 @@ class Placer:
         hold = draft.holds.standing.get(gang.id)
         if hold is None or not hold.firm:
             return False
-        kept: dict[Request, list[str]] = {}
+        kept: dict[Request, list[Claim]] = {}
         for claim in hold.claims:
-            kept.setdefault(claim.request, []).append(claim.node)
+            kept.setdefault(claim.request, []).append(claim)
         tasks = [task for part in progress.parts for task in part.tasks]
         with draft.attempt() as keep:
             there = all(self._take_place(gang, task, kept) for task in tasks)
@@ -109,16 +110,15 @@ class Placer:
                 return True
         return False
 
-    def _take_place(self, gang: Gang, task: Task, kept: dict[Request, list[str]]) -> bool:
-        nodes = kept.get(task.shape.request)
-        slot = self._draft.columns.slot.get(nodes.pop(0)) if nodes else None
-        if slot is None:
+    def _take_place(self, gang: Gang, task: Task, kept: dict[Request, list[Claim]]) -> bool:
+        claims = kept.get(task.shape.request)
+        claim = claims.pop(0) if claims else None
+        slot = self._draft.columns.slot.get(claim.node) if claim else None
+        if claim is None or slot is None:
             return False
         kind = self._draft.index.of(task.shape)
-        if self._best(gang, task, kind, np.array([slot])) is None:
-            return False
-        self._draft.bind(task, gang, slot, kind)
-        return True
+        there = self._best(gang, task, kind, np.array([slot])) is not None
+        return there and self._draft.bind_at(task, gang, claim)
 
     def place(
         self, gang: Gang, parts: Sequence[Part], nodes: Sequence[str], need: dict[str, int]

@@ -7,7 +7,8 @@ Two queues are compared where their paths from the root part. A gang may be take
     by share       the claimant's side stays within its share, rounded up to a whole GPU, and will
                    have less of what it is entitled to than the loser's side had; none inside its
                    share loses anything
-    by priority    both stand in the same queue, and the claimant's priority is higher
+    by priority    both stand in the same queue, and the claimant's priority is higher; the queue does
+                   not grow by it beyond what it is entitled to
 
 The loser is judged as it stands *before* the gang leaves: a gang that straddles the line counts as
 borrowed whole. It cannot be taken straight back: its return would lift its queue above the line
@@ -55,6 +56,20 @@ class Rights:
             self._preempts
             and claimant.queue == victim.queue
             and claimant.priority > victim.priority
+        )
+
+    def keeps_within(self, claimant: str, need: Mapping[str, int], lost: Amounts) -> bool:
+        """Does no queue of the claimant grow, or none beyond what it is entitled to?
+
+        Nobody is preempted so that a queue may borrow: others would take it back at once.
+        """
+        allocated, entitled = self._cluster.allocated, self.standing.entitled
+        return all(
+            need[each] <= lost(queue, each)
+            or allocated(queue, each) <= _rounded(entitled[queue][each], each)
+            for queue in self._cluster.accounts.path(claimant)
+            for each in need
+            if each in entitled[queue]
         )
 
     def case(self, claimant: str, need: Mapping[str, int], after: Amounts) -> Case:
@@ -171,12 +186,18 @@ class Case:
         return False
 
     def _fuller(self, gains: str, loses: str, dimension: str, before: Amounts) -> bool:
-        """Will the claimant's side have less of what it is entitled to than the other had?"""
-        entitled = self._standing.entitled
-        mine, theirs = entitled[gains][dimension], entitled[loses][dimension]
+        """Had the loser's side more of what it is entitled to than the claimant's will have?
+
+        The claimant's is judged by whatever it will have most of: else two queues could take from
+        each other by turns, one for its CPUs and one for its GPUs.
+        """
+        mine, theirs = self._standing.entitled[gains], self._standing.entitled[loses]
         more, less = self._rights.margin
-        then, now = self._after(gains, dimension), before(loses, dimension)
-        return then * theirs * more < now * mine * less
+        had = before(loses, dimension) * less
+        return all(
+            self._after(gains, each) * theirs[dimension] * more < had * mine[each]
+            for each in self._counted
+        )
 
 
 def _rounded(share: int, dimension: str) -> int:

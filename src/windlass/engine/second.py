@@ -115,8 +115,9 @@ class _Second:
         self._until: int | None = None
         self._never: dict[Hashable, bool] = {}
         holds = draft.holds.standing.values()
+        self._repaired = earlier.repaired
         self._held_before = {hold.gang for hold in holds if hold.firm}
-        self._displacer.leaving |= self._held_before | earlier.decided
+        self._displacer.leaving |= self._held_before | earlier.decided | earlier.repaired
         if not earlier.grows:
             self._give_back(list(stale(cluster, earlier.repaired)))
         self._frees = self._let_go(earlier)
@@ -146,7 +147,7 @@ class _Second:
         """What was decided for all lines."""
         found = self._found
         found.wake_at = self._until
-        found.decided = self._displacer.leaving - self._held_before
+        found.decided = self._displacer.leaving - self._held_before - self._repaired
         return found
 
     def _is_due(self, gang: Gang) -> bool:

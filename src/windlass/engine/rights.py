@@ -7,8 +7,8 @@ Two queues are compared where their paths from the root part. A gang may be take
     by share       the claimant's side stays within its share, rounded up to a whole GPU, and will
                    have less of what it is entitled to than the loser's side had; none inside its
                    share loses anything
-    by priority    both stand in the same queue, and the claimant's priority is higher; the queue does
-                   not grow by it beyond what it is entitled to
+    by priority    both stand in the same queue, and the claimant's priority is higher; the queue
+                   does not grow by it beyond what it is entitled to
 
 The loser is judged as it stands *before* the gang leaves: a gang that straddles the line counts as
 borrowed whole. It cannot be taken straight back: its return would lift its queue above the line

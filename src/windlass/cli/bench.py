@@ -256,8 +256,9 @@ def _passer(scene: Scene) -> int | None:
     cluster = _warm(replace(scene, running=replace(scene.running, settings=settings)))
     for gang, tasks in scene.arriving:
         _see(cluster, gang, tasks)
-    cluster.assume(plan(cluster))
-    if not cluster.searched:
+    first = plan(cluster)
+    cluster.assume(first)
+    if first.wake_at != cluster.now + 1:
         return None
     gang, (task,) = passer()
     _see(cluster, gang, [task])

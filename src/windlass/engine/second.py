@@ -159,8 +159,9 @@ class _Second:
             settings = self._draft.cluster.settings
             least, epoch = settings.search_again_s, settings.epoch_s
             again = at + min(max(least, (at - gang.created_at) // 4), 10 * least)
-            if again > now:
+            if least:
                 again = -(-again // epoch) * epoch  # with all others that are due about then
+            if again > now:
                 self._found.searched[gang.id] = at
                 self._again(again)
                 return False

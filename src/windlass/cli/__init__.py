@@ -19,10 +19,15 @@ from windlass.model.errors import WindlassError
 
 COMMANDS = {
     "bench": "windlass.cli.bench:command",
+    "cluster": "windlass.cli.cluster:command",
     "conformance": "windlass.cli.conformance:command",
+    "crds": "windlass.cli.crds:command",
     "demo": "windlass.cli.demo:command",
     "explain": "windlass.cli.explain:command",
+    "pause": "windlass.cli.run:pause",
     "plan": "windlass.cli.plan:command",
+    "resume": "windlass.cli.run:resume",
+    "run": "windlass.cli.run:run",
     "scenario": "windlass.cli.scenario:command",
     "simulate": "windlass.cli.simulate:command",
 }

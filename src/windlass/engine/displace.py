@@ -155,12 +155,12 @@ class Displacer:
 
         case = self._rights.case(gang.queue, need, least)
         found = 0
-        for name, loose in sorted(cluster.accounts.loose.items()):
+        for name, loose in cluster.accounts.loose.items():
             if found >= enough:
                 break
             if name == gang.queue:
                 found += sum(milli for at, milli in loose.items() if at < gang.priority)
-            elif case.against(name, cluster.allocated) is not None:
+            elif case.against_now(name) is not None:
                 found += sum(loose.values())
         return found >= enough
 
@@ -246,15 +246,13 @@ class Displacer:
 
     def _offer(self, kind: Class) -> Offer:
         assert self._gang is not None
-        if self._way is Way.MOVE:
-            return self.pool.offer(kind, self._way, self._may)
-        own = self._gang.queue
         assert self._case is not None
-        against, allocated = self._case.against, self._draft.cluster.allocated
-        lost = tuple([against(queue, allocated) for queue in self.pool.queues])
+        if self._way is Way.MOVE:
+            return self.pool.offer(kind, self._way, (), self._may)
+        own, against = self._gang.queue, self._case.against_now
+        rules = tuple([against(queue) for queue in self.pool.queues])
         whose = (own, self._gang.priority) if own in self.pool.queues else None
-        key = (self._way, self._grows, whose, lost)
-        return self.pool.offer(kind, key, self._may)
+        return self.pool.offer(kind, (self._way, self._grows, whose), rules, self._may)
 
     # -- permissions
 
@@ -274,11 +272,8 @@ class Displacer:
         assert self._gang is not None
         if unit.gang.queue == self._gang.queue:
             return Rule.PRIORITY if self._rights.preempts(self._gang, unit.gang) else None
-        return self._rule_for(unit.gang.queue)
-
-    def _rule_for(self, queue: str) -> Rule | None:
         assert self._case is not None
-        return self._case.against(queue, self._draft.cluster.allocated)
+        return self._case.against_now(unit.gang.queue)
 
     def _unprotected(self, unit: Unit, rule: Rule) -> bool:
         until = self._rights.protected_until(unit.gang.queue, unit.started_at, rule)

@@ -5,13 +5,14 @@
         if good:
             keep()              # otherwise everything since `with` is undone
 
-Inside an attempt every change leaves its own undo in the journal. At the end of a cycle everything
-is put back as it was found: the plan, not the draft, is the answer.
+Inside an attempt every change leaves its own undo in the journal. What is sure to be undone, pass
+two and in the end the whole cycle, is not undone step by step: everything is put back as it was
+found. The plan, not the draft, is the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -59,6 +60,21 @@ class Draft:
             part.saver() for part in (self.columns, cluster.accounts, self.neighbours)
         ]
         self.holds = Holds(cluster.holds.values(), cluster, self._journal)
+
+    @contextmanager
+    def aside(self) -> Generator[None]:
+        """Whatever is kept inside ends with it; not for use inside an attempt."""
+        assert not self._depth, "an attempt could not undo what was done before"
+        parts = (self.columns, self.cluster.accounts, self.neighbours, self.holds)
+        put_back = [part.saver() for part in parts]
+        binds = len(self.binds)
+        try:
+            yield
+        finally:
+            for each in put_back:
+                each()
+            del self.binds[binds:]
+            self._journal.clear()
 
     @contextmanager
     def attempt(self) -> Generator[Callable[[], None]]:
@@ -113,33 +129,48 @@ class Draft:
 
     def release(self, task: Task) -> None:
         """Take a running task away, to see what would fit without it."""
-        self.steps += 1
-        columns, gang = self.columns, self.cluster.gangs[task.gang]
-        slot = columns.slot.get(task.node)
-        if slot is None:
-            return
-        amounts, slices = columns.taken(task.shape.request), columns.present(slot, task.devices)
+        self.release_all((task,))
+
+    def release_all(self, tasks: Iterable[Task]) -> None:
+        """Take running tasks away, each node at once."""
+        there: dict[int, list[Task]] = {}
+        for task in tasks:
+            self.steps += 1
+            slot = self.columns.slot.get(task.node)
+            if slot is not None:
+                there.setdefault(slot, []).append(task)
+        for slot, some in there.items():
+            self._release_from(slot, some)
+
+    def _release_from(self, slot: int, tasks: list[Task]) -> None:
+        columns, gangs = self.columns, self.cluster.gangs
+        amounts, slices = columns.taken(tasks[0].shape.request), tasks[0].devices
+        for task in tasks[1:]:
+            amounts = amounts + columns.taken(task.shape.request)
+            slices += task.devices
+        slices = columns.present(slot, slices)
         if slot in self.holds:
             self.holds.give(slot, amounts, slices)
         else:
             self._save(slot)
             columns.give(slot, amounts, slices)
-        charges = charges_of(task.shape.request, task.devices, columns.nodes[slot])
-        self._account(task, gang, slot, charges, -1)
+        for task in tasks:
+            charges = charges_of(task.shape.request, task.devices, columns.nodes[slot])
+            self._account(task, gangs[task.gang], slot, charges, -1)
 
     def unbind(self, mark: int) -> None:
         """Take away again what was bound since a mark; an undo brings it back."""
         taken = self.binds[mark:]
         del self.binds[mark:]
         self._journal.append(partial(self.binds.extend, taken))
-        for bind in reversed(taken):
-            task = self.cluster.tasks[bind.task]
-            self.release(replace(task, node=bind.node, devices=bind.devices))
+        tasks = self.cluster.tasks
+        self.release_all(
+            replace(tasks[bind.task], node=bind.node, devices=bind.devices) for bind in taken
+        )
 
     def evict(self, unit: Unit) -> None:
         """Take a unit away for the sake of others."""
-        for task in unit.tasks:
-            self.release(task)
+        self.release_all(unit.tasks)
         unit.gone = True
         self.evicted[unit] = None
         self._journal.append(partial(self._unevict, unit))

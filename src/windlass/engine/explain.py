@@ -210,6 +210,8 @@ class _Explainer:
 
 def _refusal(cluster: Cluster, progress: Progress) -> Reason | None:
     gang = progress.gang
+    if gang.refusal is not None:
+        return gang.refusal
     if not cluster.is_leaf(gang.queue):
         return Reason(Why.UNKNOWN_QUEUE, {"queue": gang.queue})
     if progress.short:

@@ -23,7 +23,8 @@ from windlass.state.cluster import Cluster
 from windlass.state.columns import Ints
 from windlass.state.devices import Device, Devices, DeviceStates, with_back, without
 
-Free = tuple[Ints, Devices]
+Free = tuple[Ints, Devices, int]
+"""What is free on a node, and the number of its devices' state."""
 
 
 class Holds:
@@ -56,26 +57,35 @@ class Holds:
         """Reservations: under conditions others may use their places."""
         self._slots: dict[GangId, set[int]] = {}
         self._base: dict[int, Free] = {}
-        for hold in sorted(holds, key=lambda hold: hold.gang):
-            self.add(hold)
+        self.add_all(sorted(holds, key=lambda hold: hold.gang))
 
     def add(self, hold: Hold) -> None:
         """From now on these places are kept. Not to be undone."""
-        self.standing[hold.gang] = hold
-        if not hold.firm:
-            self._soft[hold.gang] = hold
-        self._charge(hold, 1)
-        slots = self._slots[hold.gang] = set()
-        columns = self._columns
-        for claim in hold.claims:
-            slot, amounts = columns.slot.get(claim.node), columns.amounts(claim.request)
-            if slot is not None and amounts is not None:
-                slices = columns.present(slot, claim.devices)
-                self._claims.setdefault(slot, []).append((hold.gang, amounts, slices))
-                slots.add(slot)
-                base = (columns.free[:, slot].copy(), columns.devices[slot])
-                self._base.setdefault(slot, base)
-                self._show(slot)
+        self.add_all([hold])
+
+    def add_all(self, holds: Iterable[Hold]) -> None:
+        """From now on all these places are kept. Not to be undone."""
+        slots: dict[int, None] = {}
+        for hold in holds:
+            self.standing[hold.gang] = hold
+            if not hold.firm:
+                self._soft[hold.gang] = hold
+            self._charge(hold, 1)
+            self._slots[hold.gang] = self._claim(hold)
+            slots |= dict.fromkeys(self._slots[hold.gang])
+        for slot in slots:
+            if slot not in self._base:
+                self._base[slot] = self._shown(slot)
+            self._show(slot)
+
+    def saver(self) -> Callable[[], None]:
+        """Remember what claimed nodes are like; the answer puts it back."""
+        base = self._base.copy()
+
+        def put_back() -> None:
+            self._base = base
+
+        return put_back
 
     def __contains__(self, slot: int) -> bool:
         """Does any claim lie on this node?"""
@@ -83,13 +93,13 @@ class Holds:
 
     def take(self, slot: int, amounts: Ints, slices: Sequence[Slice]) -> None:
         """Occupy part of a claimed node."""
-        free, devices = self._base[slot]
-        self._set_base(slot, (free - amounts, without(devices, slices)))
+        free, devices, _ = self._base[slot]
+        self._set_base(slot, free - amounts, without(devices, slices))
 
     def give(self, slot: int, amounts: Ints, slices: Sequence[Slice]) -> None:
         """Return part of a claimed node."""
-        free, devices = self._base[slot]
-        self._set_base(slot, (free + amounts, with_back(devices, slices)))
+        free, devices, _ = self._base[slot]
+        self._set_base(slot, free + amounts, with_back(devices, slices))
 
     @contextmanager
     def lifted(self, gang: Gang) -> Generator[None]:
@@ -111,6 +121,16 @@ class Holds:
             self._show(slot)
         if own is not None:
             self._charge(own, 1)
+
+    def beneath(self, gang: Gang) -> Iterator[tuple[Ints, int]]:
+        """What is free, and of which devices, on the nodes that only claims keep from the gang.
+
+        All claims set aside: the gang itself may see less there, never more.
+        """
+        for owner in self._lifted_for(gang):
+            for slot in self._slots[owner]:
+                free, _, number = self._base[slot]
+                yield free, number
 
     def concern(self, gang: Gang) -> bool:
         """Does the gang see claimed nodes otherwise than everybody else?"""
@@ -173,24 +193,44 @@ class Holds:
         held = self._cluster.allocated(gang.queue, GPU)
         return queue is not None and held + wanted <= guaranteed(queue, GPU)
 
-    def _set_base(self, slot: int, base: Free) -> None:
+    def _claim(self, hold: Hold) -> set[int]:
+        """Take note of the claims of a hold; answers the nodes on which they lie."""
+        columns, slots = self._columns, set[int]()
+        for claim in hold.claims:
+            slot, amounts = columns.slot.get(claim.node), columns.amounts(claim.request)
+            if slot is not None and amounts is not None:
+                slices = columns.present(slot, claim.devices)
+                self._claims.setdefault(slot, []).append((hold.gang, amounts, slices))
+                slots.add(slot)
+        return slots
+
+    def _set_base(self, slot: int, free: Ints, devices: Devices) -> None:
         self._journal.append(partial(self._base.__setitem__, slot, self._base[slot]))
-        self._base[slot] = base
+        self._base[slot] = free, devices, self._columns.states.number(devices)
         self._show(slot)
 
     def _show(self, slot: int) -> None:
         columns = self._columns
-        before = (columns.free[:, slot].copy(), int(columns.device_number[slot]))
-        self._journal.append(partial(columns.restore, slot, *before, columns.devices[slot]))
-        free, devices = self._base[slot]
+        free, devices, number = self._shown(slot)
+        self._journal.append(partial(columns.restore, slot, free, number, devices))
+        free, devices, number = self._base[slot]
+        kept: list[Slice] = []
         for owner, amounts, slices in self._claims[slot]:
             if owner not in self._lifted:
                 free = free - amounts
-                devices = _without_clipped(devices, slices, columns.states)
-        columns.restore(slot, free, columns.states.number(devices), devices)
+                kept += slices
+        if kept:
+            devices = _without_clipped(devices, kept, columns.states)
+            number = columns.states.number(devices)
+        columns.restore(slot, free, number, devices)
+
+    def _shown(self, slot: int) -> Free:
+        columns = self._columns
+        number = int(columns.device_number[slot])
+        return columns.free[:, slot].copy(), columns.devices[slot], number
 
 
-def _without_clipped(devices: Devices, slices: Sequence[Slice], states: DeviceStates) -> Devices:
+def _without_clipped(devices: Devices, slices: Iterable[Slice], states: DeviceStates) -> Devices:
     """As `without`, but a claim on what is still occupied takes only what is there."""
     left = list(devices)
     for each in slices:

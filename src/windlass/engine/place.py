@@ -70,8 +70,25 @@ class Placer:
 
     def start(self, progress: Progress) -> bool:
         """Bind what the gang lacks to run, or nothing; what equals a failure is not tried again."""
+        if self._is_kept_waiting(progress):
+            return False
         with self._draft.holds.lifted(progress.gang):
             return self._start(progress)
+
+    def _is_kept_waiting(self, progress: Progress) -> bool:
+        """Are its places kept, but still occupied, and is there no room elsewhere either?
+
+        Many gangs may wait like that while pods take their time to stop: this is asked first.
+        """
+        gang, holds = progress.gang, self._draft.holds
+        hold = holds.standing.get(gang.id)
+        if hold is None or not hold.firm:
+            return False
+        for shape in progress.counts:
+            kind = self._draft.index.of(shape)
+            if kind.key.min(initial=NOWHERE) >= NOWHERE:
+                return not any(_fits(kind, *at) for at in holds.beneath(gang))
+        return False
 
     def _start(self, progress: Progress) -> bool:
         gang = progress.gang
@@ -214,6 +231,13 @@ class Placer:
     def _slots(self, nodes: Sequence[str]) -> list[int]:
         slots = self._draft.columns.slot
         return [slots[node] for node in nodes if node in slots]
+
+
+def _fits(kind: Class, free: Ints, number: int) -> bool:
+    """Would a task fit a node in this condition, if the node lets it in?"""
+    if kind.amounts is None or kind.chooser.look_up_one(number)[0] <= 0:
+        return False
+    return bool((free >= kind.amounts).all())
 
 
 def _few(domains: list[int]) -> list[int]:

@@ -10,12 +10,14 @@ offer finds out exactly, on the columns themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from operator import ge
 from typing import TypeAlias
 
 import numpy as np
 
 from windlass.engine.index import Class, Index
 from windlass.engine.units import Unit
+from windlass.model.actions import Rule
 from windlass.model.gpus import WHOLE
 from windlass.model.settings import Victims
 from windlass.state.cluster import Cluster
@@ -32,6 +34,11 @@ _MOST_RANK = (1 << 6) - 1
 
 Permission: TypeAlias = Callable[[Unit], bool | None]
 """May a unit be displaced: True, it may be lost; False, it may only move; None, not at all."""
+Rules: TypeAlias = tuple[Rule | None, ...]
+"""For each queue of a pool, by which rule it may lose something."""
+Freed: TypeAlias = tuple[int, list[int]]
+"""GPU thousandths and the other amounts that come free on one node."""
+Priced: TypeAlias = tuple[int, Unit, Freed]
 
 
 class Pool:
@@ -45,7 +52,7 @@ class Pool:
         priorities = sorted({unit.gang.priority for unit in self.units})
         ranks = {priority: min(at, _MOST_RANK) for at, priority in enumerate(priorities)}
         self.price: dict[Unit, int] = {}
-        self.at: dict[int, list[tuple[Unit, tuple[int, list[int]]]]] = {}
+        self.at: dict[int, list[tuple[Unit, Freed]]] = {}
         for age, unit in enumerate(self.units):
             lost = min(unit.harm // WHOLE, _MOST_HARM) if by_harm else 0
             rank = ranks[unit.gang.priority]
@@ -57,24 +64,56 @@ class Pool:
         self.protected_until: int | None = None
         """When the first unit that is protected now is so no longer; 0: none is."""
         self._offers: dict[Hashable, Offer] = {}
+        self._latest: dict[Hashable, tuple[Rules, Offer]] = {}
+        self._nodes: dict[str, set[int]] | None = None
 
-    def offer(self, kind: Class, key: Hashable, permission: Permission) -> Offer:
-        """What each node costs one shape; equal keys stand for equal permissions."""
-        whole = (kind.shape, key)
-        if whole not in self._offers:
-            self._offers[whole] = Offer(self, kind, permission)
-        found = self._offers[whole]
+    def offer(self, kind: Class, key: Hashable, rules: Rules, permission: Permission) -> Offer:
+        """What each node costs one shape.
+
+        Equal keys and rules, one for each queue of the pool, stand for equal permissions.
+        """
+        family = (kind.shape, key)
+        found = self._offers.get((family, rules))
+        if found is None:
+            found = self._offers[family, rules] = self._new_offer(family, kind, rules, permission)
+        self._latest[family] = rules, found
         found.sync()
         return found
 
     def cost(self, unit: Unit, lost: bool) -> int:
         """The price of a unit with all that leaves before it."""
-        total = self.price[unit] + sum(self.price[each] for each in unit.before if not each.gone)
+        total = self.price[unit]
+        for each in unit.before:
+            if not each.gone:
+                total += self.price[each]
         return total if lost else total + _ONLY_MOVED
 
-    def _freed(self, unit: Unit) -> dict[int, tuple[int, list[int]]]:
+    def _new_offer(
+        self, family: Hashable, kind: Class, rules: Rules, permission: Permission
+    ) -> Offer:
+        """From the last one of its family: most rules still hold, and so do most costs."""
+        found = Offer(self, kind, permission)
+        if family not in self._latest:
+            found.work_out_all()
+            return found
+        before, offer = self._latest[family]
+        pairs = zip(self.queues, before, rules, strict=True)
+        changed = [queue for queue, was, now in pairs if was != now]
+        found.follow(offer, set[int]().union(*(self._nodes_of(queue) for queue in changed)))
+        return found
+
+    def _nodes_of(self, queue: str) -> set[int]:
+        """The nodes on which a queue has units."""
+        if self._nodes is None:
+            self._nodes = {each: set() for each in self.queues}
+            for slot, there in self.at.items():
+                for unit, _ in there:
+                    self._nodes[unit.gang.queue].add(slot)
+        return self._nodes[queue]
+
+    def _freed(self, unit: Unit) -> dict[int, Freed]:
         """Per node, the GPU and the other amounts that come free."""
-        freed: dict[int, tuple[int, list[int]]] = {}
+        freed: dict[int, Freed] = {}
         for task in unit.tasks:
             slot = self.columns.slot[task.node]
             milli = sum(each.milli for each in task.devices)
@@ -102,61 +141,82 @@ class Offer:
             self._milli = 1  # how much it is depends on the device: evict and see
         self._needs: list[int] = [] if kind.amounts is None else kind.amounts.tolist()
         self.costs: Ints = np.full(len(pool.columns), IMPOSSIBLE, np.int64)
-        self._best: dict[int, Unit | None] = {}
+        self._victims: dict[int, list[Unit]] = {}
         self._could = pool.index.room_when_empty(kind.shape) > 0
+        self._cursor = pool.index.end_of_log()
+
+    def work_out_all(self) -> None:
+        """Look at every node."""
         for slot in np.flatnonzero(self._could).tolist():
             self._work_out(slot)
-        self._cursor = pool.index.end_of_log()
+
+    def follow(self, other: Offer, changed: Iterable[int]) -> None:
+        """Take over what another one knows, but for the nodes on which permissions differ."""
+        self.costs, self._victims = other.costs.copy(), other._victims.copy()
+        self._cursor = other._cursor
+        self._look_at(changed)
 
     def sync(self) -> None:
         """Catch up with what changed."""
         end = self._pool.index.end_of_log()
         if end != self._cursor:
-            for slot in self._pool.index.changed_since(self._cursor):
-                if self._could[slot]:
-                    self._work_out(slot)
+            self._look_at(self._pool.index.changed_since(self._cursor))
             self._cursor = end
 
     def victims(self, slot: int) -> list[Unit]:
-        """The units of a node that may go, those that may be lost first, cheapest first."""
-        there = [(unit, self._may(unit)) for unit, _ in self._pool.at.get(slot, ())]
-        first = self._best.get(slot)
-        lost = [unit for unit, may in there if may]
-        some = lost + [unit for unit, may in there if may is False]
-        return some if first is None else [first, *(each for each in some if each is not first)]
+        """The units of a node that may go, in the order in which to take them.
 
-    def _may(self, unit: Unit) -> bool | None:
-        return None if unit.gone else self._permission(unit)
+        First one that will do, if that is cheaper; those that may be lost, those that may move.
+        """
+        return self._victims.get(slot, [])
+
+    def _look_at(self, slots: Iterable[int]) -> None:
+        for slot in slots:
+            if self._could[slot]:
+                self._work_out(slot)
 
     def _work_out(self, slot: int) -> None:
         """The cheaper of two: enough units in the order of their prices, or one that will do."""
-        columns, pool = self._pool.columns, self._pool
+        columns = self._pool.columns
         free = columns.free[:, slot].tolist()
-        milli = columns.states.free_milli[int(columns.device_number[slot])]
         lack = [need - has for need, has in zip(self._needs, free, strict=True)]
-        short = self._milli - milli
-        there = [(*entry, self._may(entry[0])) for entry in pool.at.get(slot, ())]
+        short = self._milli - columns.states.free_milli[int(columns.device_number[slot])]
+        some = self._displaceable(slot)
         alone, best = IMPOSSIBLE, None
-        for unit, (gives, amounts), may in there:
-            if may is not None and gives >= short and _covers(amounts, lack):
-                cost = pool.cost(unit, may)
-                if cost < alone:
-                    alone, best = cost, unit
-        cost, enough = 0, False
-        for wanted in (True, False):
-            for unit, (gives, amounts), may in there:
-                if may is wanted and not enough:
-                    cost += pool.cost(unit, wanted)
-                    short -= gives
-                    lack = [a - b for a, b in zip(lack, amounts, strict=True)]
-                    enough = short <= 0 and max(lack) <= 0
-        together = cost if enough else IMPOSSIBLE
-        self._best[slot] = best if alone <= together else None
+        for cost, unit, (gives, amounts) in some:
+            if cost < alone and gives >= short and _covers(amounts, lack):
+                alone, best = cost, unit
+        together = _together(some, short, lack)
         self.costs[slot] = min(alone, together, IMPOSSIBLE)
+        victims = self._victims[slot] = [unit for _, unit, _ in some]
+        if best is not None and alone <= together:
+            victims.remove(best)
+            victims.insert(0, best)
+
+    def _displaceable(self, slot: int) -> list[Priced]:
+        """The units of a node that may go, as priced, those that may be lost first."""
+        pool, lost, moved = self._pool, list[Priced](), list[Priced]()
+        for unit, freed in pool.at.get(slot, ()):
+            may = None if unit.gone else self._permission(unit)
+            if may is not None:
+                (lost if may else moved).append((pool.cost(unit, may), unit, freed))
+        return lost + moved
+
+
+def _together(some: list[Priced], short: int, lack: list[int]) -> int:
+    """What it costs to displace one after the other until there is enough."""
+    total = 0
+    for cost, _, (gives, amounts) in some:
+        total += cost
+        short -= gives
+        lack = [need - more for need, more in zip(lack, amounts, strict=True)]
+        if short <= 0 and max(lack) <= 0:
+            return total
+    return IMPOSSIBLE
 
 
 def _covers(amounts: list[int], lack: list[int]) -> bool:
-    return all(a >= b for a, b in zip(amounts, lack, strict=True))
+    return all(map(ge, amounts, lack))
 
 
 def _youngest_first(unit: Unit) -> tuple[int, str, int]:

@@ -18,7 +18,8 @@ ends less full, so exchanges come to an end. Ratios are compared as products of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from windlass.engine.shares import Standing
@@ -33,6 +34,7 @@ SWAY = (5, 4)
 """Shares that usage bends sway a little all the time: the other side must be fuller by a quarter
 before anything changes hands."""
 
+Names: TypeAlias = tuple[str, ...]
 Amounts: TypeAlias = Callable[[str, str], int]
 """What a queue has, or would have, in a dimension."""
 
@@ -48,7 +50,12 @@ class Rights:
         self._preempts = Displacing.PREEMPT in ways
         self.margin = SWAY if cluster.settings.usage_effect and cluster.epoch_usage else (1, 1)
         self._min_run: dict[str, int] = {}
-        self._forks: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self._forks: dict[tuple[str, Names], _Forks] = {}
+        self._losers: _Losers = {}
+        self.has: Amounts = cluster.allocated
+        """What a queue has as it stands."""
+        self.stamps = cluster.accounts.stamps
+        """Moves for a queue whenever it, or one below it, is charged."""
 
     def preempts(self, claimant: Gang, victim: Gang) -> bool:
         """Does the same queue put the claimant before the victim?"""
@@ -95,62 +102,108 @@ class Rights:
             self._min_run[queue] = found
         return found
 
-    def fork(self, claimant: str, loser: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Both paths below the point where they part, top first."""
-        key = (claimant, loser)
-        if key not in self._forks:
-            one = self._cluster.accounts.path(claimant)[::-1]
-            other = self._cluster.accounts.path(loser)[::-1]
-            at = 0
-            while at < min(len(one), len(other)) and one[at] == other[at]:
-                at += 1
-            self._forks[key] = one[at:], other[at:]
-        return self._forks[key]
+    def forks(self, claimant: str, counted: Names) -> _Forks:
+        """Where the paths of a claimant that needs something of these dimensions part."""
+        key = (claimant if self.reclaims else "", counted)
+        found = self._forks.get(key)
+        if found is None:
+            found = self._forks[key] = _Forks(self._cluster, key[0], self._losers, counted)
+        return found
+
+
+@dataclass(slots=True, eq=False)
+class _Loser:
+    """The side of a queue that may have to give: from where the paths part, top first."""
+
+    queues: tuple[str, ...]
+    stamp: int = -1
+    """Of the last time it was looked at."""
+    over_guarantee: bool = False
+    over_share: tuple[str, ...] = ()
+    """The dimensions in which all of it has more than it is entitled to."""
+
+
+_Losers: TypeAlias = dict[tuple[Names, Names], _Loser]
+"""By the queues of the side and the dimensions that count; claimants share them."""
+
+
+class _Forks(dict[str, tuple[Names, _Loser]]):
+    """Both sides below the point where the paths of one claimant and another queue part.
+
+    The claimant's is empty if it can claim nothing from the other.
+    """
+
+    def __init__(self, cluster: Cluster, claimant: str, losers: _Losers, counted: Names) -> None:
+        super().__init__()
+        self._path, self._mine = cluster.accounts.path, cluster.accounts.path(claimant)[::-1]
+        self._losers, self._counted = losers, counted
+
+    def __missing__(self, loser: str) -> tuple[Names, _Loser]:
+        mine, theirs = self._mine, self._path(loser)[::-1]
+        at = 0
+        while at < min(len(mine), len(theirs)) and mine[at] == theirs[at]:
+            at += 1
+        gains, loses = mine[at:], theirs[at:]
+        side = self._losers.setdefault((loses, self._counted), _Loser(loses))
+        found = self[loser] = gains if loses else (), side
+        return found
 
 
 class Case:
     """One queue's claim against any other. How the claimant itself stands is worked out once."""
 
-    __slots__ = ("_after", "_claimant", "_counted", "_known", "_rights", "_sides", "_standing")
+    __slots__ = ("_after", "_claims", "_counted", "_forks", "_rights", "_standing")
 
     def __init__(
         self, rights: Rights, claimant: str, need: Mapping[str, int], after: Amounts
     ) -> None:
-        self._rights, self._claimant, self._after = rights, claimant, after
-        self._standing = rights.standing
+        self._rights, self._after, self._standing = rights, after, rights.standing
         entitled = self._standing.entitled[claimant]
-        self._counted = [dimension for dimension in need if dimension in entitled]
-        self._known: dict[tuple[str, ...], tuple[bool, bool]] = {}
-        self._sides: dict[str, tuple[bool, bool, str, tuple[str, ...]]] = {}
+        self._counted = tuple([dimension for dimension in need if dimension in entitled])
+        self._forks = rights.forks(claimant, self._counted)
+        self._claims: dict[Names, tuple[bool, bool]] = {(): (False, False)}
 
     def against(self, loser: str, before: Amounts) -> Rule | None:
         """By which rule something may be taken from a queue that has so much before it."""
-        found = self._sides.get(loser)
-        if found is None:
-            found = self._sides[loser] = self._side(loser)
-        by_guarantee, by_share, gains, loses = found
-        if by_guarantee and self._above(loses, before, self._standing.guarantees):
+        gains, side = self._forks[loser]
+        by_guarantee, by_share = self._claims.get(gains) or self._claim(gains)
+        if by_guarantee and self._above(side.queues, before, self._standing.guarantees):
             return Rule.GUARANTEE
-        if by_share and self._above(loses, before, self._standing.entitled, gains):
+        if by_share:
+            above = self._above(side.queues, before, self._standing.entitled)
+            if above and self._fuller(gains[0], side.queues[0], above, before):
+                return Rule.SHARE
+        return None
+
+    def against_now(self, loser: str) -> Rule | None:
+        """By which rule something may be taken from a queue as it stands."""
+        gains, side = self._forks[loser]
+        by_guarantee, by_share = self._claims.get(gains) or self._claim(gains)
+        if not by_guarantee and not by_share:
+            return None
+        stamp = self._rights.stamps.get(side.queues[0], 0)
+        if side.stamp != stamp:
+            side.stamp = stamp
+            self._look_at(side)
+        if by_guarantee and side.over_guarantee:
+            return Rule.GUARANTEE
+        above = side.over_share if by_share else ()
+        if above and self._fuller(gains[0], side.queues[0], above, self._rights.has):
             return Rule.SHARE
         return None
 
-    def _side(self, loser: str) -> tuple[bool, bool, str, tuple[str, ...]]:
-        """What the claimant's side is entitled to claim, by which rule, and the other side."""
-        if not self._rights.reclaims or loser == self._claimant:
-            return False, False, "", ()
-        gains, loses = self._rights.fork(self._claimant, loser)
-        if not gains or not loses:
-            return False, False, "", ()
-        known = self._known.get(gains)
-        if known is None:
-            known = self._known[gains] = (
-                self._within_guarantee(gains),
-                self._within_share(gains),
-            )
-        return known[0], known[1], gains[0], loses
+    def _claim(self, gains: Names) -> tuple[bool, bool]:
+        """May the claimant's side claim anything by guarantee, and by share?"""
+        found = self._within_guarantee(gains), self._within_share(gains)
+        self._claims[gains] = found
+        return found
 
-    def _within_guarantee(self, gains: tuple[str, ...]) -> bool:
+    def _look_at(self, side: _Loser) -> None:
+        has, lines = self._rights.has, self._standing
+        side.over_guarantee = bool(self._above(side.queues, has, lines.guarantees))
+        side.over_share = tuple(self._above(side.queues, has, lines.entitled))
+
+    def _within_guarantee(self, gains: Names) -> bool:
         """Is the side within its guarantee, and no queue of it beyond what it is entitled to?"""
         guarantees, entitled = self._standing.guarantees, self._standing.entitled
         return all(
@@ -159,7 +212,7 @@ class Case:
             for each in self._counted
         )
 
-    def _within_share(self, gains: tuple[str, ...]) -> bool:
+    def _within_share(self, gains: Names) -> bool:
         shares = self._standing.shares
         return all(
             self._after(queue, each) <= _rounded(shares[queue][each], each)
@@ -168,24 +221,19 @@ class Case:
         )
 
     def _above(
-        self,
-        loses: tuple[str, ...],
-        before: Amounts,
-        lines: Mapping[str, Mapping[str, int]],
-        fuller_than: str = "",
-    ) -> bool:
-        """Is the other side above its lines in something that the claimant needs, and (where asked)
-        fuller than the claimant will be?"""
+        self, loses: Names, before: Amounts, lines: Mapping[str, Mapping[str, int]]
+    ) -> list[str]:
+        """The dimensions that the claimant needs in which all of the other side is above a line."""
+        found: list[str] = []
         for each in self._counted:
             for queue in loses:  # plain loops: this is asked many times per search
                 if before(queue, each) <= lines[queue][each]:
                     break
             else:
-                if not fuller_than or self._fuller(fuller_than, loses[0], each, before):
-                    return True
-        return False
+                found.append(each)
+        return found
 
-    def _fuller(self, gains: str, loses: str, dimension: str, before: Amounts) -> bool:
+    def _fuller(self, gains: str, loses: str, dimensions: Iterable[str], before: Amounts) -> bool:
         """Had the loser's side more of what it is entitled to than the claimant's will have?
 
         The claimant's is judged by whatever it will have most of: else two queues could take from
@@ -193,10 +241,10 @@ class Case:
         """
         mine, theirs = self._standing.entitled[gains], self._standing.entitled[loses]
         more, less = self._rights.margin
-        had = before(loses, dimension) * less
-        return all(
-            self._after(gains, each) * theirs[dimension] * more < had * mine[each]
-            for each in self._counted
+        will_have = [(self._after(gains, each) * more, mine[each]) for each in self._counted]
+        return any(
+            all(after * theirs[each] < before(loses, each) * less * own for after, own in will_have)
+            for each in dimensions
         )
 
 

@@ -90,14 +90,14 @@ def pass_two(
     It runs twice: for those that lack their minimum, and, after all that can have grown, for those
     that would grow and could not.
     """
-    with draft.attempt():
+    with draft.aside():
         second = _Second(draft, limits, standing, earlier)
         second.run(line)
         found = second.found()
-    for outcome in found.outcomes:
-        for hold in _holds(outcome, draft.cluster.now):
-            draft.holds.drop(hold.gang)
-            draft.holds.add(hold)
+    holds = [hold for each in found.outcomes for hold in _holds(each, draft.cluster.now)]
+    for hold in holds:
+        draft.holds.drop(hold.gang)
+    draft.holds.add_all(holds)
     return found
 
 
@@ -179,21 +179,19 @@ class _Second:
         for task in tasks:
             self._found.evictions.append(Evict(task.id, Rule.STALE))
             self._displacer.leaving.add(task.gang)
-            self._draft.release(task)
+        self._draft.release_all(tasks)
 
     def _let_go(self, earlier: Found) -> bool:
         """Show the cluster as it will be without what is on its way out."""
         cluster = self._draft.cluster
         patience = cluster.settings.stuck_after_s
-        some = bool(self._found.evictions or earlier.evictions)
-        for eviction in earlier.evictions:
-            self._draft.release(cluster.tasks[eviction.task])
+        leave = [cluster.tasks[each.task] for each in earlier.evictions]
         for task in cluster.leaving():
             since = task.releasing_since
             if since is None or cluster.now - since <= patience:
-                self._draft.release(task)
-                some = True
-        return some
+                leave.append(task)
+        self._draft.release_all(leave)
+        return bool(leave or self._found.evictions)
 
     def _later(self, progress: Progress) -> Outcome | None:
         """Does the gang fit once everything on its way out is gone?"""

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from windlass.model.jobs import Gang, GangId, Task, TaskId
 from windlass.model.nodes import Node
 from windlass.model.queues import Queue
+from windlass.model.settings import Settings
 from windlass.model.topology import Topology
 
 
@@ -44,6 +45,13 @@ class TopologySeen:
     """A topology is new or has changed."""
 
     topology: Topology
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsSeen:
+    """The settings have changed."""
+
+    settings: Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +119,7 @@ Event: TypeAlias = (
     | QueueSeen
     | QueueGone
     | TopologySeen
+    | SettingsSeen
     | GangSeen
     | GangGone
     | TaskSeen

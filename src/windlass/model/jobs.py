@@ -18,6 +18,7 @@ from typing import NewType
 
 from windlass.model.constraints import Constraints
 from windlass.model.gpus import Slice
+from windlass.model.reasons import Reason
 from windlass.model.resources import Pairs, Request
 
 TaskId = NewType("TaskId", str)
@@ -126,6 +127,8 @@ class Gang:
     """How long it may run below its minimum; None: as the settings say, negative: for ever."""
     saved_at: int | None = None
     """When its work was last saved: what it did since is lost if it is displaced."""
+    refusal: Reason | None = None
+    """What keeps it out of the line altogether, found while it was read."""
 
     def needed(self) -> int:
         """How many members it takes for the gang to run."""

@@ -10,6 +10,11 @@ from enum import StrEnum
 class Why(StrEnum):
     """The kinds of reasons; `SENTENCES` says each in words."""
 
+    UNREADABLE = "Unreadable"
+    LEFT_OUT = "LeftOut"
+    OWNER_UNSEEN = "OwnerUnseen"
+    NO_QUEUE = "NoQueue"
+    FAILED_BEFORE = "FailedBefore"
     INCOMPLETE = "Incomplete"
     UNKNOWN_QUEUE = "UnknownQueue"
     NEVER_LIMIT = "NeverLimit"
@@ -45,6 +50,9 @@ class Reason:
     why: Why
     values: Mapping[str, int | str] = field(default_factory=_nothing)
 
+    def __hash__(self) -> int:
+        return hash((self.why, tuple(sorted(self.values.items()))))
+
     def __str__(self) -> str:
         return SENTENCES[self.why].format_map(_Words(self.values))
 
@@ -67,6 +75,13 @@ def in_words(seconds: int) -> str:
 
 
 SENTENCES: dict[Why, str] = {
+    Why.UNREADABLE: "it cannot be read: {what}",
+    Why.LEFT_OUT: "it asks for {what}, which Windlass does not place yet; use another scheduler "
+    "for it",
+    Why.OWNER_UNSEEN: "its owner, {kind} {owner}, has not been seen, so the size of its gang is "
+    "not known",
+    Why.NO_QUEUE: "{what}",
+    Why.FAILED_BEFORE: "it could not be bound ({what}); it is tried again in {wait}",
     Why.INCOMPLETE: "{seen} of the {needed} task{needed_s} it starts with exist; it waits for the "
     "others",
     Why.UNKNOWN_QUEUE: "queue {queue} does not exist, or has queues below it; "

@@ -22,17 +22,20 @@ Charges: TypeAlias = tuple[tuple[str, int], ...]
 class Accounts:
     """Sums per queue and dimension."""
 
-    __slots__ = ("_paths", "_queues", "firm", "held", "loose", "users")
+    __slots__ = ("_changes", "_paths", "_queues", "firm", "held", "loose", "stamps", "users")
 
     def __init__(self, queues: Mapping[str, Queue]) -> None:
         self._queues = queues
         self._paths: dict[str, tuple[str, ...]] = {}
-        self.held: dict[str, dict[str, int]] = {}
-        self.firm: dict[str, dict[str, int]] = {}
+        self.held: dict[str, Mapping[str, int]] = {}
+        self.firm: dict[str, Mapping[str, int]] = {}
         self.users: dict[tuple[str, str], int] = {}
         """GPU thousandths per queue and user."""
-        self.loose: dict[str, dict[int, int]] = {}
+        self.loose: dict[str, Mapping[int, int]] = {}
         """GPU thousandths that can be preempted, per queue of a gang and priority."""
+        self.stamps: dict[str, int] = {}
+        """Moves for a queue whenever it is charged; never the same twice."""
+        self._changes = 0
 
     def path(self, queue: str) -> tuple[str, ...]:
         """The queue and all above it, without the root."""
@@ -44,27 +47,32 @@ class Accounts:
     def charge(self, gang: Gang, charges: Charges, sign: int) -> None:
         """Add (sign 1) or take away (sign -1) the amounts of one task of a gang."""
         books = (self.held,) if gang.preemptible else (self.held, self.firm)
+        self._changes += 1
         for name in self.path(gang.queue):
+            self.stamps[name] = self._changes
             for book in books:
-                sums = book.setdefault(name, {})
+                # sums are replaced, never changed: whoever remembers them needs no copy
+                sums = dict(book[name]) if name in book else {}
                 for dimension, amount in charges:
                     sums[dimension] = sums.get(dimension, 0) + sign * amount
+                book[name] = sums
         if charges and charges[0][0] == GPU:
             milli, holder = sign * charges[0][1], (gang.queue, gang.user)
             self.users[holder] = self.users.get(holder, 0) + milli
             if gang.preemptible:
-                loose = self.loose.setdefault(gang.queue, {})
-                loose[gang.priority] = loose.get(gang.priority, 0) + milli
+                loose = self.loose.get(gang.queue, {})
+                more = loose.get(gang.priority, 0) + milli
+                self.loose[gang.queue] = {**loose, gang.priority: more}
 
     def saver(self) -> Callable[[], None]:
         """Remember everything as it is; the answer puts it back."""
-        held = {name: dict(sums) for name, sums in self.held.items()}
-        firm = {name: dict(sums) for name, sums in self.firm.items()}
-        loose = {name: dict(sums) for name, sums in self.loose.items()}
-        users = dict(self.users)
+        held, firm, loose = self.held.copy(), self.firm.copy(), self.loose.copy()
+        users = self.users.copy()
 
         def put_back() -> None:
             self.held, self.firm, self.loose, self.users = held, firm, loose, users
+            self._changes += 1
+            self.stamps.update(dict.fromkeys(self.stamps, self._changes))
 
         return put_back
 
@@ -84,7 +92,9 @@ def charges_of(request: Request, slices: Sequence[Slice], node: Node | None) -> 
 
 def charges_per_model(request: Request, models: Sequence[tuple[str, int]]) -> Charges:
     """What a task that was given so many thousandths of GPU models adds to its queue."""
-    charges = [(GPU, sum(milli for _, milli in models)), *_per_model(models)] if models else []
+    charges = [(of_model(model), milli) for model, milli in models]
+    if models:
+        charges.insert(0, (GPU, sum(milli for _, milli in models)))
     if request.cpu_milli:
         charges.append((CPU, request.cpu_milli))
     if request.memory_mib:
@@ -102,7 +112,3 @@ def models_of(slices: Sequence[Slice], node: Node | None) -> list[tuple[str, int
         model = node.gpus[each.device].model if node is not None and known else ""
         sums[model] = sums.get(model, 0) + each.milli
     return sorted(sums.items())
-
-
-def _per_model(models: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    return [(of_model(model), milli) for model, milli in models]

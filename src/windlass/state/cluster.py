@@ -155,6 +155,8 @@ class Cluster:
             case events.TopologySeen(topology):
                 self.topologies[topology.name] = topology
                 self._memory.clear()
+            case events.SettingsSeen(settings):
+                self._set(settings)
             case events.GangSeen(gang):
                 self._see_gang(gang)
             case events.GangGone(gang):
@@ -227,6 +229,12 @@ class Cluster:
         if make not in self._memory:
             self._memory[make] = make(self)
         return cast(Memory, self._memory[make])
+
+    def _set(self, settings: Settings) -> None:
+        if settings != self.settings:
+            self.settings, self.searched = settings, ()
+            self.ledger.keep_for(settings.half_life_s, self.now)
+            self._memory.clear()
 
     # -- nodes and queues
 

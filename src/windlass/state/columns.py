@@ -34,7 +34,7 @@ class Columns:
     __slots__ = (
         "_amounts",
         "_capacity",
-        "_free_milli",
+        "_free_gpu",
         "_labels",
         "_taints",
         "cordoned",
@@ -72,7 +72,7 @@ class Columns:
         self._labels: dict[str, tuple[Ints, list[str]]] = {}
         self._taints: tuple[Ints, list[tuple[Taint, ...]]] | None = None
         self._capacity: dict[str, int] | None = None
-        self._free_milli: Ints = np.zeros(0, np.int64)
+        self._free_gpu = sum(self.states.free_milli[number] for number in numbers)
         self._amounts: dict[Request, Ints | None] = {}
 
     def __len__(self) -> int:
@@ -81,8 +81,7 @@ class Columns:
     def put(self, slot: int, amounts: Ints, devices: Devices, number: int) -> None:
         """Occupy part of a node, of whose devices this is left."""
         self.free[:, slot] -= amounts
-        self.devices[slot] = devices
-        self.device_number[slot] = number
+        self._set_devices(slot, devices, number)
         self.log.append(slot)
 
     def take(self, slot: int, amounts: Ints, slices: tuple[Slice, ...]) -> None:
@@ -94,42 +93,44 @@ class Columns:
         self.free[:, slot] += amounts
         if slices:
             devices = with_back(self.devices[slot], slices)
-            self.devices[slot] = devices
-            self.device_number[slot] = self.states.number(devices)
+            self._set_devices(slot, devices, self.states.number(devices))
         self.log.append(slot)
         self.grown += 1
 
     def restore(self, slot: int, free: Ints, number: int, devices: Devices) -> None:
         """Put a node back as it was found."""
         self.free[:, slot] = free
-        self.device_number[slot] = number
-        self.devices[slot] = devices
+        self._set_devices(slot, devices, number)
         self.log.append(slot)
 
     def saver(self) -> Callable[[], None]:
         """Remember everything as it is; the answer puts it back."""
         free, number, devices = self.free.copy(), self.device_number.copy(), self.devices.copy()
-        start, grown = len(self.log), self.grown
+        start, grown, free_gpu = len(self.log), self.grown, self._free_gpu
 
         def put_back() -> None:
             self.free[:], self.device_number[:], self.devices[:] = free, number, devices
             self.log.extend(set(self.log[start:]))
-            self.grown = grown
+            self.grown, self._free_gpu = grown, free_gpu
 
         return put_back
 
     def amounts(self, request: Request) -> Ints | None:
         """The request as a column; None if it names an extra that no node has."""
-        if request not in self._amounts:
+        try:
+            return self._amounts[request]
+        except KeyError:
             if len(self._amounts) >= MOST_REMEMBERED:
                 self._amounts.clear()
-            self._amounts[request] = self._column(request)
-        return self._amounts[request]
+            found = self._amounts[request] = self._column(request)
+            return found
 
     def taken(self, request: Request) -> Ints:
         """The request as a column, of what nodes offer; the rest of it takes nothing here."""
-        known = tuple((name, amount) for name, amount in request.extra if name in self.extras)
-        found = self.amounts(replace(request, extra=known) if known != request.extra else request)
+        if request.extra:
+            known = tuple(each for each in request.extra if each[0] in self.extras)
+            request = replace(request, extra=known)
+        found = self.amounts(request)
         assert found is not None, "only known extras are left"
         return found
 
@@ -165,15 +166,19 @@ class Columns:
 
     def free_gpu(self) -> int:
         """Thousandths of GPU that are free on all nodes together."""
-        if len(self._free_milli) != len(self.states.free_milli):
-            self._free_milli = np.array(self.states.free_milli, np.int64)
-        return int(self._free_milli[self.device_number].sum())
+        return self._free_gpu
 
     def capacity(self) -> dict[str, int]:
         """All that schedulable nodes offer: CPU, memory, and thousandths of GPU, per model too."""
         if self._capacity is None:
             self._capacity = self._add_up()
         return self._capacity
+
+    def _set_devices(self, slot: int, devices: Devices, number: int) -> None:
+        free = self.states.free_milli
+        self._free_gpu += free[number] - free[int(self.device_number[slot])]
+        self.devices[slot] = devices
+        self.device_number[slot] = number
 
     def _add_up(self) -> dict[str, int]:
         usable = ~self.cordoned

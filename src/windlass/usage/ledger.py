@@ -52,6 +52,12 @@ class Ledger:
         entry = self._entries.setdefault(holder, _Entry(0.0, now))
         entry.value, entry.at = float(value), now
 
+    def keep_for(self, half_life_s: int, now: int) -> None:
+        """From now on usage decays with another half-life."""
+        for entry in self._entries.values():
+            entry.value, entry.at = self._value(entry, now), now
+        self.half_life_s = half_life_s
+
     def at(self, now: int) -> Iterator[tuple[Holder, int]]:
         """All usage as of now, in order of the holders."""
         for holder in sorted(self._entries):

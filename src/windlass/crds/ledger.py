@@ -1,0 +1,68 @@
+"""The ledger in a queue's status: usage per user and model that survives a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from windlass.crds.queue import MOST_ENTRIES, Entry, LedgerWords
+
+
+class Used(NamedTuple):
+    """GPU time (thousandth GPU-seconds) of one user on one model."""
+
+    user: str
+    model: str
+    milli_seconds: int
+
+
+def write_ledger(used: Iterable[Used], at: int) -> LedgerWords:
+    """The ledger of one queue as of a moment.
+
+    An object has little room. Of too many entries, the smallest are put together under no user,
+    per model: the queue's own usage stays exact.
+    """
+    largest = sorted(used, key=lambda each: (-each.milli_seconds, each.user, each.model))
+    kept, rest = largest, list[Used]()
+    if len(largest) > MOST_ENTRIES:
+        most = max(0, MOST_ENTRIES - len({each.model for each in largest}))
+        kept, rest = largest[:most], largest[most:]
+    sums: dict[tuple[str, str], int] = {(each.user, each.model): each[2] for each in kept}
+    for each in rest:
+        sums["", each.model] = sums.get(("", each.model), 0) + each.milli_seconds
+    entries = [
+        Entry(user=user, model=model, milli_seconds=value)
+        for (user, model), value in sorted(sums.items())
+        if value
+    ]
+    return LedgerWords(at=instant(at), entries=entries)
+
+
+def read_ledger(ledger: Mapping[str, Any] | None, half_life_s: int, now: int) -> Iterator[Used]:
+    """What was written down, decayed to now; a ledger that cannot be read counts as empty."""
+    try:
+        words = LedgerWords.model_validate(ledger)
+        since = max(0, now - seconds(words.at))
+    except (ValidationError, ValueError):
+        return
+    left = 2.0 ** (-since / half_life_s)
+    for entry in words.entries:
+        value = round(entry.milli_seconds * left)
+        if value:
+            yield Used(entry.user, entry.model, value)
+
+
+def instant(at: int) -> str:
+    """Seconds since 1970 as Kubernetes writes a moment."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def seconds(moment: str) -> int:
+    """A moment as Kubernetes writes it, in seconds since 1970; ValueError if it is none."""
+    found = datetime.fromisoformat(moment)
+    if found.tzinfo is None:
+        raise ValueError(f"{moment} names no time zone; write it like 2026-11-16T04:10:00Z")
+    return int(found.timestamp())

@@ -1,0 +1,10 @@
+"""The daemon, `windlass run`: puts the parts together on a real cluster.
+
+    brain    what was seen -> what to do: the engine's half, plain functions, off the event loop
+    term     one time of leading: watches, brain and writes, until the lease is lost
+    run      election, port and signals around it
+    serve    health, readiness and metrics
+
+Only here do the edges meet the engine. State lives as long as a term: whoever begins to lead lists
+everything after it has the lease, and so cannot have missed what its predecessor wrote.
+"""

@@ -1,0 +1,333 @@
+"""What was seen in, what to do out: one step of the daemon, without waiting or writing.
+
+It runs in a thread of its own, so that the event loop goes on draining watches meanwhile; nobody
+else touches what it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from windlass.crds.read import read_queue, read_settings, read_topology
+from windlass.engine.cycle import plan
+from windlass.engine.plan import Plan, Verdict
+from windlass.kube.carry_out import BindFailed, Binding, PodLost, PodRead, PodRef, Start
+from windlass.kube.evict import Clearing, EvictRefused, Victim
+from windlass.kube.promises import Promise, hold_of, promise_of, read
+from windlass.kube.scribe import Page, Scribe, Waiting, displaced
+from windlass.kube.translate import Scope, Translator
+from windlass.model import events
+from windlass.model.actions import Bind, Claim, Evict, Hold, Rule
+from windlass.model.jobs import GangId, TaskId, TaskState
+from windlass.model.resources import Request
+from windlass.model.settings import Settings
+from windlass.state.cluster import Cluster
+from windlass.workloads import wire
+from windlass.workloads.marks import PROMISE
+
+Kind: TypeAlias = str
+POLICY = "default"
+"""The Policy that is in force."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An object of a kind is new or has changed."""
+
+    kind: Kind
+    object: wire.Pod | wire.Node | wire.Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """An object of a kind is gone."""
+
+    kind: Kind
+    object: wire.Pod | wire.Node | wire.Owner
+
+
+Piece: TypeAlias = Seen | Lost | BindFailed | PodRead | PodLost | EvictRefused
+
+
+@dataclass(slots=True)
+class Work:
+    """What to do after a step."""
+
+    plan: Plan
+    starts: list[Start] = field(default_factory=list[Start])
+    clearings: list[Clearing] = field(default_factory=list[Clearing])
+    promises: list[tuple[PodRef, str]] = field(default_factory=list[tuple[PodRef, str]])
+    """Reservations that changed, and promises that are over."""
+    pages: list[Page] = field(default_factory=list[Page])
+    overdue: list[PodRef] = field(default_factory=list[PodRef])
+    wake_at: int | None = None
+
+
+class Brain:
+    """The cluster as it is known, and what follows from it."""
+
+    def __init__(self, scope: Scope, now: int, *, shadow: bool = False) -> None:
+        self.cluster = Cluster(Settings(), now)
+        self._translator = Translator(scope, self.cluster.apply)
+        self._translator.advance(now)
+        self._scribe = Scribe()
+        self._settings = Settings()
+        self._promised: dict[GangId, tuple[TaskId, str]] = {}
+        """What is written down for whom, and on which pod."""
+        self._shadow = shadow
+
+    # -- what was seen
+
+    def take(self, pieces: Iterable[Piece]) -> None:
+        """Take note of what was seen and what became of our writes."""
+        for piece in pieces:
+            self._take(piece)
+
+    def pause(self, paused: bool) -> None:
+        """Plan no evictions, or plan them again."""
+        settings = replace(self._settings, displacing=(), stale_after_s=1 << 30)
+        self._set(settings if paused else self._settings)
+
+    def resume(self) -> None:
+        """Take over what was promised before: places are held, evictions are finished."""
+        waiting: dict[TaskId, Request] = {
+            task.id: task.shape.request
+            for task in self.cluster.tasks.values()
+            if task.state == TaskState.WAITING
+        }
+        holds: dict[GangId, Hold] = {}
+        for gang in sorted(self._translator.gangs()):
+            for task in self._translator.members(gang):
+                pod = self._translator.pod(task)
+                text = (pod.metadata.annotations or {}).get(PROMISE, "") if pod else ""
+                promise = read(text) if text else None
+                hold = hold_of(gang, promise, waiting) if promise else None
+                if promise is None or hold is None or not self._stands(gang, promise):
+                    continue
+                holds[gang] = replace(hold, starts_at=max(hold.starts_at, self.cluster.now))
+                self._promised[gang] = (task, text)
+                for victim in promise.evicts:
+                    self._translator.evict_again(TaskId(victim))
+        self.cluster.holds = holds
+
+    def _stands(self, gang: GangId, promise: Promise) -> bool:
+        """Was the promise acted on? If not, the gang is as well off in line as before."""
+        return bool(promise.evicts) or not promise.firm or gang in self.cluster.active
+
+    def _take(self, piece: Piece) -> None:
+        match piece:
+            case Seen("pods", wire.Pod() as pod) | PodRead(pod):
+                self._translator.pod_seen(pod)
+            case Lost("pods", wire.Pod() as pod):
+                self._translator.pod_gone(pod)
+            case Seen("nodes", wire.Node() as node):
+                self._translator.node_seen(node)
+            case Lost("nodes", wire.Node() as node):
+                self._translator.node_gone(node.metadata.name)
+            case Seen(kind, wire.Owner() as found):
+                self._take_object(kind, found)
+            case Lost(kind, wire.Owner() as found):
+                self._lose_object(kind, found)
+            case _:
+                self._take_news(piece)
+
+    def _take_news(self, piece: Piece) -> None:
+        match piece:
+            case BindFailed(task, why):
+                self._translator.bind_failed(task, why)
+            case EvictRefused(task):
+                self._translator.evict_failed(task)
+            case PodLost(ref):
+                if pod := self._translator.pod(ref.task):
+                    self._translator.pod_gone(pod)
+            case _:
+                raise TypeError(f"nobody reads {piece}")
+
+    def _set(self, settings: Settings) -> None:
+        self.cluster.apply(events.SettingsSeen(settings))
+
+    def _take_object(self, kind: Kind, found: wire.Owner) -> None:
+        name = found.metadata.name
+        match kind:
+            case "queues":
+                owned = read_queue(name, found.spec)
+                if owned.noun is not None:
+                    self._translator.queue_seen(owned.noun)
+            case "topologies":
+                topology = read_topology(name, found.spec)
+                if topology.noun is not None:
+                    self.cluster.apply(events.TopologySeen(topology.noun))
+            case "policies":
+                settings = read_settings(name, found.spec)
+                if name == POLICY and settings.noun is not None:
+                    self._settings = settings.noun
+                    self._set(settings.noun)
+            case "namespaces":
+                self._translator.namespace_seen(name, found.metadata.labels or {})
+            case _:
+                self._translator.owner_seen(found)
+
+    def _lose_object(self, kind: Kind, found: wire.Owner) -> None:
+        match kind:
+            case "queues":
+                self._translator.queue_gone(found.metadata.name)
+            case "policies" if found.metadata.name == POLICY:
+                self._settings = Settings()
+                self._set(self._settings)
+            case "topologies" | "namespaces" | "policies":
+                pass
+            case _:
+                self._translator.owner_gone(found)
+
+    # -- what follows
+
+    def step(self, now: int) -> Work:
+        """Decide, assume, and say what there is to do."""
+        self.cluster.advance(now)
+        self._translator.advance(now)
+        decided = plan(self.cluster)
+        if self._shadow:
+            return Work(decided, wake_at=decided.wake_at)
+        work = Work(decided)
+        victims = self._victims(decided)
+        self._start(decided, work)
+        self._clear(decided, victims, work)
+        self.cluster.assume(decided)
+        self._translator.assume(decided.actions)
+        self._write(decided, work)
+        work.overdue = [ref for task in self._overdue(now) if (ref := self._ref(task))]
+        work.wake_at = self._wake_at(decided, now)
+        return work
+
+    def finish(self) -> list[Clearing]:
+        """The evictions that were promised before us and are not done."""
+        found: list[Clearing] = []
+        for _gang, (_task, text) in sorted(self._promised.items()):
+            promise = read(text)
+            victims = [
+                self._victim(Evict(TaskId(each), Rule.GUARANTEE), "it was promised to another gang")
+                for each in (promise.evicts if promise else ())
+                if TaskId(each) in self.cluster.tasks
+            ]
+            if victims:
+                found.append(Clearing(tuple(victims)))
+        return found
+
+    def _start(self, decided: Plan, work: Work) -> None:
+        gangs: dict[GangId, list[Bind]] = {}
+        for bind in decided.binds:
+            gangs.setdefault(self.cluster.tasks[bind.task].gang, []).append(bind)
+        grew = {each.gang for each in decided.decisions if each.verdict is Verdict.GREW}
+        for gang, binds in gangs.items():
+            bindings = tuple(Binding(self._must_ref(each.task), each.node) for each in binds)
+            promise = ""
+            if len(binds) > 1 and gang not in grew:
+                promise = promise_of((_claim(each) for each in binds), None, ())
+                self._promised[gang] = (binds[0].task, promise)
+            work.starts.append(Start(bindings, promise))
+            refs = [each.pod for each in bindings]
+            if note := self._scribe.started(gang, refs, [each.node for each in binds]):
+                work.pages.append(Page(note=note))
+
+    def _victims(self, decided: Plan) -> dict[GangId, list[Victim]]:
+        """Whom to evict for whom, and what to tell them."""
+        reasons = {
+            each.gang: each for each in decided.decisions if each.verdict is Verdict.DISPLACED
+        }
+        found: dict[GangId, list[Victim]] = {}
+        for evict in decided.evictions:
+            decision = reasons.get(self.cluster.tasks[evict.task].gang)
+            why = "; ".join(str(each) for each in decision.reasons) if decision else ""
+            found.setdefault(evict.gainer, []).append(self._victim(evict, why))
+        return found
+
+    def _victim(self, evict: Evict, why: str) -> Victim:
+        gang = self.cluster.gangs[self.cluster.tasks[evict.task].gang]
+        return Victim(self._must_ref(evict.task), gang.id, gang.queue, evict.rule, why)
+
+    def _clear(self, decided: Plan, victims: dict[GangId, list[Victim]], work: Work) -> None:
+        holds = {hold.gang: hold for hold in decided.holds}
+        for gainer, each in victims.items():
+            hold, pod = holds.get(gainer), self._lead(gainer)
+            if hold is None or pod is None:
+                work.clearings.append(Clearing(tuple(each)))
+                continue
+            text = promise_of(hold.claims, hold, (victim.pod.task for victim in each))
+            self._promised[gainer] = (pod.task, text)
+            work.clearings.append(Clearing(tuple(each), pod, text))
+        for decision in decided.decisions:
+            if decision.verdict is Verdict.DISPLACED and (pod := self._first(decision.gang)):
+                work.pages.append(Page(note=displaced(decision, pod)))
+
+    def _write(self, decided: Plan, work: Work) -> None:
+        """Promises that begin or end with this plan, and what is said about those that wait."""
+        holds = {hold.gang: hold for hold in decided.holds}
+        for gang, hold in holds.items():
+            pod = self._lead(gang)
+            if gang not in self._promised and pod is not None:
+                text = promise_of(hold.claims, hold, ())
+                self._promised[gang] = (pod.task, text)
+                work.promises.append((pod, text))
+        for gang in [each for each in self._promised if each not in holds]:
+            task, _ = self._promised.pop(gang)
+            found = self.cluster.tasks.get(task)
+            if found is not None and found.state == TaskState.WAITING and (ref := self._ref(task)):
+                work.promises.append((ref, ""))
+        waiting = [gang for line in self.cluster.waiting.values() for gang in line]
+        now = self.cluster.now
+        for gang in self._scribe.read(decided, waiting, now):
+            pods = self._waiting(gang)
+            work.pages.append(self._scribe.page(gang, pods, self._needed(gang), now))
+
+    def _waiting(self, gang: GangId) -> list[Waiting]:
+        return [
+            Waiting.of(_ref_of(task, pod), pod)
+            for task in self._translator.members(gang)
+            if self.cluster.tasks[task].state == TaskState.WAITING
+            and (pod := self._translator.pod(task))
+        ]
+
+    def _needed(self, gang: GangId) -> int:
+        return self.cluster.gangs[gang].needed() - self.cluster.active.get(gang, 0)
+
+    def _overdue(self, now: int) -> list[TaskId]:
+        return self._translator.assumed.overdue(now)
+
+    def _wake_at(self, decided: Plan, now: int) -> int | None:
+        instants = (
+            decided.wake_at,
+            self._scribe.wake_at(),
+            self._translator.assumed.wake_at(now),
+        )
+        return min((each for each in instants if each is not None), default=None)
+
+    def _lead(self, gang: GangId) -> PodRef | None:
+        """The first pod of a gang that waits: promises are written there."""
+        for task in self._translator.members(gang):
+            if self.cluster.tasks[task].state == TaskState.WAITING:
+                return self._ref(task)
+        return None
+
+    def _first(self, gang: GangId) -> PodRef | None:
+        members: Sequence[TaskId] = self._translator.members(gang)
+        return self._ref(members[0]) if members else None
+
+    def _ref(self, task: TaskId) -> PodRef | None:
+        pod = self._translator.pod(task)
+        return _ref_of(task, pod) if pod else None
+
+    def _must_ref(self, task: TaskId) -> PodRef:
+        pod = self._translator.pod(task)
+        assert pod is not None, f"no pod behind {task}"
+        return _ref_of(task, pod)
+
+
+def _ref_of(task: TaskId, pod: wire.Pod) -> PodRef:
+    return PodRef(task, pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+
+
+def _claim(bind: Bind) -> Claim:
+    return Claim(bind.task, bind.node, bind.devices)
+

@@ -1,0 +1,125 @@
+"""`windlass run`: stand by, lead when the lease allows it, and stop in order.
+
+SIGTERM, SIGINT: no more decisions; what is under way is finished; the lease is released.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+
+from windlass.config import Config
+from windlass.daemon.log import Log
+from windlass.daemon.serve import application, server
+from windlass.daemon.term import Parts, Term
+from windlass.kube.access import load
+from windlass.kube.client import connect
+from windlass.kube.election import Election, Terms
+from windlass.kube.errors import ApiError, NotAllowed
+from windlass.metrics import Metrics
+
+SWITCH_S = 0.001
+"""The event loop is never kept waiting longer by the engine's thread: watches must be drained."""
+
+
+async def run(config: Config) -> None:
+    """Run until told to stop."""
+    sys.setswitchinterval(SWITCH_S)
+    daemon = _Daemon(config)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, daemon.stop)
+    await daemon.run()
+
+
+class _Daemon:
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._log = Log(config.log.format, config.log.level)
+        self._metrics = Metrics()
+        self._term: Term | None = None
+        self._election: Election | None = None
+        self._stop = asyncio.Event()
+
+    def stop(self) -> None:
+        """Stop in order."""
+        self._log.line("stopping")
+        self._stop.set()
+        if self._term is not None:
+            self._term.stop()
+
+    async def run(self) -> None:
+        config, lease = self._config, self._config.lease
+        terms = Terms(
+            lease.name, lease.namespace, lease.duration_s, lease.renew_deadline_s, lease.retry_s
+        )
+        access = load(config.kubeconfig or None, config.context or None)
+        async with (
+            connect(access, timeout_s=terms.request_s) as unguarded,
+            connect(access, timeout_s=terms.request_s, guard=self._guard) as api,
+        ):
+            identity = (
+                f"{config.replica or socket.gethostname()}_{os.getpid()}_{os.urandom(3).hex()}"
+            )
+            self._election = Election(unguarded, identity, terms, self._on_error)
+            parts = Parts(config, api, self._election, self._metrics, self._log)
+            web = server(application(self._trouble, self._metrics), config.port)
+            async with asyncio.TaskGroup() as group:
+                serving = group.create_task(web.serve())
+                standing = group.create_task(self._stand(self._election))
+                self._log.line("started", identity=identity, server=access.server)
+                await self._lead(parts)
+                standing.cancel()
+                await self._release()
+                web.should_exit = True
+                await serving
+
+    async def _stand(self, election: Election) -> None:
+        if not self._config.shadow:
+            await election.run()
+
+    async def _lead(self, parts: Parts) -> None:
+        """Lead whenever the lease allows it."""
+        while not self._stop.is_set():
+            if not self._config.shadow:
+                await self._wait_to_lead(parts.election)
+            if self._stop.is_set():
+                return
+            self._log.line("leads", shadow=self._config.shadow)
+            self._metrics.leads.set(1)
+            self._term = Term(parts)
+            await self._term.run()
+            self._term = None
+            self._metrics.leads.set(0)
+            self._log.line("leads no more")
+
+    async def _wait_to_lead(self, election: Election) -> None:
+        waits = [asyncio.ensure_future(each.wait()) for each in (election.lead, self._stop)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for each in waits:
+            each.cancel()
+
+    async def _release(self) -> None:
+        if self._election is not None and not self._config.shadow:
+            try:
+                await self._election.release()
+            except ApiError as error:
+                self._on_error(error)
+
+    def _guard(self) -> None:
+        if self._config.shadow or self._election is None:
+            raise NotAllowed("shadow mode: nothing is written")
+        self._election.guard()
+
+    def _trouble(self) -> str:
+        if self._term is not None:
+            return self._term.trouble()
+        if self._election is not None and self._election.leader:
+            return ""  # another one leads, and this one is ready to follow it
+        return "nobody leads yet"
+
+    def _on_error(self, error: ApiError) -> None:
+        self._log.line("lease", level="warning", why=error.message)

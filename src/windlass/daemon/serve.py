@@ -1,0 +1,53 @@
+"""Health, readiness and metrics, on one port."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from windlass.metrics import Metrics
+
+
+def application(trouble: Callable[[], str], metrics: Metrics) -> Starlette:
+    """`trouble` says in a sentence why this process is not ready; empty if it is."""
+
+    async def healthz(_request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def readyz(_request: Request) -> Response:
+        found = trouble()
+        return PlainTextResponse(f"{found or 'ok'}\n", 503 if found else 200)
+
+    async def tell_metrics(_request: Request) -> Response:
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+
+    return Starlette(
+        routes=[
+            Route("/healthz", healthz),
+            Route("/readyz", readyz),
+            Route("/metrics", tell_metrics),
+        ]
+    )
+
+
+class Server(uvicorn.Server):
+    """A server that leaves the signals to the daemon."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Nothing is captured."""
+        yield
+
+
+def server(app: Starlette, port: int) -> Server:
+    """A server for all addresses of this host."""
+    config = uvicorn.Config(
+        app, host="0.0.0.0", port=port, log_level="error", access_log=False, lifespan="off"
+    )
+    return Server(config)

@@ -1,0 +1,334 @@
+"""One time of leading: list everything, then watch, decide and write until the lease is lost.
+
+watches --pieces--> inbox --step (in a thread)--> work --> writes, urgent ones first
+                      ^                                       |
+                      +--------- what became of them ---------+
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+from windlass.config import Config
+from windlass.daemon.brain import Brain, Lost, Piece, Seen, Work
+from windlass.daemon.log import Log
+from windlass.kube.carry_out import Binder, BindFailed, News
+from windlass.kube.client import Api, Patch
+from windlass.kube.election import Election
+from windlass.kube.errors import ApiError
+from windlass.kube.evict import Evictor, EvictRefused, Manners, stamp
+from windlass.kube.scribe import Condition, Note, body_of, patch_of
+from windlass.kube.translate import Scope
+from windlass.kube.watch import Change, Gone, Watch
+from windlass.kube.workers import Urgency, Workers, Write
+from windlass.metrics import Metrics
+from windlass.workloads import wire
+from windlass.workloads.kinds import KINDS
+
+KINDS_READ: dict[str, tuple[str, type[Any]]] = {
+    "namespaces": ("/api/v1/namespaces", wire.Owner),
+    "queues": ("/apis/windlass.dev/v1alpha1/queues", wire.Owner),
+    "topologies": ("/apis/windlass.dev/v1alpha1/topologies", wire.Owner),
+    "policies": ("/apis/windlass.dev/v1alpha1/policies", wire.Owner),
+    "nodes": ("/api/v1/nodes", wire.Node),
+    **{kind: (row.path, wire.Owner) for (kind, _), row in KINDS.items()},
+    "pods": ("/api/v1/pods", wire.Pod),
+}
+"""What is read, in the order in which it is understood best: pods come last."""
+FRESH_S = 90.0
+"""A watch of which nothing was heard for longer is not trusted; bookmarks come every minute."""
+
+
+@dataclass(slots=True)
+class Inbox:
+    """What was seen and not yet taken note of."""
+
+    pieces: list[Piece] = field(default_factory=list[Piece])
+    filled: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def put(self, *pieces: Piece) -> None:
+        """Something was seen."""
+        self.pieces.extend(pieces)
+        self.filled.set()
+
+    def take(self) -> list[Piece]:
+        """Everything since the last time."""
+        taken, self.pieces = self.pieces, []
+        self.filled.clear()
+        return taken
+
+
+@dataclass(slots=True)
+class Clock:
+    """Seconds since 1970 that only go forward: a wall clock that jumps later changes nothing."""
+
+    began: float = field(default_factory=time.time)
+    at: float = field(default_factory=time.monotonic)
+
+    def now(self) -> int:
+        """The second it is."""
+        return int(self.began + time.monotonic() - self.at)
+
+
+@dataclass(slots=True)
+class Parts:
+    """What a term works with; it outlives the term."""
+
+    config: Config
+    api: Api
+    election: Election
+    metrics: Metrics
+    log: Log
+    clock: Clock = field(default_factory=Clock)
+    chance: Random = field(default_factory=Random)
+
+
+class Term:
+    """Leads until told to stop or until the lease is lost."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        config, api = parts.config, parts.api
+        self._inbox = Inbox()
+        self._workers = Workers(config.writes.concurrency, config.writes.per_second)
+        self._binder = Binder(api, self._workers, self._heard, parts.chance)
+        manners = Manners(config.evictions_per_queue_per_minute)
+        self._evictor = Evictor(api, self._workers, self._binder, self._refused, manners)
+        self._evictor.clock = time.monotonic
+        self._watches = {
+            kind: Watch(api, path, struct, chance=parts.chance)
+            for kind, (path, struct) in KINDS_READ.items()
+        }
+        self._brain = Brain(_scope(config), parts.clock.now(), shadow=config.shadow)
+        self._stop = asyncio.Event()
+        self._paused = False
+        self.in_step = False
+        """All that is there has been read, and decisions are being made."""
+
+    def stop(self) -> None:
+        """Make no more decisions, and finish what is under way."""
+        self._stop.set()
+        self._inbox.filled.set()
+
+    def trouble(self) -> str:
+        """What keeps this term from working as it should, in a sentence; empty if nothing does."""
+        for kind, watch in self._watches.items():
+            if watch.trouble is not None:
+                return f"{kind} cannot be read: {watch.trouble.message}{_advice(kind)}"
+            if not watch.synced.is_set():
+                return f"{kind} have not all been read yet"
+            if time.monotonic() - watch.fresh_at > FRESH_S:
+                return f"nothing was heard about {kind} for {FRESH_S:.0f} s"
+        return "" if self.in_step else "the first decision has not been made yet"
+
+    async def run(self) -> None:
+        """Lead."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._workers.run())]
+            tasks += [
+                group.create_task(watch.run(self._sink(kind)))
+                for kind, watch in self._watches.items()
+            ]
+            try:
+                await self._read_all()
+                while self._goes_on():
+                    await self._step()
+                if self._parts.election.is_leader:
+                    await self._finish()
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    def _goes_on(self) -> bool:
+        leads = self._parts.config.shadow or self._parts.election.is_leader
+        return leads and not self._stop.is_set()
+
+    # -- reading
+
+    async def _read_all(self) -> None:
+        for watch in self._watches.values():
+            while not watch.synced.is_set() and self._goes_on():
+                await _at_most(watch.synced, 0.2)
+        if not self._goes_on():
+            return
+        pieces = self._inbox.take()
+        order = {kind: at for at, kind in enumerate(KINDS_READ)}
+        pieces.sort(key=lambda piece: order[piece.kind] if isinstance(piece, Seen | Lost) else 99)
+        self._parts.log.line("read", objects=len(pieces))
+        await asyncio.to_thread(_in_bulk, self._brain, pieces)
+        for clearing in self._brain.finish():
+            self._evictor.clear(clearing)
+
+    def _sink(self, kind: str) -> Callable[[Sequence[Change[Any]]], None]:
+        def take(changes: Sequence[Change[Any]]) -> None:
+            pieces = [
+                Lost(kind, each.object) if isinstance(each, Gone) else Seen(kind, each.object)
+                for each in changes
+            ]
+            self._inbox.put(*pieces)
+
+        return take
+
+    def _heard(self, news: News) -> None:
+        if isinstance(news, BindFailed):
+            self._parts.metrics.failed.inc()
+            self._parts.log.line("bind failed", task=news.task, why=news.why)
+        self._inbox.put(news)
+
+    def _refused(self, refused: EvictRefused) -> None:
+        self._parts.log.line("eviction refused", task=refused.task, why=refused.why)
+        self._inbox.put(refused)
+
+    # -- deciding
+
+    async def _step(self) -> None:
+        pieces = self._inbox.take()
+        self._mind_pause()
+        now, began = self._parts.clock.now(), time.perf_counter()
+        work = await asyncio.to_thread(self._think, pieces, now)
+        took_s = time.perf_counter() - began
+        self._report(work, len(pieces), took_s)
+        if not self._parts.config.shadow:
+            self._carry_out(work)
+        self.in_step = True
+        await self._rest(work)
+
+    def _think(self, pieces: list[Piece], now: int) -> Work:
+        self._brain.take(pieces)
+        return self._brain.step(now)
+
+    def _mind_pause(self) -> None:
+        paused = (
+            self._parts.election.paused or not self._parts.config.evictions_per_queue_per_minute
+        )
+        if paused != self._paused:
+            self._paused = self._evictor.paused = paused
+            self._brain.pause(paused)
+            self._parts.log.line("paused" if paused else "resumed")
+
+    async def _rest(self, work: Work) -> None:
+        """Wait for news, for the next instant that matters, or for the longest pause."""
+        cycle = self._parts.config.cycle
+        if not work.plan.actions:
+            wait_s = float(cycle.at_most_s)
+            if work.wake_at is not None:
+                wait_s = min(wait_s, max(0.0, work.wake_at - self._parts.clock.now()))
+            await _at_most(self._inbox.filled, wait_s)
+        # a burst is gathered, so that a gang whose pods come one by one is decided once
+        await asyncio.sleep(cycle.at_least_ms / 1000)
+
+    # -- writing
+
+    def _carry_out(self, work: Work) -> None:
+        for start in work.starts:
+            self._binder.start(start)
+        for clearing in work.clearings:
+            self._evictor.clear(clearing)
+        for pod in work.overdue:
+            self._binder.read(pod)
+        for pod, text in work.promises:
+            self._binder.promise(pod, text, _nothing, _ignore)
+        for page in work.pages:
+            for condition in page.conditions:
+                self._say(self._condition(condition))
+            if page.note is not None:
+                self._say(self._event(page.note))
+
+    def _say(self, write: Write) -> None:
+        self._workers.put(Urgency.SAY, self._binder.repeated(Urgency.SAY, write, _ignore))
+
+    def _condition(self, condition: Condition) -> Write:
+        async def write() -> None:
+            body = patch_of(condition, stamp(datetime.now(UTC)))
+            path = f"{condition.pod.path}/status"
+            await self._parts.api.patch(path, body, kind=Patch.STRATEGIC)
+
+        return write
+
+    def _event(self, note: Note) -> Write:
+        key = f"{time.time_ns():x}"
+
+        async def write() -> None:
+            body = body_of(note, stamp(datetime.now(UTC)), key)
+            await self._parts.api.post(f"/api/v1/namespaces/{note.pod.namespace}/events", body)
+
+        return write
+
+    async def _finish(self) -> None:
+        """Let what has been decided be written."""
+        try:
+            async with asyncio.timeout(self._parts.config.lease.renew_deadline_s):
+                await self._workers.wait_idle()
+        except TimeoutError:
+            self._parts.log.line("left unwritten", writes=self._workers.waiting)
+
+    # -- telling
+
+    def _report(self, work: Work, pieces: int, took_s: float) -> None:
+        plan, metrics = work.plan, self._parts.metrics
+        metrics.cycle.observe(took_s)
+        metrics.writes.set(self._workers.waiting)
+        metrics.planned(plan, self._brain.cluster)
+        self._parts.log.line(
+            "cycle",
+            level="info" if plan.actions else "debug",
+            ms=round(took_s * 1000, 1),
+            seen=pieces,
+            binds=len(plan.binds),
+            evictions=len(plan.evictions),
+            waiting=sum(len(line) for line in self._brain.cluster.waiting.values()),
+            holds=len(plan.holds),
+            unwritten=self._workers.waiting,
+        )
+
+
+def _in_bulk(brain: Brain, pieces: list[Piece]) -> None:
+    """Take in a whole cluster: the collector would walk over it again and again."""
+    gc.disable()
+    try:
+        brain.take(pieces)
+        brain.resume()
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
+
+
+def _scope(config: Config) -> Scope:
+    return Scope(
+        frozenset(config.scheduler_names),
+        frozenset(config.namespaces),
+        config.node_selector,
+        config.default_queue,
+    )
+
+
+def _advice(kind: str) -> str:
+    path, _ = KINDS_READ[kind]
+    if "windlass.dev" in path:
+        return "; if the CRDs are missing, apply what `windlass crds` prints"
+    return ""
+
+
+async def _at_most(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass
+
+
+def _nothing() -> None:
+    pass
+
+
+def _ignore(_error: ApiError) -> None:
+    """A pod that is gone has no use for it."""
+

@@ -1,0 +1,208 @@
+"""Binds and evictions against the API server; what fails comes back as news.
+
+How each answer to a bind is taken:
+
+    201                     bound; the watch will show it
+    409, 404                the pod is read: bound already, replaced, or gone
+    400, 422, 401, 403      the bind failed, and is not tried again at once
+    429, 5xx, no answer     the same bind again, later: it cannot take effect twice
+
+A gang's places are promised before its first bind; if that cannot be written, nothing is bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TypeAlias
+
+import msgspec
+
+from windlass.kube.backoff import Backoff
+from windlass.kube.client import Api
+from windlass.kube.errors import (
+    ApiError,
+    Conflict,
+    NotAllowed,
+    NotFound,
+    ServerFault,
+    TooMany,
+    Unanswered,
+)
+from windlass.kube.workers import Urgency, Workers, Write
+from windlass.model.jobs import TaskId
+from windlass.workloads.marks import PROMISE
+from windlass.workloads.wire import Pod
+
+_pod = msgspec.json.Decoder(Pod)
+
+
+@dataclass(frozen=True, slots=True)
+class PodRef:
+    """What it takes to write to a pod."""
+
+    task: TaskId
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def path(self) -> str:
+        """Where the pod is found."""
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A pod and the node it goes to."""
+
+    pod: PodRef
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The binds of one gang, and the promise to write on one of its pods first."""
+
+    bindings: tuple[Binding, ...]
+    promise: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BindFailed:
+    """A bind certainly did not happen."""
+
+    task: TaskId
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodRead:
+    """A pod as it is now."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PodLost:
+    """A pod that is not there any more."""
+
+    ref: PodRef
+
+
+News: TypeAlias = BindFailed | PodRead | PodLost
+Report = Callable[[News], None]
+
+AGAIN = (TooMany, ServerFault, Unanswered)
+"""Answers after which the same request is made again."""
+
+
+class Binder:
+    """Starts gangs."""
+
+    def __init__(self, api: Api, workers: Workers, report: Report, chance: Random) -> None:
+        self._api, self._workers, self._report, self._chance = api, workers, report, chance
+
+    def start(self, start: Start) -> None:
+        """Bind a gang's pods, after the promise if there is one."""
+        if not start.promise:
+            self._bind_all(start.bindings)
+            return
+        first = start.bindings[0].pod
+
+        def go_on() -> None:
+            self._bind_all(start.bindings)
+
+        def give_up(error: ApiError) -> None:
+            self._fail(start.bindings, f"the promise could not be written: {error.message}")
+
+        self.promise(first, start.promise, go_on, give_up)
+
+    def promise(
+        self,
+        pod: PodRef,
+        text: str,
+        then: Callable[[], None],
+        give_up: Callable[[ApiError], None],
+    ) -> None:
+        """Write a promise on a pod (or take it back, if it says nothing), then go on."""
+        body = {"metadata": {"uid": pod.uid, "annotations": {PROMISE: text or None}}}
+
+        async def write() -> None:
+            await self._api.patch(pod.path, body)
+            then()
+
+        self._workers.put(Urgency.PROMISE, self.repeated(Urgency.PROMISE, write, give_up))
+
+    def read(self, pod: PodRef) -> None:
+        """Read a pod again: nothing has been heard of it for too long."""
+
+        async def look() -> None:
+            await self._look(pod)
+
+        def give_up(_error: ApiError) -> None:
+            """It stays as it is, and is read again when it is overdue again."""
+
+        self._workers.put(Urgency.BIND, self.repeated(Urgency.BIND, look, give_up))
+
+    def repeated(
+        self, urgency: Urgency, write: Write, give_up: Callable[[ApiError], None]
+    ) -> Write:
+        """A write that is put back in line while the server is busy or silent."""
+        backoff = Backoff(self._chance, first_s=0.05, cap_s=5.0)
+
+        async def attempt() -> None:
+            try:
+                await write()
+            except NotAllowed:
+                return
+            except AGAIN as error:
+                self._workers.put(urgency, attempt, backoff.failed(error.retry_after_s))
+            except ApiError as error:
+                give_up(error)
+
+        return attempt
+
+    def _bind_all(self, bindings: Sequence[Binding]) -> None:
+        for each in bindings:
+            self._workers.put(Urgency.BIND, self._bind(each))
+
+    def _bind(self, binding: Binding) -> Write:
+        pod = binding.pod
+        path = f"{pod.path}/binding"
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": binding.node},
+        }
+
+        async def write() -> None:
+            try:
+                await self._api.post(path, body)
+            except (Conflict, NotFound) as error:
+                await self._look(pod, error.message)
+
+        def give_up(error: ApiError) -> None:
+            self._report(BindFailed(pod.task, error.message))
+
+        return self.repeated(Urgency.BIND, write, give_up)
+
+    async def _look(self, pod: PodRef, why: str = "it was not bound in time") -> None:
+        """Find out what became of a pod, and report that."""
+        try:
+            found = _pod.decode(await self._api.get(pod.path))
+        except NotFound:
+            self._report(PodLost(pod))
+            return
+        if found.metadata.uid != pod.uid:
+            self._report(PodLost(pod))
+            return
+        if not found.spec.node_name:
+            self._report(BindFailed(pod.task, why))
+        self._report(PodRead(found))
+
+    def _fail(self, bindings: Sequence[Binding], why: str) -> None:
+        for each in bindings:
+            self._report(BindFailed(each.pod.task, why))

@@ -1,0 +1,133 @@
+"""Gangs from their pods: what the members say, put together.
+
+Members of one gang should agree; where they do not, the careful reading wins (the largest minimum,
+the highest priority, preemptible only if all are), and contradictions about the queue are told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from windlass.model.jobs import Gang, GangId, Group, JobId, TaskId
+from windlass.model.reasons import Reason, Why
+from windlass.workloads.kinds import Membership, Survives
+from windlass.workloads.marks import DURATION, PREEMPTIBLE, QUEUE, mark
+from windlass.workloads.pods import instant
+from windlass.workloads.spans import seconds
+from windlass.workloads.wire import Pod
+
+
+class Facts(NamedTuple):
+    """What one member says about its gang; most members say the same."""
+
+    member: Membership
+    namespace: str
+    queue: str
+    priority: int
+    never_displaces: bool
+    preemptible: str
+    duration: str
+    refusal: Reason | None
+    foreign: bool = False
+    """It was placed by somebody else: it counts, and nobody touches it."""
+
+
+def facts_of(pod: Pod, member: Membership, refusal: Reason | None, foreign: bool) -> Facts:
+    """What a pod says about its gang."""
+    meta, spec = pod.metadata, pod.spec
+    return Facts(
+        member=member,
+        namespace=meta.namespace,
+        queue=mark(meta, QUEUE),
+        priority=spec.priority or 0,
+        never_displaces=spec.preemption_policy == "Never",
+        preemptible=mark(meta, PREEMPTIBLE),
+        duration=mark(meta, DURATION),
+        refusal=refusal,
+        foreign=foreign,
+    )
+
+
+@dataclass(slots=True)
+class Crew:
+    """The members of one gang, and what they say."""
+
+    id: GangId
+    members: dict[TaskId, Facts] = field(default_factory=dict[TaskId, Facts])
+    said: Counter[Facts] = field(default_factory=Counter[Facts])
+    created_at: int = 0
+    gang: Gang | None = None
+    """As it was told last."""
+
+    def join(self, task: TaskId, facts: Facts, pod: Pod) -> bool:
+        """A pod is seen; answers whether the gang may look different now."""
+        if self.members.get(task) == facts:
+            return False
+        self.leave(task)
+        created = instant(pod.metadata.creation_timestamp) or 0
+        older = not self.members or created < self.created_at
+        if older:
+            self.created_at = created
+        self.members[task] = facts
+        self.said[facts] += 1
+        return older or self.said[facts] == 1
+
+    def leave(self, task: TaskId) -> bool:
+        """A pod is gone; answers whether the gang may look different now."""
+        facts = self.members.pop(task, None)
+        if facts is None:
+            return False
+        self.said[facts] -= 1
+        if self.said[facts]:
+            return False
+        del self.said[facts]
+        return True
+
+
+def gang_of(crew: Crew, queue: str, refusal: Reason | None) -> Gang:
+    """The gang that its members describe, in the queue that was found for it."""
+    said = sorted(crew.said, key=repr)
+    first = said[0]
+    refusals = [refusal, *(each.member.refusal or each.refusal for each in said), *_doubts(said)]
+    preemptible = not first.foreign and all(_is_preemptible(each) for each in said)
+    never = any(each.never_displaces for each in said)
+    keeps = first.foreign or any(_is_kept(each) for each in said)
+    return Gang(
+        id=crew.id,
+        queue=queue,
+        job=JobId(f"{first.namespace}/{first.member.job}"),
+        groups=(Group(minimum=max(each.member.minimum for each in said)),),
+        namespace=first.namespace,
+        priority=max(each.priority for each in said),
+        preemptible=preemptible,
+        created_at=crew.created_at,
+        duration_s=next((s for each in said if (s := seconds(each.duration))), None),
+        displaces_after_s=None if never else 0,
+        # what would be lost for good is never taken away only because its gang is incomplete
+        stale_after_s=-1 if keeps else None,
+        refusal=next((each for each in refusals if each is not None), None),
+    )
+
+
+def _is_preemptible(facts: Facts) -> bool:
+    if facts.preemptible in ("true", "false"):
+        return facts.preemptible == "true"
+    return facts.member.survives is not Survives.LOST
+
+
+def _is_kept(facts: Facts) -> bool:
+    return facts.member.survives is Survives.LOST and facts.preemptible != "true"
+
+
+def _doubts(said: list[Facts]) -> list[Reason]:
+    if len({each.queue for each in said}) > 1:
+        queues = " and ".join(sorted(each.queue or "none" for each in said)[:2])
+        return [Reason(Why.UNREADABLE, {"what": f"its pods name different queues, {queues}"})]
+    if any(each.preemptible not in ("", "true", "false") for each in said):
+        return [Reason(Why.UNREADABLE, {"what": f"label {PREEMPTIBLE} must be true or false"})]
+    if any(each.duration and seconds(each.duration) is None for each in said):
+        what = f"annotation {DURATION} must be a time such as 90s, 45m or 2h30m"
+        return [Reason(Why.UNREADABLE, {"what": what})]
+    return []

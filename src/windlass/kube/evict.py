@@ -1,0 +1,236 @@
+"""Evictions, politely: promised to the gang that gains, announced on the pod, then asked for.
+
+The gang that gains has its promise written first. Each victim gets the condition `DisruptionTarget`
+and then the Eviction API, which keeps disruption budgets and the pod's own grace. Where budgets
+exist, every pod of a gang is asked for on trial before the first one goes. A budget that says no
+ends a move, or a reclaim towards a share; a guarantee or a priority insists after a while.
+
+Evictions are capped per queue and minute. While paused none begins, and what was planned is undone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from windlass.kube.carry_out import Binder, PodRef
+from windlass.kube.client import Api, Patch
+from windlass.kube.errors import ApiError, Conflict, NotFound, TooMany
+from windlass.kube.workers import Urgency, Workers
+from windlass.model.actions import Rule
+from windlass.model.jobs import TaskId
+
+INSISTING = frozenset({Rule.GUARANTEE, Rule.PRIORITY, Rule.STALE})
+"""Rules that a disruption budget delays and does not stop."""
+BUDGET = "DisruptionBudget"
+"""The cause of a refusal that a budget is behind."""
+ASK_AGAIN_S = 5.0
+MINUTE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A pod to be evicted: by which rule, from which queue, and what it is told."""
+
+    pod: PodRef
+    gang: str
+    queue: str
+    rule: Rule
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clearing:
+    """Victims for one gang, and the promise to write on it first."""
+
+    victims: tuple[Victim, ...]
+    gainer: PodRef | None = None
+    promise: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictRefused:
+    """An eviction will not happen."""
+
+    task: TaskId
+    why: str
+
+
+Report: TypeAlias = Callable[[EvictRefused], None]
+
+
+@dataclass(slots=True)
+class Rates:
+    """Evictions per queue in the last minute."""
+
+    per_minute: int
+    _begun: dict[str, deque[float]] = field(default_factory=dict[str, "deque[float]"])
+
+    def wait_s(self, queue: str, now: float) -> float:
+        """How long an eviction of this queue has to wait; begins it if it need not."""
+        begun = self._begun.setdefault(queue, deque())
+        while begun and begun[0] <= now - MINUTE_S:
+            begun.popleft()
+        if self.per_minute and len(begun) >= self.per_minute:
+            return begun[0] + MINUTE_S - now
+        begun.append(now)
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How politely to evict."""
+
+    per_minute: int = 600
+    """Per queue; 0: no cap."""
+    insist_after_s: float = 300.0
+    """After this time a budget no longer stops what a guarantee or a priority asks for."""
+
+
+class Evictor:
+    """Clears places."""
+
+    def __init__(
+        self, api: Api, workers: Workers, binder: Binder, report: Report, manners: Manners
+    ) -> None:
+        self._api, self._workers, self._binder = api, workers, binder
+        self._report, self._manners = report, manners
+        self._rates = Rates(manners.per_minute)
+        self.clock: Callable[[], float] = lambda: 0.0
+        self.paused = False
+        self.budgets: Mapping[str, int] = {}
+        """Namespaces with disruption budgets."""
+
+    def clear(self, clearing: Clearing) -> None:
+        """Evict the victims, once the promise to the gang that gains is written."""
+        if clearing.gainer is None or not clearing.promise:
+            self._evict_all(clearing.victims)
+            return
+
+        def go_on() -> None:
+            self._evict_all(clearing.victims)
+
+        def give_up(error: ApiError) -> None:
+            why = f"the promise could not be written: {error.message}"
+            self._refuse(clearing.victims, why)
+
+        self._binder.promise(clearing.gainer, clearing.promise, go_on, give_up)
+
+    def _evict_all(self, victims: Sequence[Victim]) -> None:
+        if self.paused:
+            self._refuse(victims, "evictions are paused")
+            return
+        gangs: dict[str, list[Victim]] = {}
+        for each in victims:
+            gangs.setdefault(each.gang, []).append(each)
+        for gang in gangs.values():
+            if self.budgets.get(gang[0].pod.namespace):
+                self._evict_on_trial(gang, self.clock() + self._manners.insist_after_s)
+            else:
+                self._evict_each(gang, 0.0)
+
+    def _evict_on_trial(self, gang: list[Victim], until: float) -> None:
+        """Ask for all pods without effect; only if every one may go, the first one does."""
+
+        async def try_all() -> None:
+            for each in gang:
+                await self._ask(each, dry_run=True)
+            self._evict_each(gang, until)
+
+        async def trial() -> None:
+            try:
+                await try_all()
+            except TooMany as error:
+                if BUDGET not in error.causes:
+                    raise
+                self._delay(gang, until, error)
+
+        def give_up(error: ApiError) -> None:
+            self._refuse(gang, error.message)
+
+        self._workers.put(Urgency.EVICT, self._binder.repeated(Urgency.EVICT, trial, give_up))
+
+    def _delay(self, gang: list[Victim], until: float, error: ApiError) -> None:
+        if gang[0].rule not in INSISTING or self.paused:
+            self._refuse(gang, error.message)
+        elif self.clock() < until:
+
+            async def again() -> None:
+                self._evict_on_trial(gang, until)
+
+            self._workers.put(Urgency.EVICT, again, ASK_AGAIN_S)
+        else:
+            self._evict_each(gang, until)
+
+    def _evict_each(self, gang: Sequence[Victim], until: float) -> None:
+        for each in gang:
+            self._evict(each, until)
+
+    def _evict(self, victim: Victim, until: float) -> None:
+        async def write() -> None:
+            if self.paused:
+                self._refuse([victim], "evictions are paused")
+                return
+            wait_s = self._rates.wait_s(victim.queue, self.clock())
+            if wait_s > 0:
+                self._workers.put(Urgency.EVICT, attempt, wait_s)
+                return
+            await self._announce(victim)
+            await self._let_go(victim, until)
+
+        def give_up(error: ApiError) -> None:
+            if not isinstance(error, NotFound | Conflict):  # those mean that it is gone already
+                self._refuse([victim], error.message)
+
+        attempt = self._binder.repeated(Urgency.EVICT, write, give_up)
+        self._workers.put(Urgency.EVICT, attempt)
+
+    async def _let_go(self, victim: Victim, until: float) -> None:
+        try:
+            await self._ask(victim)
+        except TooMany as error:
+            if BUDGET not in error.causes:
+                raise
+            if victim.rule in INSISTING and self.clock() >= until > 0:
+                await self._delete(victim)
+            else:
+                self._refuse([victim], error.message)
+
+    async def _ask(self, victim: Victim, *, dry_run: bool = False) -> None:
+        pod = victim.pod
+        options: dict[str, object] = {"preconditions": {"uid": pod.uid}}
+        if dry_run:
+            options["dryRun"] = ["All"]
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": options,
+        }
+        await self._api.post(f"{pod.path}/eviction", body)
+
+    async def _delete(self, victim: Victim) -> None:
+        await self._api.delete(victim.pod.path, {"preconditions": {"uid": victim.pod.uid}})
+
+    async def _announce(self, victim: Victim) -> None:
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": victim.message,
+            "lastTransitionTime": stamp(datetime.now(UTC)),
+        }
+        body = {"metadata": {"uid": victim.pod.uid}, "status": {"conditions": [condition]}}
+        await self._api.patch(f"{victim.pod.path}/status", body, kind=Patch.STRATEGIC)
+
+    def _refuse(self, victims: Sequence[Victim], why: str) -> None:
+        for each in victims:
+            self._report(EvictRefused(each.pod.task, why))
+
+
+def stamp(at: datetime) -> str:
+    """An instant as Kubernetes writes it."""
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,81 @@
+"""Promises, written down before they are acted on.
+
+Before the first pod of a gang is bound, and before the first victim is evicted for it, the places
+kept for the gang are written on one of its pods. Whoever comes after a crash reads them: a gang
+that is bound in part is completed on the places it was given, and what was freed stays its own.
+
+The text is short, since an annotation has to hold the places of hundreds of pods: for each node the
+pods, each with its devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from windlass.model.actions import Claim, Hold
+from windlass.model.gpus import Slice
+from windlass.model.jobs import GangId, TaskId
+from windlass.model.resources import Request
+
+LONGEST = 200_000
+"""An object's annotations may have 256 KiB together."""
+
+
+class Place(msgspec.Struct, array_like=True, frozen=True):
+    """A pod and the devices kept for it."""
+
+    task: str
+    devices: tuple[tuple[int, int, str, int], ...] = ()
+
+
+class Promise(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a gang was promised."""
+
+    places: dict[str, tuple[Place, ...]]
+    """The pods that go to each node."""
+    starts_at: int = 0
+    firm: bool = True
+    evicts: tuple[str, ...] = ()
+    """The pods that are evicted for it."""
+
+
+def promise_of(claims: Iterable[Claim], hold: Hold | None, evicts: Iterable[TaskId]) -> str:
+    """The text that keeps these places; empty if it would be too long to be written."""
+    places: dict[str, list[Place]] = {}
+    for each in claims:
+        devices = tuple((d.device, d.milli, d.profile, d.start) for d in each.devices)
+        places.setdefault(each.node, []).append(Place(each.task, devices))
+    promise = Promise(
+        {node: tuple(there) for node, there in sorted(places.items())},
+        hold.starts_at if hold else 0,
+        hold.firm if hold else True,
+        tuple(sorted(evicts)),
+    )
+    text = msgspec.json.encode(promise).decode()
+    return text if len(text) <= LONGEST else ""
+
+
+def read(text: str) -> Promise | None:
+    """The promise in an annotation; None if somebody else wrote there."""
+    try:
+        return msgspec.json.decode(text, type=Promise)
+    except msgspec.MsgspecError:
+        return None
+
+
+def hold_of(gang: GangId, promise: Promise, requests: Mapping[TaskId, Request]) -> Hold | None:
+    """The hold that a promise stands for, for those of its pods that still wait."""
+    claims = tuple(
+        Claim(
+            TaskId(place.task),
+            node,
+            tuple(Slice(*device) for device in place.devices),
+            requests[TaskId(place.task)],
+        )
+        for node, places in sorted(promise.places.items())
+        for place in places
+        if TaskId(place.task) in requests
+    )
+    return Hold(gang, claims, promise.starts_at, promise.firm) if claims else None

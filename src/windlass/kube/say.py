@@ -1,0 +1,76 @@
+"""What a pod's condition and its gang's Event say about a decision.
+
+The reason of `PodScheduled=False` is a contract with autoscalers: `Unschedulable` means that nodes
+are lacking for an admitted gang, and is said of all members that start together or of none.
+Whoever waits for a queue, for its other pods or for a place being freed gets another reason, and
+nobody buys nodes for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from windlass.engine.plan import Decision, Verdict
+from windlass.model.reasons import Reason, Why
+
+LONGEST = 1024
+"""Of a message; conditions allow more, people do not."""
+
+
+class Says(StrEnum):
+    """The reasons of a pod's condition."""
+
+    UNSCHEDULABLE = "Unschedulable"
+    QUEUE_FULL = "QueueFull"
+    GANG_INCOMPLETE = "GangIncomplete"
+    PLACE_HELD = "PlaceHeld"
+    ELASTIC = "WaitsToGrow"
+    REFUSED = "Refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is said about a pod that waits."""
+
+    reason: Says
+    text: str
+
+
+def message_of(decision: Decision) -> Message:
+    """What to tell the pods of a gang that was not placed."""
+    first = decision.reasons[0] if decision.reasons else None
+    says = SAYS.get(first.why, Says.UNSCHEDULABLE) if first else Says.UNSCHEDULABLE
+    text = "; ".join(_sentences(decision.reasons))
+    if decision.verdict is Verdict.WAITS and decision.position and says is not Says.REFUSED:
+        text = f"{text} (number {decision.position} in line)" if text else "it waits in line"
+    return Message(says, _capital(text)[:LONGEST])
+
+
+ELASTIC = Message(Says.ELASTIC, "Its gang runs; this pod joins when there is room")
+
+
+def _sentences(reasons: tuple[Reason, ...]) -> list[str]:
+    return [str(reason) for reason in reasons]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+SAYS: dict[Why, Says] = {
+    Why.UNREADABLE: Says.REFUSED,
+    Why.LEFT_OUT: Says.REFUSED,
+    Why.OWNER_UNSEEN: Says.GANG_INCOMPLETE,
+    Why.NO_QUEUE: Says.REFUSED,
+    Why.UNKNOWN_QUEUE: Says.REFUSED,
+    Why.FAILED_BEFORE: Says.PLACE_HELD,
+    Why.INCOMPLETE: Says.GANG_INCOMPLETE,
+    Why.NEVER_LIMIT: Says.QUEUE_FULL,
+    Why.NEVER_GUARANTEE: Says.QUEUE_FULL,
+    Why.AT_LIMIT: Says.QUEUE_FULL,
+    Why.BEYOND_GUARANTEE: Says.QUEUE_FULL,
+    Why.NOT_LENT: Says.QUEUE_FULL,
+    Why.HELD: Says.PLACE_HELD,
+}
+"""Everything else lacks nodes."""

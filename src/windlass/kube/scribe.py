@@ -1,0 +1,188 @@
+"""What is written about gangs that wait, start or lose their place, and when.
+
+A message is written once it has held for a moment, so that a gang that starts at once costs
+nothing; again as soon as its reason changes; and again with new numbers only after a while. All
+pods of a gang are written together, so that an autoscaler sees all of them or none. Events are per
+gang: they stand on its first pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from windlass.engine.plan import Decision, Plan, Verdict
+from windlass.kube.carry_out import PodRef
+from windlass.kube.say import ELASTIC, Message, Says, message_of
+from windlass.model.jobs import GangId
+from windlass.workloads.wire import Pod, condition
+
+HOLDS_FOR_S = 1
+"""A message is written after it has been true for so long."""
+RENEW_AFTER_S = 60
+"""Numbers alone are written anew no more often."""
+SCHEDULED = "PodScheduled"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition to write on a pod."""
+
+    pod: PodRef
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An Event to write for a gang."""
+
+    pod: PodRef
+    reason: str
+    text: str
+    is_warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """All that is to be written about one gang."""
+
+    conditions: tuple[Condition, ...] = ()
+    note: Note | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A pod that waits: where to write, and what its condition says now."""
+
+    ref: PodRef
+    says: tuple[str, str]
+
+    @classmethod
+    def of(cls, ref: PodRef, pod: Pod) -> Waiting:
+        """A pod as it was seen last."""
+        found = condition(pod, SCHEDULED)
+        return cls(ref, (found.reason, found.message) if found else ("", ""))
+
+
+@dataclass(slots=True)
+class _Said:
+    message: Message
+    since: int
+    written_at: int | None = None
+    told: str = ""
+    """The reason of the last Event."""
+
+
+class Scribe:
+    """Remembers what was said about whom."""
+
+    def __init__(self) -> None:
+        self._said: dict[GangId, _Said] = {}
+
+    def wake_at(self) -> int | None:
+        """When a message will have held long enough."""
+        fresh = (each.since for each in self._said.values() if each.written_at is None)
+        return min((since + HOLDS_FOR_S for since in fresh), default=None)
+
+    def read(self, plan: Plan, waiting: Iterable[GangId], now: int) -> list[GangId]:
+        """Take note of a plan; answers the gangs about which something is to be written."""
+        found = {each.gang: each for each in plan.decisions if _is_waiting(each)}
+        there = set(waiting)
+        for gang in [each for each in self._said if each not in there]:
+            del self._said[gang]
+        return [gang for gang in sorted(there) if self._is_due(gang, _message(found, gang), now)]
+
+    def page(self, gang: GangId, pods: Sequence[Waiting], needed: int, now: int) -> Page:
+        """What to write about a gang whose waiting pods are these, of which so many are needed."""
+        said = self._said[gang]
+        said.written_at = now
+        conditions = [
+            Condition(each.ref, message)
+            for at, each in enumerate(pods)
+            if each.says != _as_written(message := said.message if at < needed else ELASTIC)
+        ]
+        note = None
+        if said.told != said.message.reason and pods:
+            said.told = said.message.reason
+            message = said.message
+            note = Note(pods[0].ref, message.reason, message.text, message.reason is Says.REFUSED)
+        return Page(tuple(conditions), note)
+
+    def started(self, gang: GangId, pods: Sequence[PodRef], nodes: Sequence[str]) -> Note | None:
+        """The Event about a gang that starts, unless it is a single pod that never had to wait."""
+        said = self._said.pop(gang, None)
+        if len(pods) < 2 and (said is None or said.written_at is None):
+            return None
+        return Note(pods[0], "Scheduled", _where(len(pods), sorted(set(nodes))))
+
+    def _is_due(self, gang: GangId, message: Message, now: int) -> bool:
+        said = self._said.get(gang)
+        if said is None or said.message.reason != message.reason:
+            told = said.told if said else ""
+            self._said[gang] = _Said(message, now, told=told)
+            return False
+        said.message = message
+        if said.written_at is None:
+            return now >= said.since + HOLDS_FOR_S
+        return now >= said.written_at + RENEW_AFTER_S
+
+
+def displaced(decision: Decision, pod: PodRef) -> Note:
+    """The Event about a gang that loses its place."""
+    text = "; ".join(str(reason) for reason in decision.reasons)
+    return Note(pod, "Displaced", text[:1].upper() + text[1:], is_warning=True)
+
+
+def body_of(note: Note, at: str, key: str) -> dict[str, object]:
+    """An Event as the API server takes it."""
+    pod = note.pod
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{pod.name[:200]}.{key}", "namespace": pod.namespace},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": pod.name,
+            "namespace": pod.namespace,
+            "uid": pod.uid,
+        },
+        "reason": note.reason,
+        "message": note.text[:1024],
+        "type": "Warning" if note.is_warning else "Normal",
+        "source": {"component": "windlass"},
+        "reportingComponent": "windlass",
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+    }
+
+
+def patch_of(each: Condition, at: str) -> dict[str, object]:
+    """A condition as a strategic patch of the pod's status."""
+    written = {
+        "type": SCHEDULED,
+        "status": "False",
+        "reason": each.message.reason,
+        "message": each.message.text,
+        "lastTransitionTime": at,
+    }
+    return {"metadata": {"uid": each.pod.uid}, "status": {"conditions": [written]}}
+
+
+def _is_waiting(decision: Decision) -> bool:
+    return decision.verdict in (Verdict.WAITS, Verdict.NEVER)
+
+
+def _message(found: Mapping[GangId, Decision], gang: GangId) -> Message:
+    decision = found.get(gang)
+    return message_of(decision) if decision else ELASTIC
+
+
+def _as_written(message: Message) -> tuple[str, str]:
+    return (message.reason.value, message.text)
+
+
+def _where(count: int, nodes: list[str]) -> str:
+    shown = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
+    return f"{count} pod{'s' * (count > 1)} start on {shown}"

@@ -1,0 +1,345 @@
+"""What the API server's objects mean to the engine: objects in, events out.
+
+Nothing here waits or writes: it is told what was seen and what we set going, and answers with
+events. Pods placed by others count as they are and are left alone. Pods on nodes that have not been
+seen, or are gone, do not count until the node is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from windlass.crds.read import OwnedQueue
+from windlass.kube.allot import Allotments
+from windlass.kube.assumed import Assumed
+from windlass.kube.crews import Crew, facts_of, gang_of
+from windlass.kube.standing import Queues
+from windlass.model import events
+from windlass.model.actions import Action, Bind
+from windlass.model.events import Event
+from windlass.model.jobs import ACTIVE, OCCUPYING, GangId, Shape, Task, TaskId, TaskState
+from windlass.model.reasons import Reason
+from windlass.workloads import wire
+from windlass.workloads.kinds import membership
+from windlass.workloads.machines import node_of
+from windlass.workloads.pods import refusal_of, shape_of, task_id, task_of
+
+Tell = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What Windlass is responsible for."""
+
+    schedulers: frozenset[str] = frozenset({"windlass"})
+    namespaces: frozenset[str] = frozenset()
+    """Whose pods it places; none: all."""
+    nodes: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Which nodes it uses, by label."""
+    default_queue: str = ""
+
+
+@dataclass(slots=True)
+class _Known:
+    """A pod that counts, and what was made of it."""
+
+    pod: wire.Pod
+    gang: GangId
+    shape: Shape
+    node: str
+
+
+class Translator:
+    """All that was seen of a cluster, and the assumptions about it."""
+
+    def __init__(self, scope: Scope, tell: Tell) -> None:
+        self._scope, self._tell = scope, tell
+        self._queues = Queues(scope.default_queue)
+        self._allotments = Allotments()
+        self.assumed = Assumed()
+        self._nodes: set[str] = set()
+        self._away: dict[str, dict[TaskId, wire.Pod]] = {}
+        """Pods on nodes that have not been seen."""
+        self._pods: dict[TaskId, _Known] = {}
+        self._on: dict[str, set[TaskId]] = {}
+        self._crews: dict[GangId, Crew] = {}
+        self._owners: dict[str, wire.Owner] = {}
+        self._owned: dict[str, set[TaskId]] = {}
+        self._now = 0
+
+    # -- asked
+
+    def pod(self, task: TaskId) -> wire.Pod | None:
+        """The pod behind a task, as it was seen last."""
+        known = self._pods.get(task)
+        return known.pod if known else None
+
+    def gang(self, task: TaskId) -> GangId | None:
+        """The gang of a task."""
+        known = self._pods.get(task)
+        return known.gang if known else None
+
+    def members(self, gang: GangId) -> list[TaskId]:
+        """The tasks of a gang, in order of their names."""
+        crew = self._crews.get(gang)
+        return sorted(crew.members) if crew else []
+
+    def gangs(self) -> Iterable[GangId]:
+        """All gangs that have pods."""
+        return self._crews.keys()
+
+    # -- told about our own doing
+
+    def assume(self, actions: Iterable[Action]) -> None:
+        """The plan is being carried out; the cluster has been told already."""
+        for action in actions:
+            if isinstance(action, Bind):
+                self.assumed.bind(action, self._now)
+                self._allotments.keep(action.task, action.node, action.devices)
+                self._move(self._pods[action.task], action.task, action.node)
+            else:
+                self.assumed.evict(action.task, self._now)
+
+    def evict_again(self, task: TaskId) -> None:
+        """An eviction that was promised before us is under way."""
+        if known := self._pods.get(task):
+            self.assumed.evict(task, self._now)
+            self._tell_task(task, known)
+
+    def bind_failed(self, task: TaskId, why: str) -> None:
+        """A bind certainly did not happen: the pod waits again, and its gang for a moment."""
+        bind, known = self.assumed.settle(task), self._pods.get(task)
+        if bind is None:
+            return
+        self._allotments.take_back(task, bind.node)
+        if known is not None:
+            self.assumed.failed(known.gang, why, self._now)
+            self.pod_seen(known.pod)
+            self._retell(known.gang)
+
+    def evict_failed(self, task: TaskId) -> None:
+        """An eviction was refused for good: the pod runs on."""
+        if self.assumed.stay(task) and (known := self._pods.get(task)):
+            self._tell_task(task, known)
+
+    def advance(self, now: int) -> None:
+        """Move the clock: gangs that were left alone may be tried again."""
+        before, self._now = self._now, max(self._now, now)
+        for gang in self.assumed.over(before, self._now):
+            self._retell(gang)
+
+    # -- told about pods
+
+    def pod_seen(self, pod: wire.Pod) -> None:
+        """A pod is new or has changed."""
+        task = task_id(pod)
+        self._confirm(task, pod)
+        node = self.assumed.node_of(task) or pod.spec.node_name
+        if node and node not in self._nodes:
+            self._drop(task)
+            self._away.setdefault(node, {})[task] = pod
+        elif self._matters(pod, node):
+            self._keep(task, pod, node)
+        else:
+            self._drop(task)
+
+    def pod_gone(self, pod: wire.Pod) -> None:
+        """A pod was deleted."""
+        task = task_id(pod)
+        node = self.assumed.node_of(task) or pod.spec.node_name
+        self._away.get(node, {}).pop(task, None)
+        self.assumed.forget(task)
+        self._drop(task)
+
+    def _confirm(self, task: TaskId, pod: wire.Pod) -> None:
+        if not pod.spec.node_name:
+            return
+        bind = self.assumed.settle(task)
+        if bind is None:
+            return
+        if known := self._pods.get(task):
+            self.assumed.went_well(known.gang)
+        if pod.spec.node_name != bind.node:
+            self._allotments.take_back(task, bind.node)
+
+    def _matters(self, pod: wire.Pod, node: str) -> bool:
+        ended = pod.status.phase in ("Succeeded", "Failed")
+        if not self._is_ours(pod):
+            return bool(node) and not ended
+        if ended:
+            # successes count towards the minimum of a gang that has others
+            is_part = membership(pod, self._find_owner).minimum > 1
+            return pod.status.phase == "Succeeded" and is_part
+        leaves = pod.metadata.deletion_timestamp or pod.spec.scheduling_gates
+        return bool(node) or not leaves
+
+    def _is_ours(self, pod: wire.Pod) -> bool:
+        scope = self._scope
+        return pod.spec.scheduler_name in scope.schedulers and (
+            not scope.namespaces or pod.metadata.namespace in scope.namespaces
+        )
+
+    def _keep(self, task: TaskId, pod: wire.Pod, node: str) -> None:
+        known, ours = self._pods.get(task), self._is_ours(pod)
+        shape = known.shape if known and _same_needs(known.pod, pod) else shape_of(pod)
+        member = membership(pod, self._find_owner)
+        if known is not None and known.gang != member.gang:
+            self._drop(task)
+            known = None
+        if known is None:
+            known = self._pods[task] = _Known(pod, GangId(member.gang), shape, "")
+            for uid in _owner_uids(pod):
+                self._owned.setdefault(uid, set()).add(task)
+        known.pod, known.shape = pod, shape
+        self._move(known, task, node)
+        crew = self._crews.setdefault(known.gang, Crew(known.gang))
+        refusal = refusal_of(pod, shape) if ours and not node else None
+        if crew.join(task, facts_of(pod, member, refusal, not ours), pod):
+            self._retell(known.gang)
+        self._tell_task(task, known)
+
+    def _drop(self, task: TaskId) -> None:
+        known = self._pods.pop(task, None)
+        if known is None:
+            return
+        self._allotments.take_back(task, known.node)
+        self._move(known, task, "")
+        for uid in _owner_uids(known.pod):
+            self._owned.get(uid, set()).discard(task)
+        self._tell(events.TaskGone(task))
+        crew = self._crews[known.gang]
+        changed = crew.leave(task)
+        if not crew.members:
+            del self._crews[known.gang]
+            self.assumed.went_well(known.gang)
+            self._tell(events.GangGone(known.gang))
+        elif changed:
+            self._retell(known.gang)
+
+    def _move(self, known: _Known, task: TaskId, node: str) -> None:
+        if known.node and known.node != node:
+            self._on.get(known.node, set()).discard(task)
+        if node:
+            self._on.setdefault(node, set()).add(task)
+        known.node = node
+
+    def _tell_task(self, task: TaskId, known: _Known) -> None:
+        self._tell(events.TaskSeen(self._task(task, known)))
+
+    def _task(self, task: TaskId, known: _Known) -> Task:
+        found = task_of(known.pod, known.gang, known.shape, ())
+        if found.state == TaskState.WAITING and known.node:
+            found = replace(found, state=TaskState.BOUND, node=known.node)
+        since = self.assumed.leaving_since(task)
+        if since is not None and found.state in ACTIVE:
+            found = replace(found, state=TaskState.RELEASING, releasing_since=since)
+        if found.state not in OCCUPYING:
+            self._allotments.take_back(task, known.node)
+            return found
+        gpu = known.shape.request.gpu
+        return replace(found, devices=self._allotments.give(task, known.node, gpu))
+
+    # -- told about gangs, owners and queues
+
+    def _retell(self, gang: GangId) -> None:
+        crew = self._crews.get(gang)
+        if crew is None or not crew.members:
+            return
+        queue, refusal = self._queue_of(crew)
+        found = gang_of(crew, queue, refusal or self.assumed.trouble(gang, self._now))
+        if found != crew.gang:
+            crew.gang = found
+            self._tell(events.GangSeen(found))
+
+    def _queue_of(self, crew: Crew) -> tuple[str, Reason | None]:
+        facts = min(crew.said, key=repr)
+        if not facts.foreign:
+            return self._queues.choose(facts.queue, facts.namespace)
+        # others' GPUs are charged to their namespace's queue; there is nothing to refuse
+        asks = any(self._pods[task].shape.request.gpu for task in crew.members)
+        return self._queues.charged(facts.namespace) if asks else "", None
+
+    def owner_seen(self, owner: wire.Owner) -> None:
+        """An owner of pods is new or has changed."""
+        uid = owner.metadata.uid
+        before = self._owners.get(uid)
+        self._owners[uid] = owner
+        if before is None or before.spec != owner.spec or _marks(before) != _marks(owner):
+            for task in sorted(self._owned.get(uid, ())):
+                self.pod_seen(self._pods[task].pod)
+
+    def owner_gone(self, owner: wire.Owner) -> None:
+        """An owner was deleted; its pods are about to follow."""
+        self._owners.pop(owner.metadata.uid, None)
+
+    def _find_owner(self, ref: wire.OwnerRef, namespace: str) -> wire.Owner | None:
+        owner = self._owners.get(ref.uid)
+        return owner if owner is not None and owner.metadata.namespace == namespace else None
+
+    def queue_seen(self, owned: OwnedQueue) -> None:
+        """A queue is new or has changed."""
+        self._tell_all(self._queues.see(owned))
+
+    def queue_gone(self, name: str) -> None:
+        """A queue was deleted."""
+        self._tell_all(self._queues.lose(name))
+
+    def namespace_seen(self, name: str, labels: Mapping[str, str]) -> None:
+        """A namespace is new or has other labels."""
+        if self._queues.see_namespace(name, labels):
+            self._tell_all(())
+
+    def _tell_all(self, changes: Iterable[Event]) -> None:
+        for event in changes:
+            self._tell(event)
+        for gang in sorted(self._crews):
+            self._retell(gang)
+
+    # -- told about nodes
+
+    def node_seen(self, node: wire.Node) -> None:
+        """A node is new or has changed."""
+        name, labels = node.metadata.name, node.metadata.labels or {}
+        if any(labels.get(key) != value for key, value in self._scope.nodes.items()):
+            self.node_gone(name)
+            return
+        found = node_of(node)
+        self._nodes.add(name)
+        self._tell(events.NodeSeen(found))
+        for task in self._allotments.see_node(name, len(found.gpus)):
+            self._tell_task(task, self._pods[task])
+        for pod in self._away.pop(name, {}).values():
+            self.pod_seen(pod)
+
+    def node_gone(self, name: str) -> None:
+        """A node was deleted, or left the scope; what ran on it is lost."""
+        if name not in self._nodes:
+            return
+        self._nodes.discard(name)
+        for task in sorted(self._on.pop(name, ())):
+            pod = self._pods[task].pod
+            self._drop(task)
+            self._away.setdefault(name, {})[task] = pod
+        self._allotments.forget_node(name)
+        self._tell(events.NodeGone(name))
+
+
+def _same_needs(before: wire.Pod, pod: wire.Pod) -> bool:
+    """Can what was worked out for the older pod be used again?"""
+    return _needs(before) == _needs(pod)
+
+
+def _needs(pod: wire.Pod) -> tuple[object, ...]:
+    # the rest of a spec never changes, or not once a pod may be scheduled
+    spec, status = pod.spec, pod.status
+    given = (status.container_statuses, status.init_container_statuses)
+    return (spec.containers, spec.init_containers, spec.resources, spec.tolerations, *given)
+
+
+def _owner_uids(pod: wire.Pod) -> list[str]:
+    return [each.uid for each in pod.metadata.owner_references or () if each.controller]
+
+
+def _marks(owner: wire.Owner) -> tuple[object, ...]:
+    return (owner.metadata.labels, owner.metadata.annotations)

@@ -1,0 +1,140 @@
+"""Build the control plane from its pinned modules with the Go toolchain, once per machine.
+
+The first build takes minutes, so it says how far it is. Each program appears in the cache
+folder whole or not at all, and a build that was broken off goes on where it stopped. A lock
+file lets only one process build; the others wait and say so.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from windlass.lab.errors import PartsMissing
+from windlass.lab.pins import GO_VERSION, KUBERNETES_VERSION, MODULE
+from windlass.model.errors import one_line
+
+Tell = Callable[[str], None]
+
+PACKAGES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+}
+STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+"""Packages that hold the version; without a stamp the programs call themselves v0.0.0-master."""
+SIGN_OF_LIFE_SECONDS = 20
+
+
+def build(names: Sequence[str], folder: Path, tell: Tell) -> None:
+    """Build those of these programs that the folder lacks; raises `PartsMissing` if it cannot."""
+    go = _find_go(names)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _alone(folder.with_name(f"{folder.name}.lock"), tell):
+            missing = [name for name in names if not (folder / name).exists()]
+            for at, name in enumerate(missing, start=1):
+                _build_one(
+                    go, name, folder, lambda line, at=at: tell(f"[{at}/{len(missing)}] {line}")
+                )
+    except OSError as error:
+        raise PartsMissing(
+            f"the control plane cannot be built in {folder}: {error.strerror or error}; "
+            "set WINDLASS_CACHE to a folder that can be written to"
+        ) from None
+
+
+def _find_go(names: Sequence[str]) -> str:
+    """The Go toolchain, or a sentence that says what was found instead."""
+    go = shutil.which("go")
+    found = _go_version(go) if go else None
+    if go and found and _numbers(found) >= _numbers(GO_VERSION):
+        return go
+    instead = f"found go{found} at {go}" if found else "found none in PATH"
+    raise PartsMissing(
+        f"The control plane lacks {', '.join(names)}, and to build what it lacks there is no Go "
+        f"{GO_VERSION} or newer ({instead}): install Go, or put the programs of Kubernetes "
+        f"{KUBERNETES_VERSION} and etcd in PATH."
+    )
+
+
+def _go_version(go: str) -> str | None:
+    try:
+        answer = subprocess.run(
+            [go, "version"], capture_output=True, text=True, check=True, cwd="/"
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r"go(\d+(?:\.\d+)+)", answer.stdout)
+    return found[1] if found else None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+@contextmanager
+def _alone(lock: Path, tell: Tell) -> Generator[None]:
+    with lock.open("w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            tell("Another process is building the control plane; waiting for it ...")
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def _build_one(go: str, name: str, folder: Path, tell: Tell) -> None:
+    """Build beside the folder's programs and move into place: what is there is always whole."""
+    began = time.monotonic()
+    part, log = folder / f".{name}.part", folder / f"{name}.build.log"
+    tell(f"Building {name} {KUBERNETES_VERSION if name != 'etcd' else ''}".rstrip() + " ...")
+    with log.open("wb") as stream:
+        command = [go, "build", *_flags(), "-o", str(part), PACKAGES[name]]
+        process = subprocess.Popen(
+            command, cwd=MODULE, env=_environment(), stdout=stream, stderr=subprocess.STDOUT
+        )
+        status = _wait(process, lambda: tell(f"{name}: {time.monotonic() - began:.0f} s ..."))
+    if status != 0:
+        said = log.read_text(errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(said) if line.strip()), "nothing was said")
+        raise PartsMissing(one_line(f"{name} cannot be built: {last}; the whole story is in {log}"))
+    part.replace(folder / name)
+    log.unlink()
+    tell(f"{name} is built, after {time.monotonic() - began:.0f} s.")
+
+
+def _flags() -> list[str]:
+    numbers = _numbers(KUBERNETES_VERSION.removeprefix("v").partition("-")[0])
+    values = {"gitVersion": KUBERNETES_VERSION, "gitMajor": numbers[0], "gitMinor": numbers[1]}
+    stamps = [f"-X {package}.{key}={value}" for package in STAMPED for key, value in values.items()]
+    linker = " ".join(["-s", "-w", *stamps])
+    return ["-trimpath", "-mod=readonly", "-buildvcs=false", "-ldflags", linker]
+
+
+def _environment() -> dict[str, str]:
+    """The user's environment, but for what would build something else than the pinned modules."""
+    kept = {k: v for k, v in os.environ.items() if k not in {"GOOS", "GOARCH", "GOFLAGS"}}
+    return kept | {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOWORK": "off"}
+
+
+def _wait(process: subprocess.Popen[bytes], sign_of_life: Callable[[], None]) -> int:
+    try:
+        while True:
+            try:
+                return process.wait(SIGN_OF_LIFE_SECONDS)
+            except subprocess.TimeoutExpired:
+                sign_of_life()
+    finally:
+        if process.poll() is None:  # interrupted: leave no compiler behind
+            process.terminate()
+            process.wait()

@@ -1,0 +1,78 @@
+"""What a pod's annotations tell the fake kubelet to do with it.
+
+fake.windlass.dev/starts-after: 2s        containers start so long after admission
+fake.windlass.dev/runs-for: 30s           then run so long (without it: for ever)
+fake.windlass.dev/exit-code: "1"          and end with this code (without it: 0)
+fake.windlass.dev/terminates-after: 10s   obey a deletion after so long, or "never"
+fake.windlass.dev/refuse: SomeReason      are not admitted, for this reason
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PREFIX = "fake.windlass.dev/"
+STARTS_AFTER = f"{PREFIX}starts-after"
+RUNS_FOR = f"{PREFIX}runs-for"
+EXIT_CODE = f"{PREFIX}exit-code"
+TERMINATES_AFTER = f"{PREFIX}terminates-after"
+REFUSE = f"{PREFIX}refuse"
+
+NEVER = math.inf
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+
+
+class UnreadableScript(ValueError):
+    """An annotation is set to something that means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """The course of one pod; None leaves it to the kubelet's habits."""
+
+    starts_after_s: float | None = None
+    runs_for_s: float = NEVER
+    exit_code: int = 0
+    terminates_after_s: float | None = None
+    refuse: str = ""
+
+
+_DEFAULT = Script()
+
+
+def read(annotations: Mapping[str, str]) -> Script:
+    """The script in a pod's annotations."""
+    if not any(key.startswith(PREFIX) for key in annotations):
+        return _DEFAULT
+    runs_for = _duration(annotations, RUNS_FOR)
+    return Script(
+        starts_after_s=_duration(annotations, STARTS_AFTER),
+        runs_for_s=NEVER if runs_for is None else runs_for,
+        exit_code=_exit_code(annotations),
+        terminates_after_s=_duration(annotations, TERMINATES_AFTER),
+        refuse=annotations.get(REFUSE, ""),
+    )
+
+
+def _duration(annotations: Mapping[str, str], key: str) -> float | None:
+    text = annotations.get(key)
+    if text is None:
+        return None
+    if text == "never":
+        return NEVER
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise UnreadableScript(f'{key} is {text!r}; write a duration like "30s" or "never"')
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def _exit_code(annotations: Mapping[str, str]) -> int:
+    text = annotations.get(EXIT_CODE, "0")
+    if not text.isdecimal() or int(text) > 255:
+        raise UnreadableScript(f"{EXIT_CODE} is {text!r}; write a number from 0 to 255")
+    return int(text)

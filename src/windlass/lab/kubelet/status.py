@@ -1,0 +1,118 @@
+"""Pod statuses as a kubelet writes them, as plain JSON values for a strategic merge patch.
+
+Strategic, because conditions are then merged by type: what the scheduler and the eviction API wrote
+into the same list (PodScheduled, DisruptionTarget) stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.lab.kubelet.wire import Pod
+
+Status = dict[str, Any]
+
+KILLED, TERMINATED = 137, 143
+"""Exit codes of a container that SIGKILL, or SIGTERM, has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the containers of a pod ended."""
+
+    exit_code: int
+    started: str
+    finished: str
+    restarts: int = 0
+
+
+def rejected(reason: str, message: str) -> Status:
+    """A pod that was not admitted: no container ever ran."""
+    return {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"}
+
+
+def creating(pod: Pod, stamp: str, host_ip: str) -> Status:
+    """Admitted; the containers are being made."""
+    waiting = {"waiting": {"reason": "ContainerCreating"}}
+    return {
+        "phase": "Pending",
+        "startTime": stamp,
+        "hostIP": host_ip,
+        "conditions": [*_conditions(stamp, ready=False, reason="ContainersNotReady")],
+        "containerStatuses": [*_containers(pod, waiting, ready=False, restarts=0)],
+    }
+
+
+def running(pod: Pod, started: str, ips: tuple[str, str], restarts: int) -> Status:
+    """All containers run and are ready."""
+    host_ip, pod_ip = ips
+    state = {"running": {"startedAt": started}}
+    return {
+        "phase": "Running",
+        "startTime": pod.status.start_time or started,
+        "hostIP": host_ip,
+        "podIP": pod_ip,
+        "podIPs": [{"ip": pod_ip}],
+        "conditions": [*_conditions(started, ready=True)],
+        "containerStatuses": [*_containers(pod, state, ready=True, restarts=restarts)],
+    }
+
+
+def crashed(pod: Pod, ending: Ending) -> Status:
+    """The containers ended and will be started again after a while."""
+    state = {"waiting": {"reason": "CrashLoopBackOff"}}
+    return {
+        "phase": "Running",
+        "conditions": [*_conditions(ending.finished, ready=False, reason="ContainersNotReady")],
+        "containerStatuses": [*_containers(pod, state, ready=False, restarts=ending.restarts)],
+    }
+
+
+def ended(pod: Pod, ending: Ending) -> Status:
+    """All containers have ended for good."""
+    succeeded = ending.exit_code == 0
+    why = "PodCompleted" if succeeded else "PodFailed"
+    terminated = {
+        "exitCode": ending.exit_code,
+        "reason": "Completed" if succeeded else "Error",
+        "startedAt": ending.started,
+        "finishedAt": ending.finished,
+    }
+    state = {"terminated": terminated}
+    return {
+        "phase": "Succeeded" if succeeded else "Failed",
+        "conditions": [*_conditions(ending.finished, ready=False, reason=why)],
+        "containerStatuses": [*_containers(pod, state, ready=False, restarts=ending.restarts)],
+    }
+
+
+def _conditions(stamp: str, *, ready: bool, reason: str | None = None) -> list[dict[str, Any]]:
+    word = "True" if ready else "False"
+    return [
+        _condition("Initialized", "True", stamp, None),
+        _condition("Ready", word, stamp, reason),
+        _condition("ContainersReady", word, stamp, reason),
+    ]
+
+
+def _condition(kind: str, status: str, stamp: str, reason: str | None) -> dict[str, Any]:
+    # An explicit null takes away the reason of an earlier state: the patch merges.
+    return {"type": kind, "status": status, "lastTransitionTime": stamp, "reason": reason}
+
+
+def _containers(
+    pod: Pod, state: dict[str, Any], *, ready: bool, restarts: int
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": container.name,
+            "image": container.image,
+            "imageID": "",
+            "ready": ready,
+            "started": ready,
+            "restartCount": restarts,
+            "state": state,
+        }
+        for container in pod.spec.containers
+    ]

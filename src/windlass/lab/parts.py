@@ -1,0 +1,105 @@
+"""Where the programs of the control plane come from: PATH, else the cache, else a build.
+
+One version is pinned, by the go.mod in `controlplane/`; what lies in PATH is taken if it is at
+least as new as the lab needs. etcd before 3.5.13 looks as if it worked, but cannot report the
+progress of a watch, so that watches with bookmarks end in an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from windlass.lab.build import Tell, build
+from windlass.lab.pins import KUBERNETES_VERSION
+
+Version = tuple[int, ...]
+
+FAMILY = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+"""Taken from PATH together or not at all: a controller may not be newer than its API server."""
+NAMES = ("etcd", *FAMILY, "kubectl")
+OLDEST: dict[str, Version] = {
+    "etcd": (3, 5, 13),
+    "kubectl": (1, 36, 0),
+    **dict.fromkeys(FAMILY, (1, 36, 0)),
+}
+ASKING_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A program of the control plane that can be run here."""
+
+    name: str
+    path: Path
+    version: Version
+
+    @property
+    def version_text(self) -> str:
+        """The version as people write it."""
+        return ".".join(map(str, self.version))
+
+
+def say(line: str) -> None:
+    """Tell the person at the terminal how far it is."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def find(names: Sequence[str] = NAMES, tell: Tell = say) -> dict[str, Part]:
+    """These programs, built if need be; raises `PartsMissing` if they cannot be had."""
+    there = look_for(names)
+    missing = [name for name in names if name not in there]
+    if missing:
+        build(missing, cache_folder(), tell)
+        there |= _in_cache(missing)
+    return {name: there[name] for name in names}
+
+
+def look_for(names: Sequence[str] = NAMES) -> dict[str, Part]:
+    """Those of these programs that are there already, in PATH or in the cache."""
+    there = _in_path(names)
+    return there | _in_cache(name for name in names if name not in there)
+
+
+def cache_folder() -> Path:
+    """Where built programs of the pinned version are kept, for all checkouts of this user."""
+    own = os.environ.get("WINDLASS_CACHE")
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return (Path(own) if own else Path(home, "windlass")) / f"controlplane-{KUBERNETES_VERSION}"
+
+
+def _in_path(names: Sequence[str]) -> dict[str, Part]:
+    found: dict[str, Part] = {}
+    for name in names:
+        path = shutil.which(name)
+        part = _ask_version(name, Path(path)) if path else None
+        if part and part.version >= OLDEST[name]:
+            found[name] = part
+    family = [name for name in names if name in FAMILY]
+    minors = {found[name].version[:2] if name in found else None for name in family}
+    return found if len(minors) <= 1 else {n: p for n, p in found.items() if n not in family}
+
+
+def _in_cache(names: Iterable[str]) -> dict[str, Part]:
+    folder = cache_folder()
+    asked = {name: _ask_version(name, folder / name) for name in names if (folder / name).exists()}
+    return {name: part for name, part in asked.items() if part}
+
+
+def _ask_version(name: str, path: Path) -> Part | None:
+    """The program with the version it reports; None if it does not run here."""
+    words = ["version", "--client"] if name == "kubectl" else ["--version"]
+    try:
+        answer = subprocess.run(
+            [path, *words], capture_output=True, text=True, timeout=ASKING_SECONDS, check=True
+        )
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    found = re.search(r"(\d+)\.(\d+)\.(\d+)", answer.stdout)
+    return Part(name, path, tuple(map(int, found.groups()))) if found else None

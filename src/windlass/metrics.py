@@ -1,0 +1,61 @@
+"""What Prometheus is told, from plans and writes; docs/reference/metrics.md explains each."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from windlass.engine.plan import Plan, Verdict
+from windlass.model.queues import GPU
+from windlass.state.cluster import Cluster
+
+CYCLE_BUCKETS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """One registry per daemon, so that several can live in one process."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.leads = Gauge("windlass_leads", "1 while this process leads.", registry=registry)
+        self.cycle = Histogram(
+            "windlass_cycle_seconds",
+            "Time of one step: reading, deciding, assuming.",
+            registry=registry,
+            buckets=CYCLE_BUCKETS,
+        )
+        self.binds = Counter("windlass_binds_total", "Pods bound.", registry=registry)
+        self.failed = Counter(
+            "windlass_binds_failed_total", "Binds that did not happen.", registry=registry
+        )
+        self.evictions = Counter(
+            "windlass_evictions_total", "Pods evicted, by rule.", ["rule"], registry=registry
+        )
+        self.waiting = Gauge(
+            "windlass_waiting_gangs", "Gangs that wait, by queue.", ["queue"], registry=registry
+        )
+        self.gpus = Gauge("windlass_queue_gpus", "GPUs a queue has.", ["queue"], registry=registry)
+        self.shares = Gauge(
+            "windlass_queue_share_gpus", "GPUs a queue should have.", ["queue"], registry=registry
+        )
+        self.writes = Gauge(
+            "windlass_writes_waiting", "Writes that have not begun.", registry=registry
+        )
+
+    def planned(self, plan: Plan, cluster: Cluster) -> None:
+        """Take over the figures of one step."""
+        self.binds.inc(len(plan.binds))
+        for rule, count in Tally(each.rule.value for each in plan.evictions).items():
+            self.evictions.labels(rule).inc(count)
+        waits = Tally(
+            each.queue for each in plan.decisions if each.verdict in (Verdict.WAITS, Verdict.NEVER)
+        )
+        for queue in cluster.queues:
+            self.waiting.labels(queue).set(waits.get(queue, 0))
+            self.gpus.labels(queue).set(cluster.allocated(queue, GPU) / 1000)
+            self.shares.labels(queue).set(plan.shares.get(queue, {}).get(GPU, 0) / 1000)
+
+    def text(self) -> bytes:
+        """Everything, as Prometheus reads it."""
+        return generate_latest(self.registry)

@@ -1,0 +1,93 @@
+"""What a node offers: its allocatable resources, its GPUs by model, and whom it turns away.
+
+GPU models come from the labels that GPU Feature Discovery writes. A node that is not ready takes no
+new tasks, whether or not somebody has tainted it yet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from windlass.model.constraints import Effect, Taint
+from windlass.model.gpus import WORTH, Gpu
+from windlass.model.nodes import Node
+from windlass.workloads import wire
+from windlass.workloads.quantities import mib_offered, milli_offered, whole_offered
+from windlass.workloads.requests import GPU, reader_of
+
+NODE_NAME = "metadata.name"
+"""A node's name, shown among its labels so that selectors by field can look at it."""
+PRODUCT = "nvidia.com/gpu.product"
+MEMORY = "nvidia.com/gpu.memory"
+
+_OFFERED = {"milli": milli_offered, "mib": mib_offered, "whole": whole_offered}
+_EFFECTS = frozenset(effect.value for effect in Effect)
+_PLAIN = frozenset({"cpu", "memory", "pods", GPU})
+
+
+def node_of(node: wire.Node) -> Node:
+    """The node as the engine sees it."""
+    labels = dict(node.metadata.labels or {})
+    offered = node.status.allocatable or {}
+    return Node(
+        name=node.metadata.name,
+        cpu_milli=milli_offered(offered.get("cpu", "0")),
+        memory_mib=mib_offered(offered.get("memory", "0")),
+        pods=whole_offered(offered.get("pods", "0")),
+        gpus=_gpus(whole_offered(offered.get(GPU, "0")), labels),
+        extra=_extras(offered),
+        labels=labels | {NODE_NAME: node.metadata.name},
+        taints=_taints(node.spec.taints or ()),
+        cordoned=node.spec.unschedulable or not _is_ready(node),
+    )
+
+
+def model_of(labels: Mapping[str, str]) -> str:
+    """The GPU model in our words, such as "H100-80GB"; one we do not know keeps its own name."""
+    return _model(labels.get(PRODUCT, ""), whole_offered(labels.get(MEMORY, "0")))
+
+
+MOST_GPUS = 512
+"""A node that offers more is misread: time-slicing multiplies GPUs, but not without end."""
+
+
+def _gpus(count: int, labels: Mapping[str, str]) -> tuple[Gpu, ...]:
+    memory = max(1, whole_offered(labels.get(MEMORY, "0")))
+    return (Gpu(model_of(labels), memory),) * min(count, MOST_GPUS)
+
+
+def _extras(offered: Mapping[str, str]) -> dict[str, int]:
+    names = sorted(set(offered) - _PLAIN)
+    return {name: _OFFERED[reader_of(name).__name__](offered[name]) for name in names}
+
+
+def _taints(taints: list[wire.Taint] | tuple[()]) -> tuple[Taint, ...]:
+    return tuple(
+        Taint(each.key, each.value, Effect(each.effect))
+        for each in taints
+        if each.effect in _EFFECTS
+    )
+
+
+def _is_ready(node: wire.Node) -> bool:
+    return any(
+        each.type == "Ready" and each.status == "True" for each in node.status.conditions or ()
+    )
+
+
+@lru_cache(maxsize=1024)
+def _model(product: str, memory_mib: int) -> str:
+    if not product:
+        return "unknown"
+    words = set(re.split(r"[-_ ]", product.upper()))
+    family = [name for name in WORTH if set(name.upper().split("-")[:-1]) <= words]
+    if not family:
+        return product
+    memory_gb = memory_mib / 1024
+    return min(family, key=lambda name: (-name.count("-"), abs(_gigabytes(name) - memory_gb)))
+
+
+def _gigabytes(model: str) -> int:
+    return int(model.rsplit("-", 1)[1].removesuffix("GB"))

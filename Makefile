@@ -13,7 +13,7 @@ BIN := .venv/bin
 UV := .tools/bin/uv
 PYTHONS := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11
 
-.PHONY: help run test check bench proof lock format clean
+.PHONY: help run test check bench proof cluster lock format clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,6 +47,9 @@ proof: .venv/.dev ## the same tests at full counts (long)
 	@echo "Running the tests at full counts in $(WORKERS) processes; this takes a while ..."
 	@WINDLASS_PROOF=1 $(BIN)/pytest -n $(WORKERS) $(ARGS)
 
+cluster: .venv/.run ## a real control plane on this machine, until Ctrl-C (ARGS="--nodes 20")
+	@$(BIN)/windlass cluster $(ARGS)
+
 format: .venv/.dev ## format the code and fix what can be fixed safely
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
@@ -63,7 +66,7 @@ lock: .tools/.ready ## write requirements/*.txt from pyproject.toml (UPGRADE=1 t
 	@$(COMPILE) --group uv --output-file requirements/uv.txt
 
 clean: ## remove everything that make has made
-	rm -rf .venv .tools build dist .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	rm -rf .venv .tools .cluster build dist .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- setting up ---------------------------------------------------------------------------------

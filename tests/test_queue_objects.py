@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from windlass.controllers.queue_status import QueueNumbers
 from windlass.crds.access import Access, Namespace
 from windlass.crds.judge import Verdict, condition, judge, mended
 from windlass.crds.ledger import Used, instant, read_ledger, seconds, write_ledger
 from windlass.crds.queue import MOST_ENTRIES
 from windlass.crds.read import OwnedQueue, Users, read_queue
-from windlass.crds.status import QueueNumbers, queue_status
+from windlass.crds.status import queue_status
 from windlass.model.check_queues import check_queues
 from windlass.model.constraints import Expression, Operator
 from windlass.model.queues import Queue

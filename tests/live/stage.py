@@ -1,4 +1,4 @@
-"""A small server that speaks as an API server does, for what a real one cannot be made to do at will.
+"""A small server that speaks as an API server does, for what a real one does not do at will.
 
 It keeps ConfigMap-like objects, answers lists in pages, watches with resume, bookmarks and lists at
 their start; and a test can cut streams, forget history, and have raw bytes sent.
@@ -37,7 +37,7 @@ async def no_credentials() -> dict[str, str]:
 @asynccontextmanager
 async def served(handler: Handler) -> AsyncIterator[Access]:
     """Serve on a free port of loopback; the access needs no credentials."""
-    runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0)
+    runner = web.ServerRunner(web.Server(handler, handler_cancellation=True), shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     host, port = runner.addresses[0]
@@ -112,13 +112,13 @@ class Stage:
 
     async def send(self, raw: bytes) -> None:
         """Send bytes to everyone who watches, after what they are due."""
-        await until(lambda: self._is_level(), "watchers were level")
+        await until(self._is_level, "watchers were level")
         for stream in list(self._streams):
             await stream.write(raw)
 
     async def end_streams(self) -> None:
         """End every watch cleanly, as a server does with one that is too slow."""
-        await until(lambda: self._is_level(), "watchers were level")
+        await until(self._is_level, "watchers were level")
         await self._stop(list(self._streams))
 
     async def drop_streams(self) -> None:

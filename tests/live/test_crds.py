@@ -10,12 +10,13 @@ import pytest
 import yaml
 
 from tests.live.kubectl import Kubectl
+from windlass.controllers.queue_status import QueueNumbers
 from windlass.crds.judge import condition, judge
 from windlass.crds.kinds import API_VERSION, GROUP, KINDS, QUEUE
 from windlass.crds.ledger import Used, instant, read_ledger
 from windlass.crds.manifest import manifests
 from windlass.crds.read import read_queue, read_settings
-from windlass.crds.status import QueueNumbers, queue_status
+from windlass.crds.status import queue_status
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from windlass.crds.read import read_queue, read_settings, read_topology
+from windlass.crds.read import read_settings, read_topology
+from windlass.daemon.desk import Desk, Written
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan, Verdict
 from windlass.kube.carry_out import BindFailed, Binding, PodLost, PodRead, PodRef, Start
@@ -61,6 +62,7 @@ class Work:
     promises: list[tuple[PodRef, str]] = field(default_factory=list[tuple[PodRef, str]])
     """Reservations that changed, and promises that are over."""
     pages: list[Page] = field(default_factory=list[Page])
+    statuses: list[Written] = field(default_factory=list[Written])
     overdue: list[PodRef] = field(default_factory=list[PodRef])
     wake_at: int | None = None
 
@@ -72,7 +74,7 @@ class Brain:
         self.cluster = Cluster(Settings(), now)
         self._translator = Translator(scope, self.cluster.apply)
         self._translator.advance(now)
-        self._scribe = Scribe()
+        self._scribe, self._desk = Scribe(), Desk()
         self._settings = Settings()
         self._promised: dict[GangId, tuple[TaskId, str]] = {}
         """What is written down for whom, and on which pod."""
@@ -111,6 +113,7 @@ class Brain:
                 for victim in promise.evicts:
                     self._translator.evict_again(TaskId(victim))
         self.cluster.holds = holds
+        self._desk.restore(self.cluster)
 
     def _stands(self, gang: GangId, promise: Promise) -> bool:
         """Was the promise acted on? If not, the gang is as well off in line as before."""
@@ -152,9 +155,8 @@ class Brain:
         name = found.metadata.name
         match kind:
             case "queues":
-                owned = read_queue(name, found.spec)
-                if owned.noun is not None:
-                    self._translator.queue_seen(owned.noun)
+                if (owned := self._desk.read(found)) is not None:
+                    self._translator.queue_seen(owned)
             case "topologies":
                 topology = read_topology(name, found.spec)
                 if topology.noun is not None:
@@ -172,6 +174,7 @@ class Brain:
     def _lose_object(self, kind: Kind, found: wire.Owner) -> None:
         match kind:
             case "queues":
+                self._desk.lose(found.metadata.name)
                 self._translator.queue_gone(found.metadata.name)
             case "policies" if found.metadata.name == POLICY:
                 self._settings = Settings()
@@ -197,6 +200,7 @@ class Brain:
         self.cluster.assume(decided)
         self._translator.assume(decided.actions)
         self._write(decided, work)
+        work.statuses = self._desk.due(self.cluster, decided)
         work.overdue = [ref for task in self._overdue(now) if (ref := self._ref(task))]
         work.wake_at = self._wake_at(decided, now)
         return work
@@ -330,4 +334,3 @@ def _ref_of(task: TaskId, pod: wire.Pod) -> PodRef:
 
 def _claim(bind: Bind) -> Claim:
     return Claim(bind.task, bind.node, bind.devices)
-

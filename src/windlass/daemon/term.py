@@ -12,7 +12,6 @@ import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -20,14 +19,14 @@ from windlass.config import Config
 from windlass.daemon.brain import Brain, Lost, Piece, Seen, Work
 from windlass.daemon.log import Log
 from windlass.kube.carry_out import Binder, BindFailed, News
-from windlass.kube.client import Api, Patch
+from windlass.kube.client import Api
 from windlass.kube.election import Election
 from windlass.kube.errors import ApiError
-from windlass.kube.evict import Evictor, EvictRefused, Manners, stamp
-from windlass.kube.scribe import Condition, Note, body_of, patch_of
+from windlass.kube.evict import Evictor, EvictRefused, Manners
+from windlass.kube.tell import Teller
 from windlass.kube.translate import Scope
 from windlass.kube.watch import Change, Gone, Watch
-from windlass.kube.workers import Urgency, Workers, Write
+from windlass.kube.workers import Workers
 from windlass.metrics import Metrics
 from windlass.workloads import wire
 from windlass.workloads.kinds import KINDS
@@ -102,6 +101,7 @@ class Term:
         manners = Manners(config.evictions_per_queue_per_minute)
         self._evictor = Evictor(api, self._workers, self._binder, self._refused, manners)
         self._evictor.clock = time.monotonic
+        self._teller = Teller(api, self._workers, self._binder)
         self._watches = {
             kind: Watch(api, path, struct, chance=parts.chance)
             for kind, (path, struct) in KINDS_READ.items()
@@ -235,31 +235,10 @@ class Term:
             self._binder.read(pod)
         for pod, text in work.promises:
             self._binder.promise(pod, text, _nothing, _ignore)
+        for status in work.statuses:
+            self._teller.status(status.path, status.status)
         for page in work.pages:
-            for condition in page.conditions:
-                self._say(self._condition(condition))
-            if page.note is not None:
-                self._say(self._event(page.note))
-
-    def _say(self, write: Write) -> None:
-        self._workers.put(Urgency.SAY, self._binder.repeated(Urgency.SAY, write, _ignore))
-
-    def _condition(self, condition: Condition) -> Write:
-        async def write() -> None:
-            body = patch_of(condition, stamp(datetime.now(UTC)))
-            path = f"{condition.pod.path}/status"
-            await self._parts.api.patch(path, body, kind=Patch.STRATEGIC)
-
-        return write
-
-    def _event(self, note: Note) -> Write:
-        key = f"{time.time_ns():x}"
-
-        async def write() -> None:
-            body = body_of(note, stamp(datetime.now(UTC)), key)
-            await self._parts.api.post(f"/api/v1/namespaces/{note.pod.namespace}/events", body)
-
-        return write
+            self._teller.page(page)
 
     async def _finish(self) -> None:
         """Let what has been decided be written."""
@@ -331,4 +310,3 @@ def _nothing() -> None:
 
 def _ignore(_error: ApiError) -> None:
     """A pod that is gone has no use for it."""
-

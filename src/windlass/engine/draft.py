@@ -12,7 +12,7 @@ found. The plan, not the draft, is the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -108,8 +108,8 @@ class Draft:
         else:
             self._save(slot)
             columns.put(slot, kind.amounts, given.devices, given.number)
-        charges = charges_per_model(task.shape.request, given.models)
-        self._account(task, gang, slot, charges, 1)
+        self._count(task, gang, slot, 1)
+        self._charge([(gang, charges_per_model(task.shape.request, given.models))], 1)
         self.binds.append(Bind(task.id, columns.names[slot], given.slices))
 
     def bind_at(self, task: Task, gang: Gang, claim: Claim) -> bool:
@@ -139,10 +139,11 @@ class Draft:
             slot = self.columns.slot.get(task.node)
             if slot is not None:
                 there.setdefault(slot, []).append(task)
-        for slot, some in there.items():
-            self._release_from(slot, some)
+        dues = [due for slot, some in there.items() for due in self._release_from(slot, some)]
+        self._charge(dues, -1)
 
-    def _release_from(self, slot: int, tasks: list[Task]) -> None:
+    def _release_from(self, slot: int, tasks: list[Task]) -> Iterator[tuple[Gang, Charges]]:
+        """Clear a node of some tasks; answers what their queues are charged less for it."""
         columns, gangs = self.columns, self.cluster.gangs
         amounts, slices = columns.taken(tasks[0].shape.request), tasks[0].devices
         for task in tasks[1:]:
@@ -155,8 +156,9 @@ class Draft:
             self._save(slot)
             columns.give(slot, amounts, slices)
         for task in tasks:
-            charges = charges_of(task.shape.request, task.devices, columns.nodes[slot])
-            self._account(task, gangs[task.gang], slot, charges, -1)
+            gang = gangs[task.gang]
+            self._count(task, gang, slot, -1)
+            yield gang, charges_of(task.shape.request, task.devices, columns.nodes[slot])
 
     def unbind(self, mark: int) -> None:
         """Take away again what was bound since a mark; an undo brings it back."""
@@ -212,14 +214,17 @@ class Draft:
         else:
             self._save(slot)
             columns.take(slot, amounts, slices)
+        self._count(task, gang, slot, 1)
         charges = charges_of(task.shape.request, task.devices, columns.nodes[slot])
-        self._account(task, gang, slot, charges, 1)
+        self._charge([(gang, charges)], 1)
         return True
 
-    def _account(self, task: Task, gang: Gang, slot: int, charges: Charges, sign: int) -> None:
-        accounts, neighbours = self.cluster.accounts, self.neighbours
-        accounts.charge(gang, charges, sign)
-        self._journal.append(partial(accounts.charge, gang, charges, -sign))
+    def _charge(self, dues: list[tuple[Gang, Charges]], sign: int) -> None:
+        self.cluster.accounts.charge_all(dues, sign)
+        self._journal.append(partial(self.cluster.accounts.charge_all, dues, -sign))
+
+    def _count(self, task: Task, gang: Gang, slot: int, sign: int) -> None:
+        neighbours = self.neighbours
         if neighbours.tallies:
             who, constraints = (task.labels, gang.namespace), task.shape.constraints
             neighbours.count(who, constraints, slot, sign)

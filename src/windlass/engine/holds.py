@@ -18,7 +18,7 @@ from windlass.model.gpus import Slice
 from windlass.model.jobs import Gang, GangId, TaskState
 from windlass.model.mig import Instance, legal_starts
 from windlass.model.queues import GPU, guaranteed
-from windlass.state.accounts import charges_of
+from windlass.state.accounts import Charges, charges_of
 from windlass.state.cluster import Cluster
 from windlass.state.columns import Ints
 from windlass.state.devices import Device, Devices, DeviceStates, with_back, without
@@ -66,13 +66,15 @@ class Holds:
     def add_all(self, holds: Iterable[Hold]) -> None:
         """From now on all these places are kept. Not to be undone."""
         slots: dict[int, None] = {}
+        dues: list[tuple[Gang, Charges]] = []
         for hold in holds:
             self.standing[hold.gang] = hold
             if not hold.firm:
                 self._soft[hold.gang] = hold
-            self._charge(hold, 1)
+            dues += self._dues(hold)
             self._slots[hold.gang] = self._claim(hold)
-            slots |= dict.fromkeys(self._slots[hold.gang])
+            slots.update(dict.fromkeys(self._slots[hold.gang]))
+        self._cluster.accounts.charge_all(dues, 1)
         for slot in slots:
             if slot not in self._base:
                 self._base[slot] = self._shown(slot)
@@ -169,14 +171,14 @@ class Holds:
                 yield owner
 
     def _charge(self, hold: Hold, sign: int) -> None:
+        self._cluster.accounts.charge_all(self._dues(hold), sign)
+
+    def _dues(self, hold: Hold) -> Iterator[tuple[Gang, Charges]]:
         """What is firmly held counts as had: others of the queue may not use up its allowance."""
-        gang = self._cluster.gangs.get(hold.gang)
-        if gang is None or not hold.firm:
-            return
-        for claim in hold.claims:
-            node = self._cluster.nodes.get(claim.node)
-            charges = charges_of(claim.request, claim.devices, node)
-            self._cluster.accounts.charge(gang, charges, sign)
+        gang, nodes = self._cluster.gangs.get(hold.gang), self._cluster.nodes
+        if gang is not None and hold.firm:
+            for claim in hold.claims:
+                yield gang, charges_of(claim.request, claim.devices, nodes.get(claim.node))
 
     def _is_borrower(self, owner: GangId) -> bool:
         gang = self._cluster.gangs.get(owner)

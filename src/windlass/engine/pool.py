@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from windlass.engine.index import Class, Index
-from windlass.engine.units import Unit
+from windlass.engine.units import Freed, Unit
 from windlass.model.actions import Rule
 from windlass.model.gpus import WHOLE
 from windlass.model.settings import Victims
@@ -36,8 +36,6 @@ Permission: TypeAlias = Callable[[Unit], bool | None]
 """May a unit be displaced: True, it may be lost; False, it may only move; None, not at all."""
 Rules: TypeAlias = tuple[Rule | None, ...]
 """For each queue of a pool, by which rule it may lose something."""
-Freed: TypeAlias = tuple[int, list[int]]
-"""GPU thousandths and the other amounts that come free on one node."""
 Priced: TypeAlias = tuple[int, Unit, Freed]
 
 
@@ -57,7 +55,7 @@ class Pool:
             lost = min(unit.harm // WHOLE, _MOST_HARM) if by_harm else 0
             rank = ranks[unit.gang.priority]
             self.price[unit] = rank * _PRIORITY + lost * _HARM + _ONE + min(age, _MOST_AGE)
-            for slot, freed in self._freed(unit).items():
+            for slot, freed in unit.frees.items():
                 self.at.setdefault(slot, []).append((unit, freed))
         for there in self.at.values():
             there.sort(key=self._order)
@@ -110,20 +108,6 @@ class Pool:
                 for unit, _ in there:
                     self._nodes[unit.gang.queue].add(slot)
         return self._nodes[queue]
-
-    def _freed(self, unit: Unit) -> dict[int, Freed]:
-        """Per node, the GPU and the other amounts that come free."""
-        freed: dict[int, Freed] = {}
-        for task in unit.tasks:
-            slot = self.columns.slot[task.node]
-            milli = sum(each.milli for each in task.devices)
-            amounts: list[int] = self.columns.taken(task.shape.request).tolist()
-            if slot in freed:
-                more = freed[slot]
-                milli += more[0]
-                amounts = [a + b for a, b in zip(amounts, more[1], strict=True)]
-            freed[slot] = milli, amounts
-        return freed
 
     def _order(self, entry: tuple[Unit, object]) -> tuple[int, bool, str, int]:
         unit = entry[0]

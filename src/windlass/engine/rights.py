@@ -152,7 +152,15 @@ class _Forks(dict[str, tuple[Names, _Loser]]):
 class Case:
     """One queue's claim against any other. How the claimant itself stands is worked out once."""
 
-    __slots__ = ("_after", "_claims", "_counted", "_forks", "_rights", "_standing")
+    __slots__ = (
+        "_after",
+        "_by_guarantee",
+        "_by_share",
+        "_counted",
+        "_forks",
+        "_rights",
+        "_standing",
+    )
 
     def __init__(
         self, rights: Rights, claimant: str, need: Mapping[str, int], after: Amounts
@@ -161,41 +169,50 @@ class Case:
         entitled = self._standing.entitled[claimant]
         self._counted = tuple([dimension for dimension in need if dimension in entitled])
         self._forks = rights.forks(claimant, self._counted)
-        self._claims: dict[Names, tuple[bool, bool]] = {(): (False, False)}
+        self._by_guarantee: dict[Names, bool] = {(): False}
+        self._by_share: dict[Names, bool] = {(): False}
+        """May the claimant's side claim anything by this rule?"""
 
     def against(self, loser: str, before: Amounts) -> Rule | None:
         """By which rule something may be taken from a queue that has so much before it."""
         gains, side = self._forks[loser]
-        by_guarantee, by_share = self._claims.get(gains) or self._claim(gains)
-        if by_guarantee and self._above(side.queues, before, self._standing.guarantees):
+        lines, loses = self._standing, side.queues
+        if self._claims_guarantee(gains) and self._above(loses, before, lines.guarantees):
             return Rule.GUARANTEE
-        if by_share:
-            above = self._above(side.queues, before, self._standing.entitled)
-            if above and self._fuller(gains[0], side.queues[0], above, before):
+        if self._claims_share(gains):
+            above = self._above(loses, before, lines.entitled)
+            if above and self._fuller(gains[0], loses[0], above, before):
                 return Rule.SHARE
         return None
 
     def against_now(self, loser: str) -> Rule | None:
         """By which rule something may be taken from a queue as it stands."""
         gains, side = self._forks[loser]
-        by_guarantee, by_share = self._claims.get(gains) or self._claim(gains)
-        if not by_guarantee and not by_share:
+        if not gains:
             return None
         stamp = self._rights.stamps.get(side.queues[0], 0)
         if side.stamp != stamp:
             side.stamp = stamp
             self._look_at(side)
-        if by_guarantee and side.over_guarantee:
+        if side.over_guarantee and self._claims_guarantee(gains):
             return Rule.GUARANTEE
-        above = side.over_share if by_share else ()
-        if above and self._fuller(gains[0], side.queues[0], above, self._rights.has):
-            return Rule.SHARE
-        return None
+        above = side.over_share
+        if not above or not self._claims_share(gains):
+            return None
+        return (
+            Rule.SHARE if self._fuller(gains[0], side.queues[0], above, self._rights.has) else None
+        )
 
-    def _claim(self, gains: Names) -> tuple[bool, bool]:
-        """May the claimant's side claim anything by guarantee, and by share?"""
-        found = self._within_guarantee(gains), self._within_share(gains)
-        self._claims[gains] = found
+    def _claims_guarantee(self, gains: Names) -> bool:
+        found = self._by_guarantee.get(gains)
+        if found is None:
+            found = self._by_guarantee[gains] = self._within_guarantee(gains)
+        return found
+
+    def _claims_share(self, gains: Names) -> bool:
+        found = self._by_share.get(gains)
+        if found is None:
+            found = self._by_share[gains] = self._within_share(gains)
         return found
 
     def _look_at(self, side: _Loser) -> None:

@@ -7,13 +7,17 @@ the rest, all together. Taking a unit therefore takes all that stand before it i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from windlass.engine.harm import harm
 from windlass.engine.progress import Part, natural, parts_of
 from windlass.model.jobs import ACTIVE, Gang, GangId, Task, TaskState
 from windlass.state.accounts import charges_of
 from windlass.state.cluster import Cluster
+
+Freed: TypeAlias = tuple[int, list[int]]
+"""GPU thousandths and the other amounts that come free on one node."""
 
 
 @dataclass(slots=True, eq=False)
@@ -28,10 +32,12 @@ class Unit:
     """What its queue is charged for it."""
     started_at: int | None
     """When its last task came up; None if one has not."""
+    frees: Mapping[int, Freed]
+    """What comes free on each node."""
     harm: int = 0
-    before: list[Unit] = field(default_factory=list["Unit"])
+    before: tuple[Unit, ...] = ()
     """The units of the gang that leave first, in their order."""
-    after: list[Unit] = field(default_factory=list["Unit"])
+    after: tuple[Unit, ...] = ()
     """The units of the gang that leave later."""
     gone: bool = False
 
@@ -84,11 +90,10 @@ def _units(cluster: Cluster, gang: Gang) -> list[Unit]:
     for tasks in [*((task,) for task in tails), tuple(core)]:
         if tasks:
             is_core = len(units) == len(tails)
-            unit = Unit(gang, tasks, is_core, _charges(cluster, tasks), _started(tasks))
-            unit.before = list(units)
-            units.append(unit)
-    for at, unit in enumerate(units):
-        unit.after = units[at + 1 :]
+            charges, frees = _charges(cluster, tasks), _frees(cluster, tasks)
+            units.append(Unit(gang, tasks, is_core, charges, _started(tasks), frees))
+    for at, unit in enumerate(units if len(units) > 1 else ()):
+        unit.before, unit.after = tuple(units[:at]), tuple(units[at + 1 :])
     return units
 
 
@@ -96,6 +101,8 @@ def _split(
     gang: Gang, active: list[Task], members: Collection[Task]
 ) -> tuple[list[Task], list[Task]]:
     """The elastic members above the minimum, last first, and the others."""
+    if len(members) <= gang.needed():
+        return [], active
     there: dict[str, int] = {}
     for task in members:
         if task.state in ACTIVE or task.state == TaskState.SUCCEEDED:
@@ -109,6 +116,20 @@ def _split(
             tails.append(task)
     leaving = {task.id for task in tails}
     return tails, [task for task in active if task.id not in leaving]
+
+
+def _frees(cluster: Cluster, tasks: Collection[Task]) -> dict[int, Freed]:
+    columns, frees = cluster.columns, dict[int, Freed]()
+    for task in tasks:
+        slot = columns.slot[task.node]
+        milli = sum([each.milli for each in task.devices])
+        amounts: list[int] = columns.taken(task.shape.request).tolist()
+        if slot in frees:
+            more, others = frees[slot]
+            milli += more
+            amounts = [a + b for a, b in zip(amounts, others, strict=True)]
+        frees[slot] = milli, amounts
+    return frees
 
 
 def _charges(cluster: Cluster, tasks: Collection[Task]) -> dict[str, int]:

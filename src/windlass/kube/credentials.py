@@ -46,6 +46,10 @@ class Credentials:
             self._last_forced = now
             return await self._renew_if_possible()
 
+    def wait_s(self) -> float:
+        """Return the seconds until they will be read again."""
+        return self._renew_at - time.monotonic()
+
     async def _renew_if_possible(self) -> bool:
         try:
             fresh = await asyncio.to_thread(self._read)

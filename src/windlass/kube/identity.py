@@ -128,18 +128,23 @@ def _configuration() -> Any:
 
 
 def _identity(found: Any, good_for_s: float | None, proxy_url: str | None = None) -> Identity:
-    token = found.api_key.get("BearerToken", "").strip()
     proxy = proxy_url or _proxy_of_environment(found)
     if proxy and not proxy.startswith(("http://", "https://")):
         raise NoAccess(f"The proxy {proxy} cannot be used: only http:// and https:// can.")
     return Identity(
         server=found.host.rstrip("/"),
         ssl=_ssl_context(found) if found.host.startswith("https") else None,
-        headers={"Authorization": token} if token else {},
+        headers=_headers(found.api_key.get("BearerToken", "")),
         good_for_s=good_for_s,
         server_name=found.tls_server_name,
         proxy=proxy,
     )
+
+
+def _headers(token: str) -> dict[str, str]:
+    """Write the scheme as everyone expects it: the library's differs from source to source."""
+    scheme, _, secret = token.strip().partition(" ")
+    return {"Authorization": f"{scheme.capitalize()} {secret.strip()}"} if secret else {}
 
 
 def _proxy_of_environment(found: Any) -> str | None:

@@ -102,9 +102,11 @@ class Scribe:
             if each.says != _as_written(message := said.message if at < needed else ELASTIC)
         ]
         note = None
-        if said.told != said.message.reason and pods:
-            said.told = said.message.reason
-            message = said.message
+        message = said.message
+        if said.told != message.reason and pods:
+            said.told = message.reason
+            if pods[0].says[0] == message.reason:  # our predecessor has told it
+                return Page(tuple(conditions))
             note = Note(pods[0].ref, message.reason, message.text, message.reason is Says.REFUSED)
         return Page(tuple(conditions), note)
 

@@ -23,6 +23,10 @@ class Queues:
         self._labels: dict[str, Mapping[str, str]] = {}
         self._access = Access((), default)
 
+    def knows(self, owned: OwnedQueue) -> bool:
+        """Has exactly this been seen already?"""
+        return self._owned.get(owned.queue.name) == owned
+
     def see(self, owned: OwnedQueue) -> Iterator[Event]:
         """A queue is new or has changed."""
         self._owned[owned.queue.name] = owned

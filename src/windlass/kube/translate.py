@@ -279,7 +279,8 @@ class Translator:
 
     def queue_seen(self, owned: OwnedQueue) -> None:
         """A queue is new or has changed."""
-        self._tell_all(self._queues.see(owned))
+        if not self._queues.knows(owned):  # most changes are of its status
+            self._tell_all(self._queues.see(owned))
 
     def queue_gone(self, name: str) -> None:
         """A queue was deleted."""

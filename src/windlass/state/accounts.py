@@ -64,6 +64,18 @@ class Accounts:
                 more = loose.get(gang.priority, 0) + milli
                 self.loose[gang.queue] = {**loose, gang.priority: more}
 
+    def charge_all(self, dues: Iterable[tuple[Gang, Charges]], sign: int) -> None:
+        """Add or take away the amounts of many tasks, those of like gangs at once."""
+        sums: dict[object, tuple[Gang, dict[str, int]]] = {}
+        for gang, charges in dues:
+            has_gpu = bool(charges) and charges[0][0] == GPU
+            like = (gang.queue, gang.user, gang.priority, gang.preemptible, has_gpu)
+            total = sums.setdefault(like, (gang, {}))[1]
+            for dimension, amount in charges:
+                total[dimension] = total.get(dimension, 0) + amount
+        for gang, total in sums.values():
+            self.charge(gang, tuple(total.items()), sign)
+
     def saver(self) -> Callable[[], None]:
         """Remember everything as it is; the answer puts it back."""
         held, firm, loose = self.held.copy(), self.firm.copy(), self.loose.copy()
@@ -94,7 +106,7 @@ def charges_per_model(request: Request, models: Sequence[tuple[str, int]]) -> Ch
     """What a task that was given so many thousandths of GPU models adds to its queue."""
     charges = [(of_model(model), milli) for model, milli in models]
     if models:
-        charges.insert(0, (GPU, sum(milli for _, milli in models)))
+        charges.insert(0, (GPU, sum([milli for _, milli in models])))
     if request.cpu_milli:
         charges.append((CPU, request.cpu_milli))
     if request.memory_mib:

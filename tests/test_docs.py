@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from windlass.cli import COMMANDS
+from windlass.kube.say import Says
+from windlass.metrics import Metrics
 from windlass.model.reasons import SENTENCES, Why
 from windlass.model.settings import Settings
 
@@ -31,6 +33,19 @@ def test_a_command_is_shown_in_use(command: str):
 @pytest.mark.parametrize("field", dataclasses.fields(Settings), ids=lambda field: field.name)
 def test_a_setting_is_described(field: dataclasses.Field[object]):
     assert f"`{field.name.removesuffix('_s')}" in TEXT
+
+
+def test_a_metric_is_described():
+    page = (ROOT / "docs/reference/metrics.md").read_text()
+    lines = Metrics().text().decode().splitlines()
+    names = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    names = {name for name in names if not name.endswith("_created")}
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("says", Says, ids=str)
+def test_a_condition_that_a_pod_can_have_is_described(says: Says):
+    assert f"| `{says.value}` |" in (ROOT / "docs/guides/live.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -171,6 +172,20 @@ async def test_a_time_out_after_the_request_may_have_happened_and_before_it_may_
             await api.put(PATH, {}, timeout_s=0.05)
     assert (waiting.value.sent, lost.value.sent) == (False, True)
     assert got == ["POST", "PUT"]
+
+
+async def test_a_connection_that_does_not_come_about_in_time_carried_nothing() -> None:
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()  # the client gives up
+        writer.close()
+
+    server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    access = Access(f"https://127.0.0.1:{port}", ssl.create_default_context(), no_credentials)
+    async with server, connect(access, timeout_s=0.2) as api:
+        with pytest.raises(errors.Unanswered) as caught:
+            await api.post(PATH, {})
+    assert not caught.value.sent
 
 
 async def test_the_guard_is_asked_when_a_write_leaves_and_not_when_it_queues() -> None:

@@ -22,7 +22,7 @@ from windlass.engine.index import Class, Index
 from windlass.engine.units import Unit
 from windlass.model.actions import Bind, Claim
 from windlass.model.jobs import Gang, Task
-from windlass.state.accounts import Charges, charges_of, charges_per_model
+from windlass.state.accounts import Due, charges_of, charges_per_model
 from windlass.state.cluster import Cluster
 from windlass.state.devices import has_left
 
@@ -142,7 +142,7 @@ class Draft:
         dues = [due for slot, some in there.items() for due in self._release_from(slot, some)]
         self._charge(dues, -1)
 
-    def _release_from(self, slot: int, tasks: list[Task]) -> Iterator[tuple[Gang, Charges]]:
+    def _release_from(self, slot: int, tasks: list[Task]) -> Iterator[Due]:
         """Clear a node of some tasks; answers what their queues are charged less for it."""
         columns, gangs = self.columns, self.cluster.gangs
         amounts, slices = columns.taken(tasks[0].shape.request), tasks[0].devices
@@ -219,7 +219,7 @@ class Draft:
         self._charge([(gang, charges)], 1)
         return True
 
-    def _charge(self, dues: list[tuple[Gang, Charges]], sign: int) -> None:
+    def _charge(self, dues: list[Due], sign: int) -> None:
         self.cluster.accounts.charge_all(dues, sign)
         self._journal.append(partial(self.cluster.accounts.charge_all, dues, -sign))
 

@@ -18,7 +18,7 @@ from windlass.model.gpus import Slice
 from windlass.model.jobs import Gang, GangId, TaskState
 from windlass.model.mig import Instance, legal_starts
 from windlass.model.queues import GPU, guaranteed
-from windlass.state.accounts import Charges, charges_of
+from windlass.state.accounts import Due, charges_of
 from windlass.state.cluster import Cluster
 from windlass.state.columns import Ints
 from windlass.state.devices import Device, Devices, DeviceStates, with_back, without
@@ -66,7 +66,7 @@ class Holds:
     def add_all(self, holds: Iterable[Hold]) -> None:
         """From now on all these places are kept. Not to be undone."""
         slots: dict[int, None] = {}
-        dues: list[tuple[Gang, Charges]] = []
+        dues: list[Due] = []
         for hold in holds:
             self.standing[hold.gang] = hold
             if not hold.firm:
@@ -171,9 +171,9 @@ class Holds:
                 yield owner
 
     def _charge(self, hold: Hold, sign: int) -> None:
-        self._cluster.accounts.charge_all(self._dues(hold), sign)
+        self._cluster.accounts.charge_all(list(self._dues(hold)), sign)
 
-    def _dues(self, hold: Hold) -> Iterator[tuple[Gang, Charges]]:
+    def _dues(self, hold: Hold) -> Iterator[Due]:
         """What is firmly held counts as had: others of the queue may not use up its allowance."""
         gang, nodes = self._cluster.gangs.get(hold.gang), self._cluster.nodes
         if gang is not None and hold.firm:

@@ -82,7 +82,8 @@ class Units:
 def _units(cluster: Cluster, gang: Gang) -> list[Unit]:
     """The units of one gang, first to leave first; none if it may not be displaced."""
     members = cluster.members(gang.id)
-    active = sorted((task for task in members if task.state in ACTIVE), key=natural)
+    active = [task for task in members if task.state in ACTIVE]
+    active.sort(key=natural)
     if not gang.preemptible or any(task.node not in cluster.nodes for task in active):
         return []
     tails, core = _split(gang, active, members)
@@ -135,12 +136,16 @@ def _frees(cluster: Cluster, tasks: Collection[Task]) -> dict[int, Freed]:
 def _charges(cluster: Cluster, tasks: Collection[Task]) -> dict[str, int]:
     total: dict[str, int] = {}
     for task in tasks:
-        node = cluster.nodes.get(task.node)
-        for dimension, amount in charges_of(task.shape.request, task.devices, node):
+        charges = charges_of(task.shape.request, task.devices, cluster.nodes[task.node])
+        for dimension, amount in charges:
             total[dimension] = total.get(dimension, 0) + amount
     return total
 
 
 def _started(tasks: Collection[Task]) -> int | None:
-    instants = [task.started_at for task in tasks]
-    return None if None in instants else max(each for each in instants if each is not None)
+    latest = 0
+    for task in tasks:
+        if task.started_at is None:
+            return None
+        latest = max(latest, task.started_at)
+    return latest

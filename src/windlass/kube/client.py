@@ -21,7 +21,6 @@ from windlass.kube.exchange import Exchange, Params, Request, name_the_loss
 
 CONNECTIONS = 32
 IDLE_CONNECTION_S = 60.0  # below the 90 s and more after which servers close one themselves
-EXACT_BELOW_S = 86_400.0  # aiohttp rounds time-outs up to whole seconds above this
 READ_BUFFER = 1 << 20  # a watch is taken off the socket though its reader is busy
 
 
@@ -37,7 +36,6 @@ async def connect(
     connector = aiohttp.TCPConnector(
         limit=0,  # slots bound the requests; here writes and watches would wait in one line
         keepalive_timeout=IDLE_CONNECTION_S,
-        timeout_ceil_threshold=EXACT_BELOW_S,
     )
     async with aiohttp.ClientSession(
         connector=connector,

@@ -1,7 +1,8 @@
 """Gangs from their pods: what the members say, put together.
 
 Members of one gang should agree; where they do not, the careful reading wins (the largest minimum,
-the highest priority, preemptible only if all are), and contradictions about the queue are told.
+the highest priority, preemptible only if all are and nobody else placed one of them), and
+contradictions about the queue are told.
 """
 
 from __future__ import annotations
@@ -65,14 +66,14 @@ class Crew:
         """A pod is seen; answers whether the gang may look different now."""
         if self.members.get(task) == facts:
             return False
-        self.leave(task)
+        changed = self.leave(task)
         created = instant(pod.metadata.creation_timestamp) or 0
         older = not self.members or created < self.created_at
         if older:
             self.created_at = created
         self.members[task] = facts
         self.said[facts] += 1
-        return older or self.said[facts] == 1
+        return changed or older or self.said[facts] == 1
 
     def leave(self, task: TaskId) -> bool:
         """A pod is gone; answers whether the gang may look different now."""
@@ -91,9 +92,9 @@ def gang_of(crew: Crew, queue: str, refusal: Reason | None) -> Gang:
     said = sorted(crew.said, key=repr)
     first = said[0]
     refusals = [refusal, *(each.member.refusal or each.refusal for each in said), *_doubts(said)]
-    preemptible = not first.foreign and all(_is_preemptible(each) for each in said)
+    preemptible = all(_is_preemptible(each) for each in said)
     never = any(each.never_displaces for each in said)
-    keeps = first.foreign or any(_is_kept(each) for each in said)
+    keeps = any(_is_kept(each) for each in said)
     return Gang(
         id=crew.id,
         queue=queue,
@@ -112,13 +113,16 @@ def gang_of(crew: Crew, queue: str, refusal: Reason | None) -> Gang:
 
 
 def _is_preemptible(facts: Facts) -> bool:
+    if facts.foreign:
+        return False
     if facts.preemptible in ("true", "false"):
         return facts.preemptible == "true"
     return facts.member.survives is not Survives.LOST
 
 
 def _is_kept(facts: Facts) -> bool:
-    return facts.member.survives is Survives.LOST and facts.preemptible != "true"
+    is_lost = facts.member.survives is Survives.LOST and facts.preemptible != "true"
+    return facts.foreign or is_lost
 
 
 def _doubts(said: list[Facts]) -> list[Reason]:

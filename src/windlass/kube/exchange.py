@@ -22,6 +22,7 @@ Params = Mapping[str, str]
 Headers = Mapping[str, str]
 Answer = TypeVar("Answer")
 
+EXACT_BELOW_S = 86_400.0  # aiohttp would round time-outs above 5 s up to whole seconds
 CONNECT_SHARE = 0.9  # of a request's time: a connection that takes longer certainly carried nothing
 
 
@@ -59,8 +60,7 @@ class Exchange:
     async def ask(self, request: Request, timeout_s: float | None) -> bytes:
         """Send a request and return the whole answer, or raise the ApiError it stands for."""
         limit_s = self.timeout_s if timeout_s is None else timeout_s
-        connect_s = limit_s * CONNECT_SHARE
-        attempt = _Attempt(request, aiohttp.ClientTimeout(total=None, connect=connect_s))
+        attempt = _Attempt(request, _bounded(connect=limit_s * CONNECT_SHARE))
         try:
             async with asyncio.timeout(limit_s), self.slots:
                 return await self._with_credentials(partial(self._answer, attempt))
@@ -78,7 +78,7 @@ class Exchange:
             yield chunks
 
     async def _begin(self, request: Request, idle_s: float) -> aiohttp.ClientResponse:
-        attempt = _Attempt(request, aiohttp.ClientTimeout(total=None, sock_read=idle_s))
+        attempt = _Attempt(request, _bounded(sock_read=idle_s))
         try:
             async with asyncio.timeout(self.timeout_s):
                 return await self._with_credentials(partial(self._opened, attempt))
@@ -127,6 +127,15 @@ class Exchange:
             timeout=attempt.limit,
             allow_redirects=False,
         )
+
+
+def _bounded(
+    *, connect: float | None = None, sock_read: float | None = None
+) -> aiohttp.ClientTimeout:
+    """Bound parts of a request; the whole has a bound of its own, around every step."""
+    return aiohttp.ClientTimeout(
+        total=None, connect=connect, sock_read=sock_read, ceil_threshold=EXACT_BELOW_S
+    )
 
 
 async def name_the_loss(

@@ -141,7 +141,7 @@ def body_of(note: Note, at: str, key: str) -> dict[str, object]:
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{pod.name[:200]}.{key}", "namespace": pod.namespace},
+        "metadata": {"name": f"{pod.name[:200].rstrip('-.')}.{key}", "namespace": pod.namespace},
         "involvedObject": {
             "apiVersion": "v1",
             "kind": "Pod",

@@ -17,6 +17,8 @@ from windlass.model.resources import Request
 
 Charges: TypeAlias = tuple[tuple[str, int], ...]
 """Amounts per dimension that one task adds to its queue."""
+Due: TypeAlias = tuple[Gang, Charges]
+"""What a task of a gang adds."""
 
 
 class Accounts:
@@ -64,8 +66,11 @@ class Accounts:
                 more = loose.get(gang.priority, 0) + milli
                 self.loose[gang.queue] = {**loose, gang.priority: more}
 
-    def charge_all(self, dues: Iterable[tuple[Gang, Charges]], sign: int) -> None:
+    def charge_all(self, dues: Sequence[Due], sign: int) -> None:
         """Add or take away the amounts of many tasks, those of like gangs at once."""
+        if len(dues) == 1:
+            self.charge(*dues[0], sign)
+            return
         sums: dict[object, tuple[Gang, dict[str, int]]] = {}
         for gang, charges in dues:
             has_gpu = bool(charges) and charges[0][0] == GPU

@@ -20,9 +20,14 @@ from windlass.model.resources import pairs
 from windlass.workloads import wire
 from windlass.workloads.machines import NODE_NAME
 
-NOTHING: Term = (Expression(NODE_NAME, Operator.IN, ()),)
+NOTHING: Term = (
+    Expression(NODE_NAME, Operator.EXISTS),
+    Expression(NODE_NAME, Operator.DOES_NOT_EXIST),
+)
 """A term that never holds."""
 EVERYWHERE = "*"
+_OPERATORS = frozenset(operator.value for operator in Operator)
+_EFFECTS = frozenset(effect.value for effect in Effect)
 
 
 def constraints_of(pod: wire.Pod) -> Constraints:
@@ -65,16 +70,21 @@ def _node_term(term: wire.NodeTerm) -> Term:
 
 
 def _expressions(requirements: Iterable[wire.Requirement] | None) -> tuple[Expression, ...]:
-    return tuple(
-        Expression(each.key, Operator(each.operator), tuple(each.values or ()))
-        for each in requirements or ()
-    )
+    return tuple(part for each in requirements or () for part in _expression(each))
+
+
+def _expression(requirement: wire.Requirement) -> Term:
+    # an operator of a later Kubernetes must not stop everybody: nothing satisfies it
+    if requirement.operator not in _OPERATORS:
+        return NOTHING
+    values = tuple(requirement.values or ())
+    return (Expression(requirement.key, Operator(requirement.operator), values),)
 
 
 def _tolerations(tolerations: Iterable[wire.Toleration]) -> Iterable[Toleration]:
     for each in tolerations:
         # a comparison of numbers tolerates nothing here: too careful, never too bold
-        if each.operator in ("", "Equal", "Exists"):
+        if each.operator in ("", "Equal", "Exists") and each.effect in ("", *_EFFECTS):
             effect = Effect(each.effect) if each.effect else None
             yield Toleration(each.key, each.value, each.operator == "Exists", effect)
 

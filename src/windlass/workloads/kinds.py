@@ -103,11 +103,18 @@ def _alone(meta: Meta, ref: OwnerRef | None, survives: Survives) -> Membership:
 
 
 def _sized(found: Membership, written: str) -> Membership:
-    if not (written.isascii() and written.isdecimal() and 1 <= int(written) <= MOST_MEMBERS):
+    if not _is_size(written):
         what = f'{MINIMUM} is "{written[:40]}"; write a whole number from 1 to {MOST_MEMBERS}'
         refusal = Reason(Why.UNREADABLE, {"what": what})
         return Membership(found.gang, found.job, found.minimum, found.survives, refusal)
     return Membership(found.gang, found.job, int(written), found.survives)
+
+
+def _is_size(written: str) -> bool:
+    # the length first: thousands of digits are no number to Python
+    is_short = len(written) <= len(str(MOST_MEMBERS))
+    is_number = is_short and written.isascii() and written.isdecimal()
+    return is_number and 1 <= int(written) <= MOST_MEMBERS
 
 
 def _id(meta: Meta, name: str, uid: str) -> str:

@@ -83,10 +83,12 @@ def _model(product: str, memory_mib: int) -> str:
         return "unknown"
     words = set(re.split(r"[-_ ]", product.upper()))
     family = [name for name in WORTH if set(name.upper().split("-")[:-1]) <= words]
-    if not family:
-        return product
     memory_gb = memory_mib / 1024
-    return min(family, key=lambda name: (-name.count("-"), abs(_gigabytes(name) - memory_gb)))
+    near = [name for name in family if abs(_gigabytes(name) - memory_gb) * 8 <= _gigabytes(name)]
+    # a MIG instance that is offered as a GPU is not the GPU it was cut from
+    if not near or "MIG" in words:
+        return product
+    return min(near, key=lambda name: (-name.count("-"), abs(_gigabytes(name) - memory_gb)))
 
 
 def _gigabytes(model: str) -> int:

@@ -86,9 +86,10 @@ def _left_out(pod: Pod) -> Iterator[str]:
         yield "devices by resource claims"
     if any(each.persistent_volume_claim or each.ephemeral for each in spec.volumes or ()):
         yield "a volume by claim"
-    if any(port.host_port for each in spec.containers for port in each.ports or ()):
+    staying = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
+    if any(port.host_port for each in (*spec.containers, *staying) for port in each.ports or ()):
         yield "a port of its node"
-    if any(each.min_domains for each in spec.topology_spread_constraints or ()):
+    if any((each.min_domains or 1) > 1 for each in spec.topology_spread_constraints or ()):
         yield "a spread over a minimum of domains"
     if any(_selects(term.namespace_selector) for term in _pod_terms(pod)):
         yield "pods of namespaces chosen by labels"

@@ -2,8 +2,9 @@
 
 Containers and sidecars run together, init containers one after the other beside the sidecars that
 were started before them; the larger of both counts, and the runtime's overhead on top. While a
-resize is under way a container counts with the larger of what it wants and what it was given.
-Requests for the pod as a whole replace the sum of its containers.
+resize is under way a container counts with the largest of what it wants, has, and is set aside for
+it; once the node has said that it can never grant the wish, the wish does not count. CPU, memory
+and huge pages asked for by the pod as a whole replace the sum of its containers.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ Sums = dict[str, int]
 
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 """Resources that are counted in bytes, and here in MiB."""
+_OF_POD = ("cpu", "memory", "hugepages-")
+"""Resources that a pod may ask for as a whole."""
 
 
 def request_of(pod: Pod) -> Request:
@@ -48,31 +51,43 @@ def _together(pod: Pod) -> Sums:
     sidecars: Sums = {}
     starting: Sums = {}
     for container in pod.spec.init_containers or ():
-        own = _of_container(pod, container, given)
         if container.restart_policy == "Always":
+            own = _of_container(pod, container, given)
             _add(running, own)
             _add(sidecars, own)
             _raise(starting, sidecars)
-        else:
-            _raise(starting, _sum(own, sidecars))
+        else:  # it ends before anybody could resize it
+            _raise(starting, _sum(_read(container.resources.requests), sidecars))
     _raise(running, starting)
-    if pod.spec.resources is not None:
-        running |= _read(pod.spec.resources.requests)
+    running |= _of_pod(pod)
     _add(running, _read(pod.spec.overhead))
     return running
 
 
 def _of_container(pod: Pod, container: Container, given: Mapping[str, ContainerStatus]) -> Sums:
-    wanted = _read(container.resources.requests)
-    status = given.get(container.name)
-    if status is None:
+    wanted, status = _read(container.resources.requests), given.get(container.name)
+    if status is None or status.resources is None:
         return wanted
-    has = _read(status.resources.requests if status.resources else None)
-    if has and _is_hopeless(pod):
-        return has
-    _raise(wanted, has)
-    _raise(wanted, _read(status.allocated_resources))
-    return wanted
+    return _resized(pod, wanted, status.resources.requests, status.allocated_resources)
+
+
+def _of_pod(pod: Pod) -> Sums:
+    asked = _read(pod.spec.resources.requests if pod.spec.resources else None)
+    wanted = {name: amount for name, amount in asked.items() if name.startswith(_OF_POD)}
+    has = pod.status.resources
+    if has is None or not wanted:
+        return wanted
+    found = _resized(pod, wanted, has.requests, pod.status.allocated_resources)
+    return {name: found.get(name, 0) for name in wanted}
+
+
+def _resized(
+    pod: Pod, wanted: Sums, has: Mapping[str, str] | None, allocated: Mapping[str, str] | None
+) -> Sums:
+    found = {} if _is_hopeless(pod) else dict(wanted)
+    _raise(found, _read(has))
+    _raise(found, _read(allocated))
+    return found
 
 
 def _is_hopeless(pod: Pod) -> bool:

@@ -113,12 +113,10 @@ class Config(Section):
     """What this replica calls itself in the Lease; empty: the name of its host."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 10259
     """Health, readiness and metrics are served here; 0: any free port."""
-    evictions_per_queue_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 60
+    evictions_per_queue_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 600
     """So many pods of one queue are evicted in a minute at most; 0: none."""
-    bind_grace_s: Seconds = 60
-    """A gang that is bound in part is completed within this time, or given back whole."""
     snapshot_folder: str = ""
-    """Where snapshots for bug reports are written; empty: nowhere."""
+    """Where SIGUSR1 writes a snapshot for a bug report; empty: the working folder."""
     lease: Lease = Lease()
     writes: Writes = Writes()
     cycle: Cycle = Cycle()

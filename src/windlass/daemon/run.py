@@ -32,6 +32,7 @@ async def run(config: Config) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.stop)
+    loop.add_signal_handler(signal.SIGUSR1, daemon.ask_for_snapshot)
     await daemon.run()
 
 
@@ -50,6 +51,11 @@ class _Daemon:
         self._stop.set()
         if self._term is not None:
             self._term.stop()
+
+    def ask_for_snapshot(self) -> None:
+        """Write the state as a file, if this process leads."""
+        if self._term is not None:
+            self._term.ask_for_snapshot()
 
     async def run(self) -> None:
         config, lease = self._config, self._config.lease

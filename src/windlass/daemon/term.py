@@ -12,6 +12,7 @@ import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -28,6 +29,7 @@ from windlass.kube.translate import Scope
 from windlass.kube.watch import Change, Gone, Watch
 from windlass.kube.workers import Workers
 from windlass.metrics import Metrics
+from windlass.state.snapshot import to_json
 from windlass.workloads import wire
 from windlass.workloads.kinds import KINDS
 
@@ -109,12 +111,18 @@ class Term:
         self._brain = Brain(_scope(config), parts.clock.now(), shadow=config.shadow)
         self._stop = asyncio.Event()
         self._paused = False
+        self._snapshot_asked = False
         self.in_step = False
         """All that is there has been read, and decisions are being made."""
 
     def stop(self) -> None:
         """Make no more decisions, and finish what is under way."""
         self._stop.set()
+        self._inbox.filled.set()
+
+    def ask_for_snapshot(self) -> None:
+        """Write the state as a file with the next step."""
+        self._snapshot_asked = True
         self._inbox.filled.set()
 
     def trouble(self) -> str:
@@ -202,7 +210,20 @@ class Term:
 
     def _think(self, pieces: list[Piece], now: int) -> Work:
         self._brain.take(pieces)
+        if self._snapshot_asked:
+            self._snapshot_asked = False
+            self._write_snapshot(now)
         return self._brain.step(now)
+
+    def _write_snapshot(self, now: int) -> None:
+        folder = Path(self._parts.config.snapshot_folder or ".")
+        file = folder / f"windlass-{now}.json"
+        try:
+            file.write_bytes(to_json(self._brain.cluster.snapshot()))
+        except OSError as error:
+            self._parts.log.line("no snapshot", level="error", file=str(file), why=str(error))
+        else:
+            self._parts.log.line("snapshot", file=str(file))
 
     def _mind_pause(self) -> None:
         paused = (

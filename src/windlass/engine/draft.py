@@ -76,25 +76,24 @@ class Draft:
             del self.binds[binds:]
             self._journal.clear()
 
-    @contextmanager
-    def attempt(self) -> Generator[Callable[[], None]]:
+    def attempt(self) -> Attempt:
         """All or nothing: unless the caller keeps it, the attempt is undone."""
-        mark, binds, kept = len(self._journal), len(self.binds), False
+        return Attempt(self)
 
-        def keep() -> None:
-            nonlocal kept
-            kept = True
-
+    def enter(self) -> tuple[int, int]:
+        """An attempt begins: where the journal and the binds stand."""
         self._depth += 1
-        try:
-            yield keep
-        finally:
-            self._depth -= 1
-            if not kept:
-                self._undo(mark)
-                del self.binds[binds:]
-            elif not self._depth:
-                self._journal.clear()
+        return len(self._journal), len(self.binds)
+
+    def leave(self, mark: int, binds: int, kept: bool) -> None:
+        """An attempt that began there ends."""
+        self._depth -= 1
+        if not kept:
+            while len(self._journal) > mark:
+                self._journal.pop()()
+            del self.binds[binds:]
+        elif not self._depth:
+            self._journal.clear()
 
     def bind(self, task: Task, gang: Gang, slot: int, kind: Class) -> None:
         """Place a task on a node."""
@@ -134,6 +133,7 @@ class Draft:
     def release_all(self, tasks: Iterable[Task]) -> None:
         """Take running tasks away, each node at once."""
         there: dict[int, list[Task]] = {}
+        self.holds.eased += 1
         for task in tasks:
             self.steps += 1
             slot = self.columns.slot.get(task.node)
@@ -236,6 +236,21 @@ class Draft:
         free = columns.free[:, slot].copy()
         self._journal.append(partial(columns.restore, slot, free, number, devices))
 
-    def _undo(self, mark: int) -> None:
-        while len(self._journal) > mark:
-            self._journal.pop()()
+
+class Attempt:
+    """The `with` around an attempt; a class, because a search makes very many."""
+
+    __slots__ = ("_began", "_draft", "_kept")
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft, self._kept = draft, False
+
+    def __enter__(self) -> Callable[[], None]:
+        self._began = self._draft.enter()
+        return self._keep
+
+    def __exit__(self, *_: object) -> None:
+        self._draft.leave(*self._began, self._kept)
+
+    def _keep(self) -> None:
+        self._kept = True

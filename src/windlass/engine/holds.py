@@ -8,8 +8,8 @@ show a claimed node without its claims; `lifted` shows it to those who may look.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 from windlass.engine.estimate import Estimates
@@ -26,6 +26,8 @@ from windlass.state.devices import Device, Devices, DeviceStates, with_back, wit
 Free = tuple[Ints, Devices, int]
 """What is free on a node, and the number of its devices' state."""
 
+_AS_IT_IS = nullcontext()
+
 
 class Holds:
     """The claims of all holds, and what claimed nodes are like without them."""
@@ -41,6 +43,7 @@ class Holds:
         "_owner",
         "_slots",
         "_soft",
+        "eased",
         "standing",
     )
 
@@ -57,6 +60,8 @@ class Holds:
         """Reservations: under conditions others may use their places."""
         self._slots: dict[GangId, set[int]] = {}
         self._base: dict[int, Free] = {}
+        self.eased = 0
+        """Moves whenever something may fit that did not: a hold has ended, a task was released."""
         self.add_all(sorted(holds, key=lambda hold: hold.gang))
 
     def add(self, hold: Hold) -> None:
@@ -103,13 +108,15 @@ class Holds:
         free, devices, _ = self._base[slot]
         self._set_base(slot, free + amounts, with_back(devices, slices))
 
-    @contextmanager
-    def lifted(self, gang: Gang) -> Generator[None]:
+    def lifted(self, gang: Gang) -> AbstractContextManager[None]:
         """Show the claimed nodes as this gang may see them, and its queue without its claims."""
-        own = self.standing.get(gang.id)
         if self._owner == gang.id or not self.concern(gang):
-            yield
-            return
+            return _AS_IT_IS
+        return self._lift(gang)
+
+    @contextmanager
+    def _lift(self, gang: Gang) -> Generator[None]:
+        own = self.standing.get(gang.id)
         if own is not None:
             self._charge(own, -1)
         lifted = frozenset(self._lifted_for(gang))
@@ -138,6 +145,12 @@ class Holds:
         """Does the gang see claimed nodes otherwise than everybody else?"""
         return bool(self._soft) or gang.id in self.standing
 
+    def view(self, gang: Gang) -> Hashable:
+        """Gangs with equal views see claimed nodes alike; None: nobody else sees them like that."""
+        if gang.id in self.standing:
+            return None
+        return (self.eased, *sorted(self._lifted_for(gang))) if self._soft else ()
+
     def in_the_way(self, gang: Gang) -> list[Hold]:
         """The reservations whose places this gang may not use, in order of their gangs."""
         lifted = set(self._lifted_for(gang))
@@ -148,6 +161,7 @@ class Holds:
         hold = self.standing.pop(gang, None)
         if hold is None:
             return
+        self.eased += 1
         self._charge(hold, -1)
         self._soft.pop(gang, None)
         for slot in sorted(self._slots.pop(gang)):

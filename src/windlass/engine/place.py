@@ -70,10 +70,11 @@ class Placer:
 
     def start(self, progress: Progress) -> bool:
         """Bind what the gang lacks to run, or nothing; what equals a failure is not tried again."""
-        if self._is_kept_waiting(progress):
+        alike = self._alike(progress)
+        if alike in self._failed or self._is_kept_waiting(progress):
             return False
         with self._draft.holds.lifted(progress.gang):
-            return self._start(progress)
+            return self._start(progress, alike)
 
     def _is_kept_waiting(self, progress: Progress) -> bool:
         """Are its places kept, but still occupied, and is there no room elsewhere either?
@@ -90,16 +91,13 @@ class Placer:
                 return not any(_fits(kind, *at) for at in holds.beneath(gang))
         return False
 
-    def _start(self, progress: Progress) -> bool:
+    def _start(self, progress: Progress, alike: Hashable) -> bool:
         gang = progress.gang
         need = self._limits.need(progress.counts)
         if self._limits.now(gang, need) is not None:
             return False
         if self._take_held(progress, need):
             return True
-        alike = self._alike(progress)
-        if alike in self._failed:
-            return False
         self._by_queue = False
         if self.place(gang, progress.parts, progress.nodes, need):
             return True
@@ -144,12 +142,12 @@ class Placer:
         with self._draft.holds.lifted(gang):
             return self._place(gang, parts, nodes, need)
 
-    def _alike(self, progress: Progress) -> Hashable | None:
-        """What decides whether the gang fits, where other gangs' claims and tasks have no say."""
-        draft = self._draft
-        if draft.neighbours.tallies or draft.holds.concern(progress.gang):
+    def _alike(self, progress: Progress) -> Hashable:
+        """What decides whether the gang fits; None where its own claims or other tasks do."""
+        view = self._draft.holds.view(progress.gang)
+        if view is None or self._draft.neighbours.tallies:
             return None
-        return progress.signature
+        return view, progress.signature
 
     def _place(
         self, gang: Gang, parts: Sequence[Part], nodes: Sequence[str], need: dict[str, int]

@@ -143,9 +143,5 @@ def _charges(cluster: Cluster, tasks: Collection[Task]) -> dict[str, int]:
 
 
 def _started(tasks: Collection[Task]) -> int | None:
-    latest = 0
-    for task in tasks:
-        if task.started_at is None:
-            return None
-        latest = max(latest, task.started_at)
-    return latest
+    instants = [task.started_at for task in tasks if task.started_at is not None]
+    return max(instants) if len(instants) == len(tasks) else None

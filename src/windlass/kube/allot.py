@@ -55,7 +55,21 @@ class Allotments:
 
     def take_back(self, task: TaskId, node: str) -> None:
         """A task has left its node."""
-        self._nodes.get(node, {}).pop(task, None)
+        there = self._nodes.get(node, {})
+        there.pop(task, None)
+        if not there:
+            self._nodes.pop(node, None)
+
+    def mend(self, node: str) -> list[TaskId]:
+        """Something came free: answers who had devices that are not there and has others now."""
+        there, count = self._nodes.get(node, {}), self._counts.get(node, 0)
+        beyond = [task for task, has in there.items() if any(each.device >= count for each in has)]
+        before = {task: there.pop(task) for task in sorted(beyond)}
+        return [
+            task
+            for task, slices in before.items()
+            if self.give(task, node, _asked(slices)) != slices
+        ]
 
     @staticmethod
     def _lowest(

@@ -1,9 +1,9 @@
 """One request and its answer: slot, credentials, guard, time-out, and what is known if none comes.
 
 A request waits for one of a bounded number of slots; streams have none, so that no burst of writes
-can hold a watch up. The guard is asked after that wait, right before a write is sent. aiohttp would
-send PUT and DELETE again by itself when a connection breaks; `name_the_loss` keeps it from that,
-because the guard has not seen that second write.
+can hold a watch up. The time-out begins after that wait, and then the guard is asked, right before
+a write is sent. aiohttp would send PUT and DELETE again by itself when a connection breaks;
+`name_the_loss` keeps it from that, because the guard has not seen that second write.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class Exchange:
         limit_s = self.timeout_s if timeout_s is None else timeout_s
         attempt = _Attempt(request, _bounded(connect=limit_s * CONNECT_SHARE))
         try:
-            async with asyncio.timeout(limit_s), self.slots:
+            async with self.slots, asyncio.timeout(limit_s):
                 return await self._with_credentials(partial(self._answer, attempt))
         except TimeoutError as error:
             message = f"No answer to {request.method} {request.path} within {limit_s:g} s"

@@ -11,23 +11,30 @@ pods, each with its devices.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Annotated, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from windlass.model.actions import Claim, Hold
-from windlass.model.gpus import Slice
+from windlass.model.gpus import WHOLE, Slice
 from windlass.model.jobs import GangId, TaskId
+from windlass.model.problems import MOST
 from windlass.model.resources import Request
 
 LONGEST = 200_000
 """An object's annotations may have 256 KiB together."""
 
 
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=1 << 16)]
+Milli: TypeAlias = Annotated[int, Meta(ge=0, le=WHOLE)]
+
+
 class Place(msgspec.Struct, array_like=True, frozen=True):
     """A pod and the devices kept for it."""
 
     task: str
-    devices: tuple[tuple[int, int, str, int], ...] = ()
+    devices: tuple[tuple[Count, Milli, str, Count], ...] = ()
 
 
 class Promise(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -35,7 +42,7 @@ class Promise(msgspec.Struct, frozen=True, omit_defaults=True):
 
     places: dict[str, tuple[Place, ...]]
     """The pods that go to each node."""
-    starts_at: int = 0
+    starts_at: Annotated[int, Meta(ge=0, le=MOST)] = 0
     firm: bool = True
     evicts: tuple[str, ...] = ()
     """The pods that are evicted for it."""

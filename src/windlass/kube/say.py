@@ -44,7 +44,7 @@ def message_of(decision: Decision) -> Message:
     text = "; ".join(_sentences(decision.reasons))
     if decision.verdict is Verdict.WAITS and decision.position and says is not Says.REFUSED:
         text = f"{text} (number {decision.position} in line)" if text else "it waits in line"
-    return Message(says, _capital(text)[:LONGEST])
+    return Message(says, _capital(_printable(text))[:LONGEST])
 
 
 ELASTIC = Message(Says.ELASTIC, "Its gang runs; this pod joins when there is room")
@@ -52,6 +52,13 @@ ELASTIC = Message(Says.ELASTIC, "Its gang runs; this pod joins when there is roo
 
 def _sentences(reasons: tuple[Reason, ...]) -> list[str]:
     return [str(reason) for reason in reasons]
+
+
+def _printable(text: str) -> str:
+    # users' own words may be quoted, and they may have written anything
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else " " for each in text)
 
 
 def _capital(text: str) -> str:

@@ -2,8 +2,8 @@
 
 A message is written once it has held for a moment, so that a gang that starts at once costs
 nothing; again as soon as its reason changes; and again with new numbers only after a while. All
-pods of a gang are written together, so that an autoscaler sees all of them or none. Events are per
-gang: they stand on its first pod.
+pods of a gang are written together, so that an autoscaler sees all of them or none; one that joins
+later is told at once what the others were told. Events are per gang: they stand on its first pod.
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ class Waiting:
 class _Said:
     message: Message
     since: int
-    written_at: int | None = None
+    written: Message | None = None
+    written_at: int = 0
+    stamp: int = 0
+    """Of the gang as it was when its pods were written to."""
     told: str = ""
     """The reason of the last Event."""
 
@@ -81,28 +84,44 @@ class Scribe:
 
     def wake_at(self) -> int | None:
         """When a message will have held long enough."""
-        fresh = (each.since for each in self._said.values() if each.written_at is None)
+        fresh = (each.since for each in self._said.values() if each.written is None)
         return min((since + HOLDS_FOR_S for since in fresh), default=None)
 
-    def read(self, plan: Plan, waiting: Iterable[GangId], now: int) -> list[GangId]:
-        """Take note of a plan; answers the gangs about which something is to be written."""
+    def read(
+        self,
+        plan: Plan,
+        waiting: Iterable[GangId],
+        now: int,
+        stamps: Mapping[GangId, int] | None = None,
+    ) -> list[GangId]:
+        """Take note of a plan; answers the gangs about which something is to be written.
+
+        `stamps` move whenever a gang or one of its pods changes.
+        """
         found = {each.gang: each for each in plan.decisions if _is_waiting(each)}
         there = set(waiting)
         for gang in [each for each in self._said if each not in there]:
             del self._said[gang]
-        return [gang for gang in sorted(there) if self._is_due(gang, _message(found, gang), now)]
+        due: list[GangId] = []
+        for gang in sorted(there):
+            stamp = stamps.get(gang, 0) if stamps else 0
+            if self._is_due(gang, _message(found, gang), now, stamp):
+                self._said[gang].stamp = stamp
+                due.append(gang)
+        return due
 
     def page(self, gang: GangId, pods: Sequence[Waiting], needed: int, now: int) -> Page:
         """What to write about a gang whose waiting pods are these, of which so many are needed."""
         said = self._said[gang]
-        said.written_at = now
+        if said.written is None or now >= said.written_at + RENEW_AFTER_S:
+            said.written, said.written_at = said.message, now
+        message = said.written
         conditions = [
-            Condition(each.ref, message)
+            Condition(each.ref, own)
             for at, each in enumerate(pods)
-            if each.says != _as_written(message := said.message if at < needed else ELASTIC)
+            if each.says != _as_written(own := message if at < needed else ELASTIC)
         ]
         note = None
-        message = said.message
         if said.told != message.reason and pods:
             said.told = message.reason
             if pods[0].says[0] == message.reason:  # our predecessor has told it
@@ -113,20 +132,20 @@ class Scribe:
     def started(self, gang: GangId, pods: Sequence[PodRef], nodes: Sequence[str]) -> Note | None:
         """The Event about a gang that starts, unless it is a single pod that never had to wait."""
         said = self._said.pop(gang, None)
-        if len(pods) < 2 and (said is None or said.written_at is None):
+        if len(pods) < 2 and (said is None or said.written is None):
             return None
         return Note(pods[0], "Scheduled", _where(len(pods), sorted(set(nodes))))
 
-    def _is_due(self, gang: GangId, message: Message, now: int) -> bool:
+    def _is_due(self, gang: GangId, message: Message, now: int, stamp: int) -> bool:
         said = self._said.get(gang)
         if said is None or said.message.reason != message.reason:
             told = said.told if said else ""
             self._said[gang] = _Said(message, now, told=told)
             return False
         said.message = message
-        if said.written_at is None:
+        if said.written is None:
             return now >= said.since + HOLDS_FOR_S
-        return now >= said.written_at + RENEW_AFTER_S
+        return stamp != said.stamp or now >= said.written_at + RENEW_AFTER_S
 
 
 def displaced(decision: Decision, pod: PodRef) -> Note:

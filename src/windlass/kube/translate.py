@@ -24,6 +24,7 @@ from windlass.workloads import wire
 from windlass.workloads.kinds import membership
 from windlass.workloads.machines import node_of
 from windlass.workloads.pods import refusal_of, shape_of, task_id, task_of
+from windlass.workloads.requests import RESIZE
 
 Tell = Callable[[Event], None]
 
@@ -61,6 +62,7 @@ class Translator:
         self._nodes: set[str] = set()
         self._away: dict[str, dict[TaskId, wire.Pod]] = {}
         """Pods on nodes that have not been seen."""
+        self._away_on: dict[TaskId, str] = {}
         self._pods: dict[TaskId, _Known] = {}
         self._on: dict[str, set[TaskId]] = {}
         self._crews: dict[GangId, Crew] = {}
@@ -81,9 +83,9 @@ class Translator:
         return known.gang if known else None
 
     def members(self, gang: GangId) -> list[TaskId]:
-        """The tasks of a gang, in order of their names."""
+        """The tasks of a gang, in the order in which the engine takes them: 2 before 10."""
         crew = self._crews.get(gang)
-        return sorted(crew.members) if crew else []
+        return sorted(crew.members, key=lambda task: (len(task), task)) if crew else []
 
     def gangs(self) -> Iterable[GangId]:
         """All gangs that have pods."""
@@ -109,13 +111,14 @@ class Translator:
 
     def bind_failed(self, task: TaskId, why: str) -> None:
         """A bind certainly did not happen: the pod waits again, and its gang for a moment."""
-        bind, known = self.assumed.settle(task), self._pods.get(task)
-        if bind is None:
+        if self.assumed.settle(task) is None:
             return
-        self._allotments.take_back(task, bind.node)
-        if known is not None:
+        pod = self.pod(task) or self._come_back(task)
+        if pod is None:
+            return
+        self.pod_seen(pod)
+        if known := self._pods.get(task):
             self.assumed.failed(known.gang, why, self._now)
-            self.pod_seen(known.pod)
             self._retell(known.gang)
 
     def evict_failed(self, task: TaskId) -> None:
@@ -134,11 +137,14 @@ class Translator:
     def pod_seen(self, pod: wire.Pod) -> None:
         """A pod is new or has changed."""
         task = task_id(pod)
+        before = self.pod(task) or self._come_back(task)
+        if before is not None and before.spec.node_name and not pod.spec.node_name:
+            pod = before  # nobody loses its node again: this is an older object, come late
         self._confirm(task, pod)
-        node = self.assumed.node_of(task) or pod.spec.node_name
+        node = self._node_of(task, pod)
         if node and node not in self._nodes:
             self._drop(task)
-            self._away.setdefault(node, {})[task] = pod
+            self._stay_away(task, pod, node)
         elif self._matters(pod, node):
             self._keep(task, pod, node)
         else:
@@ -147,24 +153,30 @@ class Translator:
     def pod_gone(self, pod: wire.Pod) -> None:
         """A pod was deleted."""
         task = task_id(pod)
-        node = self.assumed.node_of(task) or pod.spec.node_name
-        self._away.get(node, {}).pop(task, None)
+        self._come_back(task)
         self.assumed.forget(task)
         self._drop(task)
 
     def _confirm(self, task: TaskId, pod: wire.Pod) -> None:
-        if not pod.spec.node_name:
+        if not pod.spec.node_name and not _has_ended(pod):
             return
-        bind = self.assumed.settle(task)
-        if bind is None:
-            return
-        if known := self._pods.get(task):
+        if self.assumed.settle(task) is not None and (known := self._pods.get(task)):
             self.assumed.went_well(known.gang)
-        if pod.spec.node_name != bind.node:
-            self._allotments.take_back(task, bind.node)
+
+    def _node_of(self, task: TaskId, pod: wire.Pod) -> str:
+        """Where it runs or is about to; what has ended runs nowhere, though it keeps its name."""
+        return "" if _has_ended(pod) else self.assumed.node_of(task) or pod.spec.node_name
+
+    def _stay_away(self, task: TaskId, pod: wire.Pod, node: str) -> None:
+        self._away.setdefault(node, {})[task] = pod
+        self._away_on[task] = node
+
+    def _come_back(self, task: TaskId) -> wire.Pod | None:
+        node = self._away_on.pop(task, None)
+        return _take_out(self._away, node, task) if node is not None else None
 
     def _matters(self, pod: wire.Pod, node: str) -> bool:
-        ended = pod.status.phase in ("Succeeded", "Failed")
+        ended = _has_ended(pod)
         if not self._is_ours(pod):
             return bool(node) and not ended
         if ended:
@@ -191,23 +203,26 @@ class Translator:
             known = self._pods[task] = _Known(pod, GangId(member.gang), shape, "")
             for uid in _owner_uids(pod):
                 self._owned.setdefault(uid, set()).add(task)
-        known.pod, known.shape = pod, shape
+        left, known.pod, known.shape = known.node, pod, shape
         self._move(known, task, node)
         crew = self._crews.setdefault(known.gang, Crew(known.gang))
         refusal = refusal_of(pod, shape) if ours and not node else None
         if crew.join(task, facts_of(pod, member, refusal, not ours), pod):
             self._retell(known.gang)
         self._tell_task(task, known)
+        if left != node:
+            self._mend(left)
 
     def _drop(self, task: TaskId) -> None:
         known = self._pods.pop(task, None)
         if known is None:
             return
-        self._allotments.take_back(task, known.node)
+        node = known.node
         self._move(known, task, "")
         for uid in _owner_uids(known.pod):
-            self._owned.get(uid, set()).discard(task)
+            _discard(self._owned, uid, task)
         self._tell(events.TaskGone(task))
+        self._mend(node)
         crew = self._crews[known.gang]
         changed = crew.leave(task)
         if not crew.members:
@@ -219,10 +234,16 @@ class Translator:
 
     def _move(self, known: _Known, task: TaskId, node: str) -> None:
         if known.node and known.node != node:
-            self._on.get(known.node, set()).discard(task)
+            _discard(self._on, known.node, task)
+            self._allotments.take_back(task, known.node)
         if node:
             self._on.setdefault(node, set()).add(task)
         known.node = node
+
+    def _mend(self, node: str) -> None:
+        """A place came free: those who had more than the node offers may have it."""
+        for task in self._allotments.mend(node):
+            self._tell_task(task, self._pods[task])
 
     def _tell_task(self, task: TaskId, known: _Known) -> None:
         self._tell(events.TaskSeen(self._task(task, known)))
@@ -235,7 +256,6 @@ class Translator:
         if since is not None and found.state in ACTIVE:
             found = replace(found, state=TaskState.RELEASING, releasing_since=since)
         if found.state not in OCCUPYING:
-            self._allotments.take_back(task, known.node)
             return found
         gpu = known.shape.request.gpu
         return replace(found, devices=self._allotments.give(task, known.node, gpu))
@@ -253,7 +273,7 @@ class Translator:
             self._tell(events.GangSeen(found))
 
     def _queue_of(self, crew: Crew) -> tuple[str, Reason | None]:
-        facts = min(crew.said, key=repr)
+        facts = min(crew.said, key=lambda each: (each.foreign, repr(each)))
         if not facts.foreign:
             return self._queues.choose(facts.queue, facts.namespace)
         # others' GPUs are charged to their namespace's queue; there is nothing to refuse
@@ -310,7 +330,7 @@ class Translator:
         self._tell(events.NodeSeen(found))
         for task in self._allotments.see_node(name, len(found.gpus)):
             self._tell_task(task, self._pods[task])
-        for pod in self._away.pop(name, {}).values():
+        for pod in list(self._away.get(name, {}).values()):
             self.pod_seen(pod)
 
     def node_gone(self, name: str) -> None:
@@ -318,10 +338,10 @@ class Translator:
         if name not in self._nodes:
             return
         self._nodes.discard(name)
-        for task in sorted(self._on.pop(name, ())):
+        for task in sorted(self._on.get(name, ())):
             pod = self._pods[task].pod
             self._drop(task)
-            self._away.setdefault(name, {})[task] = pod
+            self._stay_away(task, pod, name)
         self._allotments.forget_node(name)
         self._tell(events.NodeGone(name))
 
@@ -335,7 +355,28 @@ def _needs(pod: wire.Pod) -> tuple[object, ...]:
     # the rest of a spec never changes, or not once a pod may be scheduled
     spec, status = pod.spec, pod.status
     given = (status.container_statuses, status.init_container_statuses)
-    return (spec.containers, spec.init_containers, spec.resources, spec.tolerations, *given)
+    resized = (status.resources, status.allocated_resources, wire.condition(pod, RESIZE))
+    wanted = (spec.containers, spec.init_containers, spec.resources, spec.tolerations)
+    return (*wanted, *given, *resized)
+
+
+def _has_ended(pod: wire.Pod) -> bool:
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def _discard(sets: dict[str, set[TaskId]], key: str, task: TaskId) -> None:
+    there = sets.get(key, set[TaskId]())
+    there.discard(task)
+    if not there:
+        sets.pop(key, None)
+
+
+def _take_out(pods: dict[str, dict[TaskId, wire.Pod]], node: str, task: TaskId) -> wire.Pod | None:
+    there = pods.get(node, {})
+    found = there.pop(task, None)
+    if not there:
+        pods.pop(node, None)
+    return found
 
 
 def _owner_uids(pod: wire.Pod) -> list[str]:

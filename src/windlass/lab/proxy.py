@@ -193,9 +193,9 @@ async def recording(access: Access) -> AsyncGenerator[Proxy]:
     ) as session:
         proxy = Proxy(access, session)
         proxy.go_on()
-        runner = web.ServerRunner(
-            web.Server(proxy.handle), shutdown_timeout=0, handler_cancellation=True
-        )
+        # a call whose asker is gone is given up; zero would mean to wait for it for ever
+        server = web.Server(proxy.handle, handler_cancellation=True)
+        runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -84,7 +84,8 @@ def _left_out(pod: Pod) -> Iterator[str]:
     spec = pod.spec
     if spec.resource_claims:
         yield "devices by resource claims"
-    if any(each.persistent_volume_claim or each.ephemeral for each in spec.volumes or ()):
+    claims = [(each.persistent_volume_claim, each.ephemeral) for each in spec.volumes or ()]
+    if any(each != (None, None) for each in claims):
         yield "a volume by claim"
     staying = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
     if any(port.host_port for each in (*spec.containers, *staying) for port in each.ports or ()):

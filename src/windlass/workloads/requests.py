@@ -18,6 +18,8 @@ from windlass.workloads.quantities import mib, milli, whole
 from windlass.workloads.wire import Container, ContainerStatus, Pod
 
 GPU = "nvidia.com/gpu"
+RESIZE = "PodResizePending"
+"""The condition of a pod whose resize has not been granted."""
 Sums = dict[str, int]
 
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
@@ -93,8 +95,7 @@ def _resized(
 def _is_hopeless(pod: Pod) -> bool:
     """Is the resize one that the node can never grant?"""
     return any(
-        each.type == "PodResizePending" and each.reason == "Infeasible"
-        for each in pod.status.conditions or ()
+        each.type == RESIZE and each.reason == "Infeasible" for each in pod.status.conditions or ()
     )
 
 

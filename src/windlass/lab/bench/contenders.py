@@ -1,8 +1,8 @@
 """Windlass and kube-scheduler as processes, each as it would run in production.
 
 Both count from when they have read what is there and can begin to decide. Windlass says so in its
-log; kube-scheduler says so at /readyz. Its client limits are lifted, and Windlass's cap on evictions
-too, since neither is to be measured.
+log; kube-scheduler says so at /readyz. Its client limits are lifted, and so is Windlass's cap on
+evictions, since neither is to be measured.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
@@ -100,6 +100,10 @@ class Eyes:
         """Wait until all of these are bound; answers when the last one was."""
         await self._wait(keys, self.bound, "bound")
         return max(self.bound[key] for key in keys)
+
+    def count_bound(self, keys: Iterable[Key]) -> int:
+        """How many of these are bound."""
+        return sum(key in self.bound for key in keys)
 
     async def wait_running(self, keys: Collection[Key]) -> None:
         """Wait until all of these run."""

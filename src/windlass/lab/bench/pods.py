@@ -1,4 +1,4 @@
-"""The pods of the measurements, and how they are made: many at once, in the order of their names."""
+"""The pods of the measurements, and how they are made: in the order of their names."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ class Outcome:
     """How a backlog went."""
 
     pods: int
+    """So many were seen bound."""
     seconds: float
     bound_s: float
     """Until the last pod was bound; Events may have come later."""
@@ -47,16 +48,17 @@ class Outcome:
 
 async def race(name: str, pods: Sequence[Wanted], fleet: Fleet, queues: Queues) -> Outcome:
     """Let a scheduler place the pods."""
+    keys = [pod.key for pod in pods]
     async with opened(fleet, queues) as scene:
         await create(scene.api, pods, NAMES[name])
         servers = _servers_s(scene)
         async with running(name, scene.plane) as scheduler:
             before = cpu_s(scheduler.pid)
-            bound_at = await scene.eyes.wait_bound([pod.key for pod in pods])
+            bound_at = await scene.eyes.wait_bound(keys)
             ended_at = await scene.eyes.wait_quiet()
             begun_at = _begun_at(scheduler, scene.eyes, pods)
             return Outcome(
-                len(pods),
+                scene.eyes.count_bound(keys),
                 ended_at - begun_at,
                 bound_at - begun_at,
                 start_s=begun_at - scheduler.began_at,
@@ -77,14 +79,17 @@ async def bind_alone(pods: Sequence[Wanted], fleet: Fleet, queues: Queues) -> Ou
             for pod, node in zip(pods, places, strict=False)
         )
         await in_parallel(IN_FLIGHT, writes)
-        ended_at = await scene.eyes.wait_bound([pod.key for pod in pods])
+        keys = [pod.key for pod in pods]
+        ended_at = await scene.eyes.wait_bound(keys)
         used = (_servers_s(scene) - servers) * 1000 / len(pods)
         seconds = ended_at - begun_at
-        return Outcome(len(pods), seconds, seconds, server_cpu_ms_per_pod=used)
+        bound = scene.eyes.count_bound(keys)
+        return Outcome(bound, seconds, seconds, server_cpu_ms_per_pod=used)
 
 
 def _begun_at(scheduler: Running, eyes: Eyes, pods: Sequence[Wanted]) -> float:
-    return min(scheduler.in_step_at, min(eyes.bound[pod.key] for pod in pods))
+    first = min(eyes.bound[pod.key] for pod in pods)
+    return min(scheduler.in_step_at, first)
 
 
 def _servers_s(scene: Scene) -> float:

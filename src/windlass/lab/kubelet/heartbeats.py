@@ -39,13 +39,19 @@ class Heartbeats:
         self._habits = habits
         self._is_silent = is_silent
         self._versions: dict[str, str] = {}
+        self._under_way = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is under way."""
+        return self._under_way > 0
 
     async def run(self) -> None:
         """Renew for ever; a batch that fails is tried again in the next period."""
         clock = asyncio.get_running_loop().time
         step, due = 0, clock()
         while True:
-            names = [name for name in sorted(self.node_uids) if not self._is_silent(name)]
+            names = sorted(self.node_uids)
             await in_parallel(
                 self._habits.in_flight, (self._beat(name) for name in names[step::_BATCHES])
             )
@@ -54,12 +60,17 @@ class Heartbeats:
             await asyncio.sleep(due - clock())
 
     async def _beat(self, name: str) -> None:
+        if self._is_silent(name):
+            return
+        self._under_way += 1
         try:
             await self._renew(name)
             self.renewals += 1
         except ApiError as error:
             self._versions.pop(name, None)
             log.warning("The lease of node %s was not renewed: %s", name, error)
+        finally:
+            self._under_way -= 1
 
     async def _renew(self, name: str) -> None:
         version = self._versions.get(name)

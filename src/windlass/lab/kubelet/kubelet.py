@@ -33,6 +33,9 @@ from windlass.lab.kubelet.writer import Writer
 
 log = logging.getLogger(__name__)
 
+_SETTLE_S = 15.0
+"""Longer than a request may take."""
+
 _BOUND = {"fieldSelector": "spec.nodeName!="}
 
 
@@ -60,6 +63,7 @@ async def playing(
                 running.result()
             yield kubelet
         finally:
+            await kubelet.settle()
             for task in (running, ready):
                 task.cancel()
             with suppress(asyncio.CancelledError):
@@ -86,6 +90,8 @@ class Kubelet:
         self.writer = Writer(api, self.habits.in_flight, self._is_away)
         self.heartbeats = Heartbeats(api, self.habits, self._is_away)
         self._api = api
+        self._is_closing = False
+        self._is_reporting = False
         self._lost: set[str] = set()
         self._paused: set[str] = set()
         self._overslept: dict[str, set[str]] = {}
@@ -108,6 +114,17 @@ class Kubelet:
         finally:
             for timer in self._timers:
                 timer.cancel()
+
+    async def settle(self) -> None:
+        """Begin nothing more and let the requests that are under way come to their end.
+
+        A connection that is cancelled while it is being made may be left open for good.
+        """
+        self._is_closing = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLE_S):
+                while self.writer.is_busy or self.heartbeats.is_busy or self._is_reporting:
+                    await asyncio.sleep(0.01)
 
     # --- faults -----------------------------------------------------------------------------------
 
@@ -142,14 +159,20 @@ class Kubelet:
 
     async def add(self, machine: Machine) -> None:
         """Plug in another machine."""
+        if machine.name in self.hosts:
+            raise ValueError(f"node {machine.name} is in this fleet already; delete it first")
         host = Host(machine, self.book, self.habits, len(self.hosts))
-        self.hosts[machine.name] = host
         await self._register([host])
+        self.hosts[machine.name] = host
+        self._catch_up(machine.name)
 
     async def delete_node(self, node: str) -> None:
         """Take the machine away with all that runs on it, and its Node, as an autoscaler would."""
         self._host(node)
         del self.hosts[node]
+        self._lost.discard(node)
+        self._paused.discard(node)
+        self.heartbeats.node_uids.pop(node, None)
         self.book.remove(node)
         self.writer.forget(node)
         with suppress(NotFound):
@@ -275,6 +298,7 @@ class Kubelet:
             host = self.hosts.get(node)
             if host is None or self._is_away(node):
                 continue
+            self._is_reporting = True
             try:
                 await report(self._api, host.machine, host.room.allocatable.get(GPU, 0))
             except NotFound:
@@ -282,13 +306,15 @@ class Kubelet:
             except ApiError as error:
                 log.warning("The status of node %s was not written: %s", node, error)
                 self._call_at(now().at + 1.0, lambda node=node: self._to_report.put_nowait(node))
+            finally:
+                self._is_reporting = False
 
     async def _register(self, hosts: Iterable[Host]) -> None:
         machines = [(host.machine, host.report_gpus()) for host in hosts]
         await register(self._api, machines, self.habits)
 
     def _is_away(self, node: str) -> bool:
-        return node in self._lost or node in self._paused
+        return self._is_closing or node in self._lost or node in self._paused
 
     def _host(self, node: str) -> Host:
         if node not in self.hosts:

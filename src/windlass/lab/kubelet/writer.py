@@ -65,6 +65,11 @@ class Writer:
         """Until everything is written but what is parked."""
         await self._idle.wait()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is under way."""
+        return bool(self._busy)
+
     async def run(self) -> None:
         """Send for ever."""
         async with asyncio.TaskGroup() as group:

@@ -1,0 +1,50 @@
+"""From the start of the process to its first bind, on a cluster that is large and in use.
+
+A pod waits, everything else runs, and nobody holds the lease. One GPU is left on one node, so that
+only whoever has read all pods can bind the pod where it fits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass.lab.bench.contenders import NAMES, running
+from windlass.lab.bench.pods import create, singles
+from windlass.lab.bench.scene import opened
+from windlass.lab.bench.spent import peak_mib
+from windlass.lab.errors import LabError
+from windlass.lab.kubelet.fill import Filling, fill
+from windlass.lab.kubelet.fleet import Fleet
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """How a scheduler began."""
+
+    read_s: float
+    """Until it had read everything."""
+    first_bind_s: float
+    rss_mib: float
+
+
+async def begin(name: str, fleet: Fleet, pods: int) -> Beginning:
+    """Start a scheduler where so many pods run, or as many as there are GPUs, and one waits."""
+    last, *others = fleet
+    gpus = sum(machine.gpus for machine in others)
+    queues = {"all": {"namespaces": ["default"], "guarantee": {"gpu": gpus + last.gpus}}}
+    (waiting,) = singles(1, "waiting")
+    async with opened(fleet, queues) as scene:
+        await fill(scene.api, others, gpus, Filling(prefix="trains"))
+        await fill(scene.api, [last], last.gpus - 1, Filling(prefix="last"))
+        without = max(0, pods - gpus - last.gpus + 1)
+        await fill(scene.api, fleet, without, Filling(prefix="serves", gpus=0))
+        await create(scene.api, [waiting], NAMES[name])
+        async with running(name, scene.plane) as scheduler:
+            bound_at = await scene.eyes.wait_bound([waiting.key])
+            if (node := scene.eyes.nodes[waiting.key]) != last.name:
+                raise LabError(f"{name} bound the pod to {node}, which is full, not to {last.name}")
+            return Beginning(
+                scheduler.in_step_at - scheduler.began_at,
+                bound_at - scheduler.began_at,
+                peak_mib(scheduler.pid),
+            )

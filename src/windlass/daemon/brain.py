@@ -75,7 +75,7 @@ class Brain:
         self._translator = Translator(scope, self.cluster.apply)
         self._translator.advance(now)
         self._scribe, self._desk = Scribe(), Desk()
-        self._settings = Settings()
+        self._settings, self._paused = Settings(), False
         self._promised: dict[GangId, tuple[TaskId, str]] = {}
         """What is written down for whom, and on which pod."""
         self._shadow = shadow
@@ -89,8 +89,8 @@ class Brain:
 
     def pause(self, paused: bool) -> None:
         """Plan no evictions, or plan them again."""
-        settings = replace(self._settings, displacing=(), stale_after_s=1 << 30)
-        self._set(settings if paused else self._settings)
+        self._paused = paused
+        self._set(self._settings)
 
     def resume(self) -> None:
         """Take over what was promised before: places are held, evictions are finished."""
@@ -149,6 +149,9 @@ class Brain:
                 raise TypeError(f"nobody reads {piece}")
 
     def _set(self, settings: Settings) -> None:
+        self._settings = settings
+        if self._paused:  # a Policy that changes meanwhile does not end the pause
+            settings = replace(settings, displacing=(), stale_after_s=1 << 30)
         self.cluster.apply(events.SettingsSeen(settings))
 
     def _take_object(self, kind: Kind, found: wire.Owner) -> None:
@@ -164,7 +167,6 @@ class Brain:
             case "policies":
                 settings = read_settings(name, found.spec)
                 if name == POLICY and settings.noun is not None:
-                    self._settings = settings.noun
                     self._set(settings.noun)
             case "namespaces":
                 self._translator.namespace_seen(name, found.metadata.labels or {})
@@ -177,8 +179,7 @@ class Brain:
                 self._desk.lose(found.metadata.name)
                 self._translator.queue_gone(found.metadata.name)
             case "policies" if found.metadata.name == POLICY:
-                self._settings = Settings()
-                self._set(self._settings)
+                self._set(Settings())
             case "topologies" | "namespaces" | "policies":
                 pass
             case _:

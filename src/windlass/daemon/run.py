@@ -43,6 +43,7 @@ class _Daemon:
         self._metrics = Metrics()
         self._term: Term | None = None
         self._election: Election | None = None
+        self._reign = 0
         self._stop = asyncio.Event()
 
     def stop(self) -> None:
@@ -79,6 +80,7 @@ class _Daemon:
                 self._log.line("started", identity=identity, server=access.server)
                 await self._lead(parts)
                 standing.cancel()
+                await asyncio.wait([standing])  # no renewal crosses the release
                 await self._release()
                 web.should_exit = True
                 await serving
@@ -96,17 +98,28 @@ class _Daemon:
                 return
             self._log.line("leads", shadow=self._config.shadow)
             self._metrics.leads.set(1)
+            self._reign = parts.election.reign
             self._term = Term(parts)
             await self._term.run()
             self._term = None
             self._metrics.leads.set(0)
             self._log.line("leads no more")
+            await self._stand_back(parts.election)
 
     async def _wait_to_lead(self, election: Election) -> None:
         waits = [asyncio.ensure_future(each.wait()) for each in (election.lead, self._stop)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for each in waits:
             each.cancel()
+
+    async def _stand_back(self, election: Election) -> None:
+        """Before leading again: what was sent last may still be carried out, and must be read."""
+        election.step_down()
+        try:
+            async with asyncio.timeout(election.terms.request_s):
+                await self._stop.wait()
+        except TimeoutError:
+            pass
 
     async def _release(self) -> None:
         if self._election is not None and not self._config.shadow:
@@ -118,7 +131,7 @@ class _Daemon:
     def _guard(self) -> None:
         if self._config.shadow or self._election is None:
             raise NotAllowed("shadow mode: nothing is written")
-        self._election.guard()
+        self._election.guard(self._reign)
 
     def _trouble(self) -> str:
         if self._term is not None:

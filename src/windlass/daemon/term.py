@@ -19,11 +19,12 @@ from typing import Any
 from windlass.config import Config
 from windlass.daemon.brain import Brain, Lost, Piece, Seen, Work
 from windlass.daemon.log import Log
-from windlass.kube.carry_out import Binder, BindFailed, News
+from windlass.kube.carry_out import Binder, BindFailed, News, PodRead
 from windlass.kube.client import Api
 from windlass.kube.election import Election
 from windlass.kube.errors import ApiError
 from windlass.kube.evict import Evictor, EvictRefused, Manners
+from windlass.kube.mirror import key_of
 from windlass.kube.tell import Teller
 from windlass.kube.translate import Scope
 from windlass.kube.watch import Change, Gone, Watch
@@ -109,6 +110,7 @@ class Term:
             for kind, (path, struct) in KINDS_READ.items()
         }
         self._brain = Brain(_scope(config), parts.clock.now(), shadow=config.shadow)
+        self._reign = parts.election.reign
         self._stop = asyncio.Event()
         self._paused = False
         self._snapshot_asked = False
@@ -148,15 +150,18 @@ class Term:
                 await self._read_all()
                 while self._goes_on():
                     await self._step()
-                if self._parts.election.is_leader:
+                if self._leads():
                     await self._finish()
             finally:
                 for task in tasks:
                     task.cancel()
 
     def _goes_on(self) -> bool:
-        leads = self._parts.config.shadow or self._parts.election.is_leader
-        return leads and not self._stop.is_set()
+        return (self._parts.config.shadow or self._leads()) and not self._stop.is_set()
+
+    def _leads(self) -> bool:
+        # who lost the lease and has it again does not know what happened in between
+        return self._parts.election.leads_on(self._reign)
 
     # -- reading
 
@@ -170,6 +175,7 @@ class Term:
         order = {kind: at for at, kind in enumerate(KINDS_READ)}
         pieces.sort(key=lambda piece: order[piece.kind] if isinstance(piece, Seen | Lost) else 99)
         self._parts.log.line("read", objects=len(pieces))
+        self._mind_pause()  # also what was promised before us is not evicted while paused
         await asyncio.to_thread(_in_bulk, self._brain, pieces)
         for clearing in self._brain.finish():
             self._evictor.clear(clearing)
@@ -188,7 +194,17 @@ class Term:
         if isinstance(news, BindFailed):
             self._parts.metrics.failed.inc()
             self._parts.log.line("bind failed", task=news.task, why=news.why)
-        self._inbox.put(news)
+        if not isinstance(news, PodRead) or self._is_newer(news.pod):
+            self._inbox.put(news)
+
+    def _is_newer(self, pod: wire.Pod) -> bool:
+        """Does a pod that was read say more than the watch has told, and is it still there?"""
+        known: wire.Pod | None = self._watches["pods"].items.get(key_of(pod))
+        return (
+            known is not None
+            and known.metadata.uid == pod.metadata.uid
+            and int(known.metadata.resource_version) < int(pod.metadata.resource_version)
+        )
 
     def _refused(self, refused: EvictRefused) -> None:
         self._parts.log.line("eviction refused", task=refused.task, why=refused.why)

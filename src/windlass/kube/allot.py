@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from windlass.model.gpus import WHOLE, GpuRequest, Slice
 from windlass.model.jobs import TaskId
+from windlass.workloads.machines import MOST_GPUS
 
 
 class Allotments:
@@ -77,7 +78,8 @@ class Allotments:
     ) -> tuple[Slice, ...]:
         taken = {part.device for slices in there.values() for part in slices}
         free = [device for device in range(count) if device not in taken][: gpu.count]
-        missing = gpu.count - len(free)
+        # an absurd pod that somebody put on a node fills it, and not our memory
+        missing = min(gpu.count, MOST_GPUS) - len(free)
         return tuple(Slice(device, WHOLE) for device in (*free, *range(count, count + missing)))
 
 

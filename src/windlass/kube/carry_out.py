@@ -103,9 +103,12 @@ class Binder:
 
     def __init__(self, api: Api, workers: Workers, report: Report, chance: Random) -> None:
         self._api, self._workers, self._report, self._chance = api, workers, report, chance
+        self._under_way: set[str] = set()
+        """Pods, by uid, whose binds may still be carried out."""
 
     def start(self, start: Start) -> None:
         """Bind a gang's pods, after the promise if there is one."""
+        self._under_way.update(each.pod.uid for each in start.bindings)
         if not start.promise:
             self._bind_all(start.bindings)
             return
@@ -137,6 +140,8 @@ class Binder:
 
     def read(self, pod: PodRef) -> None:
         """Read a pod again: nothing has been heard of it for too long."""
+        if pod.uid in self._under_way:
+            return  # what is not bound yet may be a moment later: the place stays taken
 
         async def look() -> None:
             await self._look(pod)
@@ -183,9 +188,10 @@ class Binder:
                 await self._api.post(path, body)
             except (Conflict, NotFound) as error:
                 await self._look(pod, error.message)
+            self._under_way.discard(pod.uid)
 
         def give_up(error: ApiError) -> None:
-            self._report(BindFailed(pod.task, error.message))
+            self._fail([binding], error.message)
 
         return self.repeated(Urgency.BIND, write, give_up)
 
@@ -205,4 +211,5 @@ class Binder:
 
     def _fail(self, bindings: Sequence[Binding], why: str) -> None:
         for each in bindings:
+            self._under_way.discard(each.pod.uid)
             self._report(BindFailed(each.pod.task, why))

@@ -80,6 +80,8 @@ class Election:
     leader: str = ""
     """Who leads, as far as is known."""
     lead: asyncio.Event = field(default_factory=asyncio.Event)
+    reign: int = 0
+    """Counts the times of leading: after a gap, however short, another one has begun."""
     _until: float = 0.0
     _seen: tuple[str, str] = ("", "")
     _seen_at: float = 0.0
@@ -90,10 +92,19 @@ class Election:
         """May this process write now?"""
         return monotonic() < self._until
 
-    def guard(self) -> None:
-        """Refuse a write unless this process leads."""
-        if not self.is_leader:
+    def leads_on(self, reign: int) -> bool:
+        """Has this process led without a gap since that time of leading began?"""
+        return self.is_leader and reign == self.reign
+
+    def guard(self, reign: int) -> None:
+        """Refuse a write that was decided on in another time of leading, or in none."""
+        if not self.leads_on(reign):
             raise NotAllowed("this process does not lead; another one may")
+
+    def step_down(self) -> None:
+        """Take note that the lease was lost, before the next attempt to renew it does."""
+        if not self.is_leader:
+            self.lead.clear()
 
     async def run(self) -> None:
         """Try to lead, and go on leading, for ever."""
@@ -105,8 +116,7 @@ class Election:
                 pass
             except ApiError as error:
                 self.on_error(error)
-            if not self.is_leader:
-                self.lead.clear()
+            self.step_down()
             await asyncio.sleep(self.terms.retry_s)
 
     async def release(self) -> None:
@@ -114,9 +124,14 @@ class Election:
         lease, leading = self._lease, self.is_leader
         self._until = 0.0
         self.lead.clear()
-        if lease is not None and leading:
-            spec = msgspec.structs.replace(lease.spec, holder_identity="", renew_time=_now())
-            await self._put(lease, spec)
+        if lease is None or not leading:
+            return
+        try:
+            await self._put(lease, _given_up(lease))
+        except Conflict:  # a renewal came through whose answer was not waited for, or a pause
+            lease = await self._read()
+            if lease.spec.holder_identity == self.identity:
+                await self._put(lease, _given_up(lease))
 
     async def _try(self) -> None:
         began = monotonic()
@@ -139,6 +154,7 @@ class Election:
             self._note(await self._put(lease, spec))
         except Conflict:
             return
+        self.reign += not self.is_leader
         self._until = began + self.terms.renew_deadline_s
         self.lead.set()
 
@@ -184,6 +200,10 @@ class Election:
     def _has_expired(self, lease: Lease) -> bool:
         duration_s = lease.spec.lease_duration_seconds or self.terms.duration_s
         return monotonic() - self._seen_at > duration_s
+
+
+def _given_up(lease: Lease) -> LeaseSpec:
+    return msgspec.structs.replace(lease.spec, holder_identity="", renew_time=_now())
 
 
 def _now() -> str:

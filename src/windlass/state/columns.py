@@ -44,7 +44,6 @@ class Columns:
         "empty_number",
         "extras",
         "free",
-        "grown",
         "log",
         "names",
         "nodes",
@@ -67,8 +66,6 @@ class Columns:
         self.empty_number: Ints = self.device_number.copy()
         self.cordoned: Mask = np.array([node.cordoned for node in self.nodes], np.bool_)
         self.log: list[int] = []
-        self.grown = 0
-        """Counts the times something came free: until it moves, what did not fit does not fit."""
         self._labels: dict[str, tuple[Ints, list[str]]] = {}
         self._taints: tuple[Ints, list[tuple[Taint, ...]]] | None = None
         self._capacity: dict[str, int] | None = None
@@ -95,7 +92,6 @@ class Columns:
             devices = with_back(self.devices[slot], slices)
             self._set_devices(slot, devices, self.states.number(devices))
         self.log.append(slot)
-        self.grown += 1
 
     def restore(self, slot: int, free: Ints, number: int, devices: Devices) -> None:
         """Put a node back as it was found."""
@@ -106,12 +102,12 @@ class Columns:
     def saver(self) -> Callable[[], None]:
         """Remember everything as it is; the answer puts it back."""
         free, number, devices = self.free.copy(), self.device_number.copy(), self.devices.copy()
-        start, grown, free_gpu = len(self.log), self.grown, self._free_gpu
+        start, free_gpu = len(self.log), self._free_gpu
 
         def put_back() -> None:
             self.free[:], self.device_number[:], self.devices[:] = free, number, devices
             self.log.extend(set(self.log[start:]))
-            self.grown, self._free_gpu = grown, free_gpu
+            self._free_gpu = free_gpu
 
         return put_back
 

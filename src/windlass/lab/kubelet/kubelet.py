@@ -162,8 +162,8 @@ class Kubelet:
         if machine.name in self.hosts:
             raise ValueError(f"node {machine.name} is in this fleet already; delete it first")
         host = Host(machine, self.book, self.habits, len(self.hosts))
+        self.hosts[machine.name] = host  # before its Node exists, so as not to miss that
         await self._register([host])
-        self.hosts[machine.name] = host
         self._catch_up(machine.name)
 
     async def delete_node(self, node: str) -> None:

@@ -22,6 +22,7 @@ run: .venv/.run ## set everything up and run a day of GPU work on the embedded c
 	@$(BIN)/windlass demo
 
 test: .venv/.dev ## set everything up and run the tests
+	@$(BUILD_PLANE)
 	@echo "Running the tests in $(WORKERS) processes ..."
 	@$(BIN)/pytest -n $(WORKERS) $(ARGS)
 
@@ -44,6 +45,7 @@ bench: .venv/.run ## time the engine: large clusters, large backlogs, the imposs
 	@$(BIN)/windlass bench displace --nodes 500
 
 proof: .venv/.dev ## the same tests at full counts (long)
+	@$(BUILD_PLANE)
 	@echo "Running the tests at full counts in $(WORKERS) processes; this takes a while ..."
 	@WINDLASS_PROOF=1 $(BIN)/pytest -n $(WORKERS) $(ARGS)
 
@@ -68,6 +70,9 @@ lock: .tools/.ready ## write requirements/*.txt from pyproject.toml (UPGRADE=1 t
 clean: ## remove everything that make has made
 	rm -rf .venv .tools .cluster build dist .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A real control plane for the tests on Kubernetes; built once, with progress, if Go is there.
+BUILD_PLANE = $(BIN)/windlass cluster --build || echo "Without it the tests on Kubernetes are skipped."
 
 # --- setting up ---------------------------------------------------------------------------------
 # Each step leaves a stamp, so that a repeated call has nothing to do.

@@ -189,6 +189,12 @@ class Scene:
         }
         await self.api.post(f"/apis/batch/v1/namespaces/{self.key}/jobs", body)
 
+    async def delete(self, name: str, uid: str = "") -> None:
+        """Delete a pod, and wait until it is gone."""
+        found = uid or (await self.get(self.path(name)))["metadata"]["uid"]
+        await self.api.delete(self.path(name))
+        await self.wait_gone(name, [found])
+
     def path(self, name: str = "") -> str:
         pods = f"/api/v1/namespaces/{self.key}/pods"
         return f"{pods}/{name}" if name else pods
@@ -245,6 +251,22 @@ class Scene:
             return said.count(reason) >= count
 
         await self._wait(say, f"{count} pods of {prefix} say {reason}")
+
+    async def wait_reasons(self, prefix: str, count: int) -> None:
+        """Wait until so many pods say why they wait, whatever it is."""
+
+        async def say() -> bool:
+            return sum(bool(reason_of(each)) for each in await self.pods(prefix)) >= count
+
+        await self._wait(say, f"{count} pods of {prefix} say why they wait")
+
+    async def wait_phase(self, name: str, phase: str) -> None:
+        """Wait until a pod has come so far."""
+
+        async def reached() -> bool:
+            return (await self.get(self.path(name)))["status"]["phase"] == phase
+
+        await self._wait(reached, f"{name} is {phase}")
 
     async def wait_gone(self, prefix: str, uids: Sequence[str]) -> None:
         """Wait until these pods are gone."""

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from tests.live.bound import wait_until
-from tests.live.scene import Daemon, Scene, is_running, scene
+from tests.live.scene import Scene, is_running, scene
 from windlass.config import read_config
 from windlass.daemon.pause import set_paused
 from windlass.daemon.term import Clock
-from windlass.kube.errors import NotFound
 from windlass.lab.kubelet.history import Cause
 from windlass.lab.plane import Plane
-from windlass.lab.proxy import Proxy
+from windlass.lab.proxy import Proxy, Rule
 from windlass.lab.proxy_calls import Call
-from windlass.lab.proxy_faults import When, Verdict, answer, kill, lose
+from windlass.lab.proxy_faults import Verdict, When, answer, kill, lose
 
 POLICIES = "/apis/windlass.dev/v1alpha1/policies"
 
@@ -61,7 +60,9 @@ async def test_an_api_server_that_is_away_amid_a_gang_finds_it_completed_when_it
             stopped.set()
             return None
 
-        second = daemon.proxy.on("create", "pods/binding", stop, only=after_one, times=1)
+        second = daemon.proxy.on(
+            "create", "pods/binding", stop, only=not_first(daemon.proxy), times=1
+        )
         uids = await made.gang("a", 3, 8, "team")
         await stopped.wait()
         assert second.met == 1
@@ -120,7 +121,9 @@ async def test_a_bind_that_is_refused_for_a_moment_is_made_later(made: Scene) ->
     }
     for status, reason in answers.items():
         refusal = answer(status, reason, 1 if status == 429 else None)
-        rule = daemon.proxy.on("create", "pods/binding", refusal, only=after_one, times=1)
+        rule = daemon.proxy.on(
+            "create", "pods/binding", refusal, only=not_first(daemon.proxy), times=1
+        )
         uids = await made.gang("a", 3, 4, "team")
         assert await made.wait_running(("a", 3)) == uids
         assert rule.met == 1, f"nobody was told {status}"
@@ -185,7 +188,7 @@ async def test_a_node_that_is_deleted_under_a_binding_pod_costs_its_gang_nothing
         await made.kubelet.delete_node(node)
         return None
 
-    daemon.proxy.on("create", "pods/binding", delete_node, only=after_one, times=1)
+    daemon.proxy.on("create", "pods/binding", delete_node, only=not_first(daemon.proxy), times=1)
     await made.job("a", 2, 6, "team")
 
     async def bound_to_nothing() -> list[str]:
@@ -212,8 +215,7 @@ async def test_a_job_whose_pod_a_kubelet_refuses_is_completed_by_its_replacement
 @pytest.mark.usefixtures("hasty")
 async def test_what_is_left_of_a_gang_after_a_refusal_is_given_back_whole(made: Scene) -> None:
     await made.leading()
-    made.kubelet.refuse_next(f"{made.key}-0", "OutOfnvidia.com/gpu")
-    await made.gang("a", 3, 4, "team", preemptible="true")
+    await gang_with_a_refused_pod(made, preemptible="true")
     await made.gang("b", 3, 8, "other", preemptible="true")  # fits only without it
     await made.wait_running(("b", 3))
 
@@ -221,8 +223,7 @@ async def test_what_is_left_of_a_gang_after_a_refusal_is_given_back_whole(made: 
 @pytest.mark.usefixtures("hasty")
 async def test_bare_pods_are_not_destroyed_because_one_of_them_was_refused(made: Scene) -> None:
     await made.leading()
-    made.kubelet.refuse_next(f"{made.key}-0", "OutOfnvidia.com/gpu")
-    await made.gang("a", 3, 4, "team")
+    await gang_with_a_refused_pod(made)
     await made.gang("b", 1, 1, "other", preemptible="true", **{"fake.windlass.dev/runs-for": "5s"})
     await made.wait_phase("b-0", "Succeeded")
     assert sum(map(is_running, await made.pods("a"))) == 2
@@ -317,9 +318,26 @@ async def pause(made: Scene, paused: bool) -> None:
     await set_paused(read_config(None, {}, told), paused)
 
 
+async def gang_with_a_refused_pod(made: Scene, **marks: str) -> None:
+    """Three pods that start together, of which a kubelet will refuse the last."""
+    labels = {"windlass.dev/gang": "a", "windlass.dev/minimum": "3", **marks}
+    for number in range(3):
+        refuse = {"fake.windlass.dev/refuse": "OutOfnvidia.com/gpu"} if number == 2 else {}
+        await made.pod(f"a-{number}", 4, "team", **labels, **refuse)
+
+
+def not_first(proxy: Proxy) -> Callable[[Call], bool]:
+    """Picks the binds after the first one."""
+
+    def is_it(call: Call) -> bool:
+        return any(each.resource == call.resource for each in proxy.calls[: call.number])
+
+    return is_it
+
+
 def evictions(proxy: Proxy) -> list[Call]:
     return [each for each in proxy.calls if each.resource == "pods/eviction"]
 
 
-async def _met(rule: object) -> bool:
-    return getattr(rule, "met", 0) > 0
+async def _met(rule: Rule) -> bool:
+    return rule.met > 0

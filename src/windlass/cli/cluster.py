@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--model", default="H100-80GB", show_default=True, help="Of the GPUs.")
 @click.option("--scheduler", is_flag=True, help="Run kube-scheduler as well.")
 @click.option("--port", type=click.IntRange(1024, 65535), help="Of the API server.")
+@click.option("--build", is_flag=True, help="Build the parts that are missing and stop.")
 @click.option("--version", is_flag=True, help="Print the versions of the parts and stop.")
 def command(
     *,
@@ -44,6 +45,7 @@ def command(
     model: str,
     scheduler: bool,
     port: int | None,
+    build: bool,
     version: bool,
 ) -> None:
     """Run a real Kubernetes control plane on this machine until Ctrl-C.
@@ -57,7 +59,9 @@ def command(
     from windlass.lab.parts import find
     from windlass.lab.plane import Options, Plane
 
-    kubectl = find(["kubectl"])["kubectl"]
+    kubectl = find()["kubectl"]
+    if build:
+        return
     click.echo("Starting a control plane ...", err=True)
     options = Options(scheduler=scheduler, port=port)
     with _interruptible(), Plane(options) as plane, _handed_out(plane.kubeconfig, kubeconfig):

@@ -89,7 +89,8 @@ class Crew:
 
 def gang_of(crew: Crew, queue: str, refusal: Reason | None) -> Gang:
     """The gang that its members describe, in the queue that was found for it."""
-    said = sorted(crew.said, key=repr)
+    # most members say the same, and putting it into words takes longer than all the rest
+    said = sorted(crew.said, key=repr) if len(crew.said) > 1 else list(crew.said)
     first = said[0]
     refusals = [refusal, *(each.member.refusal or each.refusal for each in said), *_doubts(said)]
     preemptible = all(_is_preemptible(each) for each in said)

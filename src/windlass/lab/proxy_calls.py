@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
@@ -31,6 +33,10 @@ class Call:
     def is_write(self) -> bool:
         """Was it to change something?"""
         return self.verb not in ("get", "list", "watch")
+
+    def json(self) -> Any:
+        """The object that was sent."""
+        return json.loads(self.body)
 
     def __str__(self) -> str:
         return f"{self.verb} {self.resource} {self.path}"

@@ -25,7 +25,7 @@ from windlass.workloads import wire
 from windlass.workloads.marks import GANG, MINIMUM, QUEUE
 
 Json: TypeAlias = dict[str, Any]
-Thing: TypeAlias = wire.Pod | wire.Node | wire.Owner | Seen | Piece
+Thing: TypeAlias = wire.Pod | wire.Node | wire.Owner | Piece
 
 NAMESPACE = "ml"
 """Where every pod and job lives that names no other place."""
@@ -86,7 +86,7 @@ def crew(name: str, count: int, gpus: int = 1, **fields: Any) -> list[wire.Pod]:
     return [pod(f"{name}-{i}", gpus, gang=(name, count), **fields) for i in range(count)]
 
 
-def container(name: str = "main", sidecar: bool = False, **requests: str) -> Json:
+def container(name: str = "main", sidecar: Any = False, **requests: Any) -> Json:
     """A container and what it asks for; keywords may be given as a mapping with `**`."""
     policy = {"restartPolicy": "Always"} if sidecar else {}
     return {"name": name, "resources": {"requests": requests}} | policy
@@ -204,7 +204,8 @@ class Stage:
 
     def lose(self, *things: Thing) -> None:
         """Objects are gone."""
-        self.brain.take(Lost(each.kind, each.object) for each in map(_piece, things))
+        pieces = [_piece(each) for each in things]
+        self.brain.take(Lost(each.kind, each.object) for each in pieces if isinstance(each, Seen))
 
     def step(self, seconds: int = 0) -> Step:
         """Decide, some time later."""
@@ -245,7 +246,7 @@ class Reading:
                 case wire.Node():
                     self.translator.node_seen(each)
                 case wire.Owner():
-                    self.translator.owner_seen(each)
+                    self.translator.owner_seen("Job", each)
 
     def task(self, name: str) -> Task:
         return task_called(self.cluster, name)

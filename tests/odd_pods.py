@@ -39,11 +39,11 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 STRANGE = "\u202eevil\u0000\n\t{0} %s \U0001f41f" + "\u00e9" * 50
 
 
-def batches(size: int) -> st.SearchStrategy[list[Json]]:
-    """So many odd pods, all of them there at once."""
+def batches(size: int) -> st.SearchStrategy[list[tuple[Json, Json]]]:
+    """So many odd pods, all of them there at once, each as it comes and as it is later."""
     return st.builds(
-        lambda seeds: [odd_pod(f"p{i}", *each) for i, each in enumerate(seeds)],
-        st.lists(st.tuples(_SEEDS, _CHOSEN), min_size=size, max_size=size),
+        lambda drawn: [_versions(f"p{i}", *each) for i, each in enumerate(drawn)],
+        st.lists(st.tuples(_SEEDS, _CHOSEN, _LATER), min_size=size, max_size=size),
     )
 
 
@@ -51,11 +51,18 @@ def odd_pod(name: str, seed: int, chosen: list[str]) -> Json:
     """A pod with these oddities, in this order."""
     rolls = Random(seed)
     gpus = rolls.choice(["0", "1", "1", "2"])
-    found = pod_json(name, containers=[container("main", **{"nvidia.com/gpu": gpus})])
+    found = pod_json(name, containers=[container(**{"nvidia.com/gpu": gpus})])
     found["metadata"]["uid"] = f"{rolls.getrandbits(64):016x}"
     for each in chosen:
         ODDITIES[each](found, rolls)
+    for field in ("labels", "annotations"):
+        if not found["metadata"][field] and rolls.random() < 0.5:
+            found["metadata"][field] = None
     return found
+
+
+def _versions(name: str, seed: int, chosen: list[str], later: list[str]) -> tuple[Json, Json]:
+    return odd_pod(name, seed, chosen), odd_pod(name, seed, chosen + later)
 
 
 # --- who made it, and with whom it starts
@@ -261,12 +268,6 @@ def _labels(pod: Json, rolls: Random) -> None:
     pod["metadata"]["annotations"][STRANGE[:9]] = "\u6f22" * 50_000
 
 
-def _nothing(pod: Json, rolls: Random) -> None:
-    for field in ("labels", "annotations"):
-        pod["metadata"][field] = rolls.choice([None, {}])
-    pod["spec"].pop("affinity", None)
-
-
 ODDITIES: dict[str, Oddity] = {
     each.__name__.lstrip("_"): each
     for each in (
@@ -276,7 +277,8 @@ ODDITIES: dict[str, Oddity] = {
         *(_phase, _dates, _deleted, _gates, _scheduler, _priority, _said_before, _labels),
     )
 }
-"""`nothing` is not among them: it would undo what others need to write to."""
 
 _SEEDS = st.integers(0, 2**32)
 _CHOSEN = st.lists(st.sampled_from(sorted(ODDITIES)), max_size=6)
+_LATER = st.lists(st.sampled_from(sorted(set(ODDITIES) - {"namespace"})), max_size=2)
+"""What may become of a pod; it does not move to another namespace."""

@@ -180,7 +180,7 @@ def test_pods_of_others_that_wait_are_none_of_our_business():
 
 
 def test_gpus_that_others_took_are_charged_to_the_queue_of_their_namespace():
-    fields = {"schedulerName": "default-scheduler", "node": "n1"}
+    fields: dict[str, Any] = {"schedulerName": "default-scheduler", "node": "n1"}
     there = Reading(node("n1", 2), pod("a", 1, **fields), pod("b", **fields))
     assert (there.gang_of("a").queue, there.gang_of("b").queue) == ("team", "")
 
@@ -228,7 +228,9 @@ def test_a_pod_that_ended_gives_its_place_back_at_once():
 def test_members_that_succeeded_count_and_those_that_failed_do_not():
     there = Reading(node("n1", 4))
     states = ["Succeeded", "Failed", "Running"]
-    there.see(*(pod(n, 1, gang=("t", 3), node="n1", phase=p) for n, p in zip("abc", states)))
+    there.see(
+        *(pod(n, 1, gang=("t", 3), node="n1", phase=p) for n, p in zip("abc", states, strict=True))
+    )
     found = {name: there.task(name).state for name in there.names}
     assert found == {"a": TaskState.SUCCEEDED, "c": TaskState.RUNNING}
 
@@ -250,7 +252,7 @@ def test_a_single_pod_that_succeeded_is_forgotten():
 def test_a_resize_that_turns_out_hopeless_is_counted_anew():
     there = Reading(node("n1"))
     given = {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}
-    grows = {"requests": {"cpu": "8"}, "node": "n1", "phase": "Running"}
+    grows: dict[str, Any] = {"requests": {"cpu": "8"}, "node": "n1", "phase": "Running"}
     there.see(pod("a", **grows, status=given))
     assert there.task("a").shape.request.cpu_milli == 8000
     hopeless = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
@@ -305,7 +307,7 @@ def test_members_are_named_in_the_order_in_which_they_are_placed():
 def test_pods_of_a_deleted_job_keep_their_places():
     owner = job("train", 2)
     there = Reading(node("n1", 2), owner, pod("a", 1, owner=owner, node="n1", phase="Running"))
-    there.translator.owner_gone(owner)
+    there.translator.owner_gone("Job", owner)
     there.see(pod("a", 1, owner=owner, node="n1", phase="Running"))
     assert place(there, "a") == (TaskState.RUNNING, "n1", devices(0))
 

@@ -6,11 +6,8 @@ plane. Each daemon has its own proxy, which can tell what it did and do somethin
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import signal
-import sys
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -21,6 +18,7 @@ from typing import Any
 import yaml
 
 from tests.live.bound import wait_until
+from tests.live.daemons import Daemon, launch
 from windlass.crds.kinds import API_VERSION, KINDS, QUEUE
 from windlass.crds.manifest import manifests
 from windlass.kube.access import Access
@@ -29,6 +27,7 @@ from windlass.kube.errors import ApiError, Conflict, NotFound
 from windlass.lab.kubelet import Habits, Kubelet, Machine, playing
 from windlass.lab.kubelet.labels import GPU
 from windlass.lab.kubelet.nodes import NODES
+from windlass.lab.process import Keeper
 from windlass.lab.proxy import Proxy, recording
 
 QUICK = Habits(kill_delay_s=0.1, restart_delay_s=0.5)
@@ -62,43 +61,6 @@ async def scene(
 
 
 @dataclass(slots=True)
-class Daemon:
-    """A `windlass run` of its own process, behind its own proxy."""
-
-    process: asyncio.subprocess.Process
-    proxy: Proxy
-    log: Path
-
-    @property
-    def is_running(self) -> bool:
-        return self.process.returncode is None
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send a signal: SIGKILL is a crash, SIGSTOP a machine that stands still."""
-        if self.is_running:
-            self.process.send_signal(number)
-
-    async def stop(self) -> int:
-        """Ask it to stop, and wait until it has."""
-        self.signal(signal.SIGTERM)
-        return await self.process.wait()
-
-    def lines(self, what: str) -> list[dict[str, Any]]:
-        """What it has logged about something."""
-        lines = [json.loads(line) for line in self.log.read_text().splitlines() if line[:1] == "{"]
-        return [line for line in lines if line.get("what") == what]
-
-    async def wait_said(self, what: str, times: int = 1) -> None:
-        """Wait until it has logged this so often."""
-
-        async def said() -> bool:
-            assert self.is_running or len(self.lines(what)) >= times, self.log.read_text()[-3000:]
-            return len(self.lines(what)) >= times
-
-        await wait_until(said, f"the daemon has said {what!r} {times} times")
-
-
-@dataclass(slots=True)
 class Scene:
     """The cluster, what has been submitted to it, and the daemons that were started."""
 
@@ -109,6 +71,7 @@ class Scene:
     kubelet: Kubelet
     folder: Path
     daemons: list[Daemon] = field(default_factory=list)
+    _keeper: Keeper = field(default_factory=lambda: Keeper(None))
     _proxies: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     # --- daemons ---
@@ -122,17 +85,9 @@ class Scene:
         proxy = proxy or await self.open_proxy()
         number = len(self.daemons)
         kubeconfig = proxy.write_kubeconfig(self.folder / f"kubeconfig-{number}")
+        words = self._words(kubeconfig, f"r{number}", flags)
         log = self.folder / f"daemon-{number}.log"
-        with log.open("ab") as stream:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", "from windlass.cli import main; main()", "run"),
-                *self._words(kubeconfig, f"r{number}", flags),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-                env={key: v for key, v in os.environ.items() if not key.startswith("WINDLASS_")},
-            )
-        daemon = Daemon(process, proxy, log)
+        daemon = await launch(words, log, proxy, self._keeper)
         self.daemons.append(daemon)
         return daemon
 
@@ -146,7 +101,8 @@ class Scene:
         """End all daemons and their proxies."""
         for each in self.daemons:
             each.signal(signal.SIGKILL)
-            await each.process.wait()
+            await each.ended()
+        self._keeper.close()
         await self._proxies.aclose()
 
     async def holder(self) -> str:

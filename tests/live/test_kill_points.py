@@ -25,7 +25,7 @@ from windlass.lab.proxy_calls import Call
 from windlass.lab.proxy_faults import When, answer, kill, lose
 from windlass.workloads.marks import PROMISE
 
-AT_ONCE = 3
+AT_ONCE = 6
 """Most of a run is waiting for the lease of the one that was killed."""
 SIGKILLED = -9
 
@@ -104,9 +104,9 @@ async def test_crash_after_crash_amid_one_gang_loses_nothing(
         for _ in range(crashes):
             proxy = await made.open_proxy()
             daemon = await made.start(proxy, writes_concurrency=1)
-            pid = daemon.process.pid
+            pid = daemon.pid
             proxy.on("create", "pods/binding", kill(lambda pid=pid: pid), when=When.AFTER)
-            await daemon.process.wait()
+            await daemon.ended()
         bound = [each for each in await made.pods() if "nodeName" in each["spec"]]
         assert len(bound) == crashes
         await made.start()
@@ -155,14 +155,14 @@ async def visit(access: Access, folder: Path, point: Point, way: Way) -> None:
             return purpose(call, proxy.calls) == point.purpose
 
         def pid() -> int:
-            return made.daemons[0].process.pid
+            return made.daemons[0].pid
 
         crash = proxy.on(
             point.verb, point.resource, kill(pid), when=point.when, times=1, only=is_it
         )
         await play(made, proxy, way)
         assert crash.met == 1, "this point was not visited"
-        assert made.daemons[0].process.returncode == SIGKILLED
+        assert made.daemons[0].process.exitcode == SIGKILLED
 
 
 async def opened(made: Scene, way: Way) -> Proxy:
@@ -197,7 +197,7 @@ async def play(made: Scene, proxy: Proxy, way: Way) -> None:
             await take_back(made, kept, lent)
         await made.wait_condition("d", 4, "Unschedulable")
         await made.daemons[-1].stop()
-        if made.daemons[-1].process.returncode == SIGKILLED:
+        if made.daemons[-1].process.exitcode == SIGKILLED:
             await made.wait_daemons(2)
             await made.daemons[1].wait_said("leads")
             await made.daemons[1].stop()
@@ -221,7 +221,7 @@ async def succeeded(made: Scene) -> AsyncIterator[None]:
     """Start a successor as soon as the first daemon has crashed."""
 
     async def watch() -> None:
-        if await made.daemons[0].process.wait() == SIGKILLED:
+        if await made.daemons[0].ended() == SIGKILLED:
             await made.start(writes_concurrency=1)
 
     task = asyncio.create_task(watch())

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.live.bound import wait_until
-from tests.live.scene import Daemon, Scene, scene
+from tests.live.daemons import Daemon
+from tests.live.scene import Scene, scene
 from windlass.kube.election import PAUSED
 from windlass.lab.plane import Plane
 from windlass.lab.proxy import Rule
@@ -62,7 +63,7 @@ async def test_what_is_under_way_is_finished_before_a_replica_stops(made: Scene)
     daemon.signal(signal.SIGTERM)
     await daemon.wait_said("stopping")
     may_go.set()
-    assert await daemon.process.wait() == 0
+    assert await daemon.ended() == 0
     await made.wait_running(("a", 3))
     assert await made.holder() == ""
 

@@ -1,7 +1,9 @@
 """The daemon, `windlass run`: puts the parts together on a real cluster.
 
+    eyes     everything that is watched
     brain    what was seen -> what to do: the engine's half, plain functions, off the event loop
-    term     one time of leading: watches, brain and writes, until the lease is lost
+    desk     the status of queues
+    term     one time of leading: eyes, brain and writes, until the lease is lost
     run      election, port and signals around it
     serve    health, readiness and metrics
 

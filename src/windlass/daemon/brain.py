@@ -72,7 +72,7 @@ class Brain:
 
     def __init__(self, scope: Scope, now: int, *, shadow: bool = False) -> None:
         self.cluster = Cluster(Settings(), now)
-        self._translator = Translator(scope, self.cluster.apply)
+        self._translator = Translator(scope, self._tell)
         self._translator.advance(now)
         self._scribe, self._desk = Scribe(), Desk()
         self._settings, self._paused = Settings(), False
@@ -118,6 +118,14 @@ class Brain:
     def _stands(self, gang: GangId, promise: Promise) -> bool:
         """Was the promise acted on? If not, the gang is as well off in line as before."""
         return bool(promise.evicts) or not promise.firm or gang in self.cluster.active
+
+    def _tell(self, event: events.Event) -> None:
+        """Pass on what is news; the echo of an assumption leaves the last plan in force."""
+        if isinstance(event, events.TaskSeen):
+            task = event.task
+            if self.cluster.tasks.get(task.id) == task:
+                return
+        self.cluster.apply(event)
 
     def _take(self, piece: Piece) -> None:
         match piece:
@@ -171,7 +179,7 @@ class Brain:
             case "namespaces":
                 self._translator.namespace_seen(name, found.metadata.labels or {})
             case _:
-                self._translator.owner_seen(found)
+                self._translator.owner_seen(kind, found)
 
     def _lose_object(self, kind: Kind, found: wire.Owner) -> None:
         match kind:
@@ -183,7 +191,7 @@ class Brain:
             case "topologies" | "namespaces" | "policies":
                 pass
             case _:
-                self._translator.owner_gone(found)
+                self._translator.owner_gone(kind, found)
 
     # -- what follows
 

@@ -10,42 +10,24 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from windlass.config import Config
-from windlass.daemon.brain import Brain, Lost, Piece, Seen, Work
+from windlass.daemon.brain import Brain, Piece, Work
+from windlass.daemon.eyes import Eyes, in_order
 from windlass.daemon.log import Log
 from windlass.kube.carry_out import Binder, BindFailed, News, PodRead
 from windlass.kube.client import Api
 from windlass.kube.election import Election
 from windlass.kube.errors import ApiError
 from windlass.kube.evict import Evictor, EvictRefused, Manners
-from windlass.kube.mirror import key_of
 from windlass.kube.tell import Teller
 from windlass.kube.translate import Scope
-from windlass.kube.watch import Change, Gone, Watch
 from windlass.kube.workers import Workers
 from windlass.metrics import Metrics
 from windlass.state.snapshot import to_json
-from windlass.workloads import wire
-from windlass.workloads.kinds import KINDS
-
-KINDS_READ: dict[str, tuple[str, type[Any]]] = {
-    "namespaces": ("/api/v1/namespaces", wire.Owner),
-    "queues": ("/apis/windlass.dev/v1alpha1/queues", wire.Owner),
-    "topologies": ("/apis/windlass.dev/v1alpha1/topologies", wire.Owner),
-    "policies": ("/apis/windlass.dev/v1alpha1/policies", wire.Owner),
-    "nodes": ("/api/v1/nodes", wire.Node),
-    **{kind: (row.path, wire.Owner) for (kind, _), row in KINDS.items()},
-    "pods": ("/api/v1/pods", wire.Pod),
-}
-"""What is read, in the order in which it is understood best: pods come last."""
-FRESH_S = 90.0
-"""A watch of which nothing was heard for longer is not trusted; bookmarks come every minute."""
 
 
 @dataclass(slots=True)
@@ -55,8 +37,12 @@ class Inbox:
     pieces: list[Piece] = field(default_factory=list[Piece])
     filled: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def put(self, *pieces: Piece) -> None:
+    def put(self, piece: Piece) -> None:
         """Something was seen."""
+        self.put_all([piece])
+
+    def put_all(self, pieces: list[Piece]) -> None:
+        """Several things were seen."""
         self.pieces.extend(pieces)
         self.filled.set()
 
@@ -105,10 +91,8 @@ class Term:
         self._evictor = Evictor(api, self._workers, self._binder, self._refused, manners)
         self._evictor.clock = time.monotonic
         self._teller = Teller(api, self._workers, self._binder)
-        self._watches = {
-            kind: Watch(api, path, struct, chance=parts.chance)
-            for kind, (path, struct) in KINDS_READ.items()
-        }
+        self._eyes = Eyes(api, self._inbox.put_all, parts.chance)
+        self._evictor.has_budget = self._eyes.has_budget
         self._brain = Brain(_scope(config), parts.clock.now(), shadow=config.shadow)
         self._reign = parts.election.reign
         self._stop = asyncio.Event()
@@ -129,23 +113,14 @@ class Term:
 
     def trouble(self) -> str:
         """What keeps this term from working as it should, in a sentence; empty if nothing does."""
-        for kind, watch in self._watches.items():
-            if watch.trouble is not None:
-                return f"{kind} cannot be read: {watch.trouble.message}{_advice(kind)}"
-            if not watch.synced.is_set():
-                return f"{kind} have not all been read yet"
-            if time.monotonic() - watch.fresh_at > FRESH_S:
-                return f"nothing was heard about {kind} for {FRESH_S:.0f} s"
+        if found := self._eyes.trouble():
+            return found
         return "" if self.in_step else "the first decision has not been made yet"
 
     async def run(self) -> None:
         """Lead."""
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._workers.run())]
-            tasks += [
-                group.create_task(watch.run(self._sink(kind)))
-                for kind, watch in self._watches.items()
-            ]
+            tasks = [group.create_task(self._workers.run()), group.create_task(self._eyes.run())]
             try:
                 await self._read_all()
                 while self._goes_on():
@@ -166,45 +141,23 @@ class Term:
     # -- reading
 
     async def _read_all(self) -> None:
-        for watch in self._watches.values():
-            while not watch.synced.is_set() and self._goes_on():
-                await _at_most(watch.synced, 0.2)
+        while not self._eyes.are_open() and self._goes_on():
+            await asyncio.sleep(0.05)
         if not self._goes_on():
             return
-        pieces = self._inbox.take()
-        order = {kind: at for at, kind in enumerate(KINDS_READ)}
-        pieces.sort(key=lambda piece: order[piece.kind] if isinstance(piece, Seen | Lost) else 99)
-        self._parts.log.line("read", objects=len(pieces))
+        pieces = in_order(self._inbox.take())
         self._mind_pause()  # also what was promised before us is not evicted while paused
         await asyncio.to_thread(_in_bulk, self._brain, pieces)
+        self._parts.log.line("read", objects=len(pieces))
         for clearing in self._brain.finish():
             self._evictor.clear(clearing)
-
-    def _sink(self, kind: str) -> Callable[[Sequence[Change[Any]]], None]:
-        def take(changes: Sequence[Change[Any]]) -> None:
-            pieces = [
-                Lost(kind, each.object) if isinstance(each, Gone) else Seen(kind, each.object)
-                for each in changes
-            ]
-            self._inbox.put(*pieces)
-
-        return take
 
     def _heard(self, news: News) -> None:
         if isinstance(news, BindFailed):
             self._parts.metrics.failed.inc()
             self._parts.log.line("bind failed", task=news.task, why=news.why)
-        if not isinstance(news, PodRead) or self._is_newer(news.pod):
+        if not isinstance(news, PodRead) or self._eyes.is_news(news.pod):
             self._inbox.put(news)
-
-    def _is_newer(self, pod: wire.Pod) -> bool:
-        """Does a pod that was read say more than the watch has told, and is it still there?"""
-        known: wire.Pod | None = self._watches["pods"].items.get(key_of(pod))
-        return (
-            known is not None
-            and known.metadata.uid == pod.metadata.uid
-            and int(known.metadata.resource_version) < int(pod.metadata.resource_version)
-        )
 
     def _refused(self, refused: EvictRefused) -> None:
         self._parts.log.line("eviction refused", task=refused.task, why=refused.why)
@@ -324,13 +277,6 @@ def _scope(config: Config) -> Scope:
         config.node_selector,
         config.default_queue,
     )
-
-
-def _advice(kind: str) -> str:
-    path, _ = KINDS_READ[kind]
-    if "windlass.dev" in path:
-        return "; if the CRDs are missing, apply what `windlass crds` prints"
-    return ""
 
 
 async def _at_most(event: asyncio.Event, seconds: float) -> None:

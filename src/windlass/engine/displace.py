@@ -249,10 +249,10 @@ class Displacer:
         assert self._case is not None
         if self._way is Way.MOVE:
             return self.pool.offer(kind, self._way, (), self._may)
-        own, against = self._gang.queue, self._case.against_now
-        rules = tuple([against(queue) for queue in self.pool.queues])
-        whose = (own, self._gang.priority) if own in self.pool.queues else None
-        return self.pool.offer(kind, (self._way, self._grows, whose), rules, self._may)
+        pool, own = self.pool, self._gang.queue
+        whose = (own, self._gang.priority) if own in pool.queues else None
+        rules = self._case.rules(pool.queues)
+        return pool.offer(kind, (self._way, self._grows, whose), rules, self._may)
 
     # -- permissions
 

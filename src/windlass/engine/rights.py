@@ -119,8 +119,8 @@ class _Loser:
     stamp: int = -1
     """Of the last time it was looked at."""
     over_guarantee: bool = False
-    over_share: tuple[str, ...] = ()
-    """The dimensions in which all of it has more than it is entitled to."""
+    over_share: Names | None = None
+    """The dimensions in which all of it has more than it is entitled to; None: not asked yet."""
 
 
 _Losers: TypeAlias = dict[tuple[Names, Names], _Loser]
@@ -190,18 +190,30 @@ class Case:
         gains, side = self._forks[loser]
         if not gains:
             return None
-        stamp = self._rights.stamps.get(side.queues[0], 0)
+        has, lines, loses = self._rights.has, self._standing, side.queues
+        stamp = self._rights.stamps.get(loses[0], 0)
         if side.stamp != stamp:
-            side.stamp = stamp
-            self._look_at(side)
+            side.stamp, side.over_share = stamp, None
+            side.over_guarantee = bool(self._above(loses, has, lines.guarantees))
         if side.over_guarantee and self._claims_guarantee(gains):
             return Rule.GUARANTEE
-        above = side.over_share
-        if not above or not self._claims_share(gains):
+        if not self._claims_share(gains):
             return None
-        return (
-            Rule.SHARE if self._fuller(gains[0], side.queues[0], above, self._rights.has) else None
-        )
+        if side.over_share is None:
+            side.over_share = tuple(self._above(loses, has, lines.entitled))
+        fuller = side.over_share and self._fuller(gains[0], loses[0], side.over_share, has)
+        return Rule.SHARE if fuller else None
+
+    def rules(self, losers: Iterable[str]) -> tuple[Rule | None, ...]:
+        """By which rule something may be taken from each of these queues as they stand."""
+        forks, stamps, claimed = self._forks, self._rights.stamps, self._by_guarantee
+        found: list[Rule | None] = []
+        for loser in losers:  # asked for all queues at every clearing, so most are settled here
+            gains, side = forks[loser]
+            known = side.over_guarantee and side.stamp == stamps.get(side.queues[0])
+            settled = known and claimed.get(gains)
+            found.append(Rule.GUARANTEE if settled else self.against_now(loser))
+        return tuple(found)
 
     def _claims_guarantee(self, gains: Names) -> bool:
         found = self._by_guarantee.get(gains)
@@ -214,11 +226,6 @@ class Case:
         if found is None:
             found = self._by_share[gains] = self._within_share(gains)
         return found
-
-    def _look_at(self, side: _Loser) -> None:
-        has, lines = self._rights.has, self._standing
-        side.over_guarantee = bool(self._above(side.queues, has, lines.guarantees))
-        side.over_share = tuple(self._above(side.queues, has, lines.entitled))
 
     def _within_guarantee(self, gains: Names) -> bool:
         """Is the side within its guarantee, and no queue of it beyond what it is entitled to?"""

@@ -83,9 +83,10 @@ def _units(cluster: Cluster, gang: Gang) -> list[Unit]:
     """The units of one gang, first to leave first; none if it may not be displaced."""
     members = cluster.members(gang.id)
     active = [task for task in members if task.state in ACTIVE]
-    active.sort(key=natural)
-    if not gang.preemptible or any(task.node not in cluster.nodes for task in active):
+    if not gang.preemptible or not all([task.node in cluster.nodes for task in active]):
         return []
+    if len(active) > 1:
+        active.sort(key=natural)
     tails, core = _split(gang, active, members)
     units: list[Unit] = []
     for tasks in [*((task,) for task in tails), tuple(core)]:

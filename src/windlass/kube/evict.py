@@ -11,7 +11,7 @@ Evictions are capped per queue and minute. While paused none begins, and what wa
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeAlias
@@ -101,8 +101,8 @@ class Evictor:
         self._rates = Rates(manners.per_minute)
         self.clock: Callable[[], float] = lambda: 0.0
         self.paused = False
-        self.budgets: Mapping[str, int] = {}
-        """Namespaces with disruption budgets."""
+        self.has_budget: Callable[[str], bool] = lambda _namespace: True
+        """Are there disruption budgets in a namespace?"""
 
     def clear(self, clearing: Clearing) -> None:
         """Evict the victims, once the promise to the gang that gains is written."""
@@ -127,7 +127,7 @@ class Evictor:
         for each in victims:
             gangs.setdefault(each.gang, []).append(each)
         for gang in gangs.values():
-            if self.budgets.get(gang[0].pod.namespace):
+            if self.has_budget(gang[0].pod.namespace):
                 self._evict_on_trial(gang, self.clock() + self._manners.insist_after_s)
             else:
                 self._evict_each(gang, 0.0)

@@ -74,15 +74,18 @@ def read(text: str) -> Promise | None:
 
 def hold_of(gang: GangId, promise: Promise, requests: Mapping[TaskId, Request]) -> Hold | None:
     """The hold that a promise stands for, for those of its pods that still wait."""
-    claims = tuple(
+    claims = [
         Claim(
             TaskId(place.task),
             node,
             tuple(Slice(*device) for device in place.devices),
             requests[TaskId(place.task)],
         )
-        for node, places in sorted(promise.places.items())
+        for node, places in promise.places.items()
         for place in places
         if TaskId(place.task) in requests
-    )
-    return Hold(gang, claims, promise.starts_at, promise.firm) if claims else None
+    ]
+    # in the order in which the engine takes tasks, so that each gets its own place: a bind that
+    # was sent before us and takes effect late then meets the same bind, not another pod
+    claims.sort(key=lambda claim: (len(claim.task), claim.task))
+    return Hold(gang, tuple(claims), promise.starts_at, promise.firm) if claims else None

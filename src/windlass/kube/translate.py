@@ -14,6 +14,7 @@ from windlass.crds.read import OwnedQueue
 from windlass.kube.allot import Allotments
 from windlass.kube.assumed import Assumed
 from windlass.kube.crews import Crew, facts_of, gang_of
+from windlass.kube.owners import Owners
 from windlass.kube.standing import Queues
 from windlass.model import events
 from windlass.model.actions import Action, Bind
@@ -49,6 +50,7 @@ class _Known:
     gang: GangId
     shape: Shape
     node: str
+    owners: tuple[str, ...] = ()
 
 
 class Translator:
@@ -66,8 +68,7 @@ class Translator:
         self._pods: dict[TaskId, _Known] = {}
         self._on: dict[str, set[TaskId]] = {}
         self._crews: dict[GangId, Crew] = {}
-        self._owners: dict[str, wire.Owner] = {}
-        self._owned: dict[str, set[TaskId]] = {}
+        self._owners = Owners()
         self._now = 0
 
     # -- asked
@@ -181,7 +182,7 @@ class Translator:
             return bool(node) and not ended
         if ended:
             # successes count towards the minimum of a gang that has others
-            is_part = membership(pod, self._find_owner).minimum > 1
+            is_part = membership(pod, self._owners.find).minimum > 1
             return pod.status.phase == "Succeeded" and is_part
         leaves = pod.metadata.deletion_timestamp or pod.spec.scheduling_gates
         return bool(node) or not leaves
@@ -195,14 +196,16 @@ class Translator:
     def _keep(self, task: TaskId, pod: wire.Pod, node: str) -> None:
         known, ours = self._pods.get(task), self._is_ours(pod)
         shape = known.shape if known and _same_needs(known.pod, pod) else shape_of(pod)
-        member = membership(pod, self._find_owner)
+        member = membership(pod, self._owners.find)
         if known is not None and known.gang != member.gang:
             self._drop(task)
             known = None
         if known is None:
             known = self._pods[task] = _Known(pod, GangId(member.gang), shape, "")
-            for uid in _owner_uids(pod):
-                self._owned.setdefault(uid, set()).add(task)
+        if known.owners != member.owners:
+            self._owners.forget(task, known.owners)
+            self._owners.ask(task, member.owners)
+            known.owners = member.owners
         left, known.pod, known.shape = known.node, pod, shape
         self._move(known, task, node)
         crew = self._crews.setdefault(known.gang, Crew(known.gang))
@@ -219,8 +222,7 @@ class Translator:
             return
         node = known.node
         self._move(known, task, "")
-        for uid in _owner_uids(known.pod):
-            _discard(self._owned, uid, task)
+        self._owners.forget(task, known.owners)
         self._tell(events.TaskGone(task))
         self._mend(node)
         crew = self._crews[known.gang]
@@ -273,29 +275,23 @@ class Translator:
             self._tell(events.GangSeen(found))
 
     def _queue_of(self, crew: Crew) -> tuple[str, Reason | None]:
-        facts = min(crew.said, key=lambda each: (each.foreign, repr(each)))
+        facts, *others = crew.said
+        if others:
+            facts = min(crew.said, key=lambda each: (each.foreign, repr(each)))
         if not facts.foreign:
             return self._queues.choose(facts.queue, facts.namespace)
         # others' GPUs are charged to their namespace's queue; there is nothing to refuse
         asks = any(self._pods[task].shape.request.gpu for task in crew.members)
         return self._queues.charged(facts.namespace) if asks else "", None
 
-    def owner_seen(self, owner: wire.Owner) -> None:
+    def owner_seen(self, kind: str, owner: wire.Owner) -> None:
         """An owner of pods is new or has changed."""
-        uid = owner.metadata.uid
-        before = self._owners.get(uid)
-        self._owners[uid] = owner
-        if before is None or before.spec != owner.spec or _marks(before) != _marks(owner):
-            for task in sorted(self._owned.get(uid, ())):
-                self.pod_seen(self._pods[task].pod)
+        for task in self._owners.see(kind, owner):
+            self.pod_seen(self._pods[task].pod)
 
-    def owner_gone(self, owner: wire.Owner) -> None:
+    def owner_gone(self, kind: str, owner: wire.Owner) -> None:
         """An owner was deleted; its pods are about to follow."""
-        self._owners.pop(owner.metadata.uid, None)
-
-    def _find_owner(self, ref: wire.OwnerRef, namespace: str) -> wire.Owner | None:
-        owner = self._owners.get(ref.uid)
-        return owner if owner is not None and owner.metadata.namespace == namespace else None
+        self._owners.lose(kind, owner)
 
     def queue_seen(self, owned: OwnedQueue) -> None:
         """A queue is new or has changed."""
@@ -377,11 +373,3 @@ def _take_out(pods: dict[str, dict[TaskId, wire.Pod]], node: str, task: TaskId) 
     if not there:
         pods.pop(node, None)
     return found
-
-
-def _owner_uids(pod: wire.Pod) -> list[str]:
-    return [each.uid for each in pod.metadata.owner_references or () if each.controller]
-
-
-def _marks(owner: wire.Owner) -> tuple[object, ...]:
-    return (owner.metadata.labels, owner.metadata.annotations)

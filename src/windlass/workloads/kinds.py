@@ -1,18 +1,21 @@
 """Which pods start together: one row for each kind of owner.
 
-A pod belongs to the gang that its row derives from the owner's spec, never from the pods seen so
-far: pods come one at a time. The label `windlass.dev/gang` makes a gang of any pods; a pod whose
-owner has no row, or none at all, is a gang of its own.
+A pod belongs to the gang that its owners' specs describe, never the pods seen so far: pods come one
+at a time. The way up its owners is followed as far as there are rows; the topmost decides, or
+passes it down. The label `windlass.dev/gang` makes a gang of any pods; a pod whose owner has no row, or
+none at all, is a gang of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias
 
 from windlass.model.reasons import Reason, Why
+from windlass.workloads import gangs
+from windlass.workloads.gangs import BELOW, Answer, Link, Part
 from windlass.workloads.marks import GANG, MINIMUM, mark
 from windlass.workloads.wire import Meta, Owner, OwnerRef, Pod, controller
 
@@ -39,38 +42,94 @@ class Membership:
     survives: Survives = Survives.LOST
     refusal: Reason | None = None
     """Why it cannot be placed as it stands."""
+    owners: tuple[str, ...] = ()
+    """The owners that were asked for, seen or not: if one changes, so may this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One row: where such owners are found, and how many of an owner's pods start together.
-
-    `minimum` answers None if each pod stands for itself.
-    """
+    """One row: where such owners are found, and how many of an owner's pods start together."""
 
     path: str
-    minimum: Callable[[Mapping[str, Any]], int | None]
+    gang: Callable[[Link], Answer]
     survives: Survives = Survives.RECREATED
 
 
 Owners: TypeAlias = Callable[[OwnerRef, str], Owner | None]
-"""Finds an owner that has been seen, by reference and namespace."""
+"""Finds an owner that has been seen, by reference (without a uid: by name) and namespace."""
 
 
 def membership(pod: Pod, owners: Owners) -> Membership:
     """The gang of a pod, with what speaks against it."""
+    meta = pod.metadata
+    way = list(_climb(pod, owners))
+    keys = tuple(key_of(ref, meta.namespace) for ref, _ in way)
+    return replace(_decide(pod, way), owners=keys)
+
+
+def key_of(ref: OwnerRef, namespace: str) -> str:
+    """What an owner is remembered by."""
+    return ref.uid or f"{ref.kind}/{namespace}/{ref.name}"
+
+
+_Way: TypeAlias = list[tuple[OwnerRef, Owner | None]]
+
+
+def _climb(pod: Pod, owners: Owners) -> _Way:
+    """The owners above a pod, nearest first, as far as there are rows and they have been seen."""
+    meta, way = pod.metadata, list[tuple[OwnerRef, Owner | None]]()
+    if name := gangs.set_of_leader(meta):
+        ref = OwnerRef("LeaderWorkerSet", name, "", "leaderworkerset.x-k8s.io/v1")
+        return [(ref, owners(ref, meta.namespace))]
+    ref = controller(meta)
+    while ref is not None and _row(ref) is not None and len(way) < MOST_STEPS:
+        owner = owners(ref, meta.namespace)
+        way.append((ref, owner))
+        ref = controller(owner.metadata) if owner else None
+    return way
+
+
+MOST_STEPS = 8
+"""No chain of owners is longer, unless somebody made a circle."""
+
+
+def _decide(pod: Pod, way: _Way) -> Membership:
     meta, ref = pod.metadata, controller(pod.metadata)
-    row = KINDS.get((ref.kind, _group(ref.api_version))) if ref else None
+    row = _row(way[0][0]) if way else None
     survives = row.survives if row else _survives(ref)
     if name := mark(meta, GANG):
         return _labelled(meta, name, survives)
-    if ref is None or row is None or not row.path:
+    if not way:
         return _alone(meta, ref, survives)
-    owner = owners(ref, meta.namespace)
-    if owner is None:
-        missing = Reason(Why.OWNER_UNSEEN, {"kind": ref.kind, "owner": ref.name})
-        return Membership(_id(meta, ref.name, ref.uid), ref.name, 1, survives, missing)
-    return _owned(pod, owner, row, ref)
+    last, seen = way[-1]
+    if seen is None:
+        missing = Reason(Why.OWNER_UNSEEN, {"kind": last.kind, "owner": last.name})
+        return Membership(_id(meta, last.name, last.uid), last.name, 1, survives, missing)
+    return _owned(pod, way, survives)
+
+
+def _owned(pod: Pod, way: _Way, survives: Survives) -> Membership:
+    meta, between = pod.metadata, [owner for _, owner in way if owner is not None]
+    while between:
+        owner, ref = between[-1], way[len(between) - 1][0]
+        row = _row(ref)
+        answer = row.gang(Link(pod, owner, tuple(between[:-1]))) if row else BELOW
+        if answer is BELOW:
+            between.pop()
+            continue
+        written = mark(owner.metadata, MINIMUM) or mark(meta, MINIMUM)
+        if not isinstance(answer, Part) and not written:
+            return _alone(meta, ref, survives)
+        part = answer if isinstance(answer, Part) else Part(1)
+        name = f"{ref.name}.{part.name}" if part.name else ref.name
+        gang = _id(meta, name, owner.metadata.uid)
+        found = Membership(gang, ref.name, min(part.minimum, MOST_MEMBERS), survives)
+        return _sized(found, written) if written else found
+    return _alone(meta, controller(meta), survives)
+
+
+def _row(ref: OwnerRef) -> Kind | None:
+    return KINDS.get((ref.kind, _group(ref.api_version)))
 
 
 def _labelled(meta: Meta, name: str, survives: Survives) -> Membership:
@@ -88,16 +147,6 @@ def _labelled(meta: Meta, name: str, survives: Survives) -> Membership:
     return _sized(Membership(gang, name, 1, survives), written)
 
 
-def _owned(pod: Pod, owner: Owner, row: Kind, ref: OwnerRef) -> Membership:
-    meta = pod.metadata
-    written = mark(owner.metadata, MINIMUM) or mark(meta, MINIMUM)
-    minimum = row.minimum(owner.spec)
-    if minimum is None and not written:
-        return _alone(meta, ref, row.survives)
-    found = Membership(_id(meta, ref.name, ref.uid), ref.name, minimum or 1, row.survives)
-    return _sized(found, written) if written else found
-
-
 def _alone(meta: Meta, ref: OwnerRef | None, survives: Survives) -> Membership:
     return Membership(_id(meta, meta.name, meta.uid), ref.name if ref else meta.name, 1, survives)
 
@@ -106,8 +155,8 @@ def _sized(found: Membership, written: str) -> Membership:
     if not _is_size(written):
         what = f'{MINIMUM} is "{written[:40]}"; write a whole number from 1 to {MOST_MEMBERS}'
         refusal = Reason(Why.UNREADABLE, {"what": what})
-        return Membership(found.gang, found.job, found.minimum, found.survives, refusal)
-    return Membership(found.gang, found.job, int(written), found.survives)
+        return replace(found, refusal=refusal)
+    return replace(found, minimum=int(written))
 
 
 def _is_size(written: str) -> bool:
@@ -130,17 +179,22 @@ def _group(api_version: str) -> str:
     return api_version.rpartition("/")[0]
 
 
-def _job(spec: Mapping[str, Any]) -> int | None:
-    """An Indexed Job starts whole; the pods of any other come and go by themselves."""
-    if spec.get("completionMode") != "Indexed":
-        return None
-    parallelism = cast(int, spec.get("parallelism", 1))
-    completions = cast(int, spec.get("completions") or parallelism)
-    return max(1, min(parallelism, completions))
-
+_KUBEFLOW = "/apis/kubeflow.org/v1/"
 
 KINDS: dict[tuple[str, str], Kind] = {
-    ("Job", "batch"): Kind("/apis/batch/v1/jobs", _job),
+    ("Job", "batch"): Kind("/apis/batch/v1/jobs", gangs.job),
+    ("JobSet", "jobset.x-k8s.io"): Kind("/apis/jobset.x-k8s.io/v1alpha2/jobsets", gangs.jobset),
+    ("PyTorchJob", "kubeflow.org"): Kind(_KUBEFLOW + "pytorchjobs", gangs.training),
+    ("TFJob", "kubeflow.org"): Kind(_KUBEFLOW + "tfjobs", gangs.training),
+    ("XGBoostJob", "kubeflow.org"): Kind(_KUBEFLOW + "xgboostjobs", gangs.training),
+    ("JAXJob", "kubeflow.org"): Kind(_KUBEFLOW + "jaxjobs", gangs.training),
+    ("MPIJob", "kubeflow.org"): Kind("/apis/kubeflow.org/v2beta1/mpijobs", gangs.mpi),
+    ("RayCluster", "ray.io"): Kind("/apis/ray.io/v1/rayclusters", gangs.ray),
+    ("LeaderWorkerSet", "leaderworkerset.x-k8s.io"): Kind(
+        "/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets", gangs.leader_worker_set
+    ),
 }
+"""What stands above these (CronJob, TrainJob, RayJob, RayService) need not be read: the gang is the
+same. A RayJob's submitter is a Job that is not Indexed, and so stands for itself."""
 _RECREATING = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"})
 """Owners whose pods stand for themselves and are made again."""

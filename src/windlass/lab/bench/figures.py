@@ -13,8 +13,14 @@ DIGITS = {"per_s": 0, "bound": 0, "ms": 1, "mib": 0, "s": 2, "pod": 2}
 RATIOS = {
     "ratio_to_kube_scheduler": ("windlass_pods_per_s", "kube_scheduler_pods_per_s"),
     "ratio_to_bind_ceiling": ("windlass_pods_per_s", "bind_ceiling_per_s"),
+    "cpu_ratio_to_kube_scheduler": ("kube_scheduler_all_cpu_ms_per_pod", "all_cpu_ms_per_pod"),
+    "cpu_ratio_to_bind_ceiling": ("bind_ceiling_all_cpu_ms_per_pod", "all_cpu_ms_per_pod"),
 }
-"""Each is taken within a round, because machines have faster and slower minutes."""
+"""Each is taken within a round, because machines have faster and slower minutes.
+
+Where cores are shared with others, processor time is the steadier measure: what costs half as much
+goes twice as fast on a machine of its own that is busy.
+"""
 
 
 def drawn_together(rounds: Mapping[str, list[float]]) -> Figures:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from windlass.kube.client import Api
 from windlass.lab.bench.contenders import NAMES, Running, running
@@ -31,13 +31,13 @@ class Outcome:
     pods: int
     """So many were seen bound."""
     seconds: float
-    bound_s: float
-    """Until the last pod was bound; Events may have come later."""
     start_s: float = 0.0
     """From the start of the process until it had read everything."""
     cpu_ms_per_pod: float = 0.0
     server_cpu_ms_per_pod: float = 0.0
     """Of the API server and its store."""
+    all_cpu_ms_per_pod: float = 0.0
+    """Of everybody, with us who watch (and bind, if nobody else does)."""
     rss_mib: float = 0.0
 
     @property
@@ -51,49 +51,68 @@ async def race(name: str, pods: Sequence[Wanted], fleet: Fleet, queues: Queues) 
     keys = [pod.key for pod in pods]
     async with opened(fleet, queues) as scene:
         await create(scene.api, pods, NAMES[name])
-        servers = _servers_s(scene)
         async with running(name, scene.plane) as scheduler:
-            before = cpu_s(scheduler.pid)
-            bound_at = await scene.eyes.wait_bound(keys)
+            used = _Used(scene, len(pods), scheduler.pid)
+            await scene.eyes.wait_bound(keys)
             ended_at = await scene.eyes.wait_quiet()
             begun_at = _begun_at(scheduler, scene.eyes, pods)
-            return Outcome(
+            outcome = Outcome(
                 scene.eyes.count_bound(keys),
                 ended_at - begun_at,
-                bound_at - begun_at,
                 start_s=begun_at - scheduler.began_at,
-                cpu_ms_per_pod=(cpu_s(scheduler.pid) - before) * 1000 / len(pods),
-                server_cpu_ms_per_pod=(_servers_s(scene) - servers) * 1000 / len(pods),
                 rss_mib=peak_mib(scheduler.pid),
             )
+            return used.told(outcome)
 
 
 async def bind_alone(pods: Sequence[Wanted], fleet: Fleet, queues: Queues) -> Outcome:
     """Bind the pods to places known beforehand, with nothing else to do."""
     places = [machine.name for machine in fleet for _ in range(machine.gpus)]
+    keys = [pod.key for pod in pods]
     async with opened(fleet, queues) as scene:
         uids = await create(scene.api, pods, "nobody")
-        servers, begun_at = _servers_s(scene), time.time()
+        used, begun_at = _Used(scene, len(pods)), time.time()
         writes = (
             _bind(scene.api, pod, uids[pod.key], node)
             for pod, node in zip(pods, places, strict=False)
         )
         await in_parallel(IN_FLIGHT, writes)
-        keys = [pod.key for pod in pods]
         ended_at = await scene.eyes.wait_bound(keys)
-        used = (_servers_s(scene) - servers) * 1000 / len(pods)
-        seconds = ended_at - begun_at
-        bound = scene.eyes.count_bound(keys)
-        return Outcome(bound, seconds, seconds, server_cpu_ms_per_pod=used)
+        return used.told(Outcome(scene.eyes.count_bound(keys), ended_at - begun_at))
+
+
+class _Used:
+    """The processor time that is used from now on."""
+
+    def __init__(self, scene: Scene, pods: int, scheduler: int | None = None) -> None:
+        servers = [scene.plane.pid(name) for name in SERVERS]
+        self._servers = [pid for pid in servers if pid is not None]
+        self._scheduler = [scheduler] if scheduler is not None else []
+        self._pods = pods
+        self._before = self._now()
+
+    def told(self, outcome: Outcome) -> Outcome:
+        """The outcome with what was used for it."""
+        pairs = zip(self._now(), self._before, strict=True)
+        scheduler, servers, here = ((now - then) * 1000 / self._pods for now, then in pairs)
+        return replace(
+            outcome,
+            cpu_ms_per_pod=scheduler,
+            server_cpu_ms_per_pod=servers,
+            all_cpu_ms_per_pod=scheduler + servers + here,
+        )
+
+    def _now(self) -> tuple[float, float, float]:
+        return (
+            sum(cpu_s(pid) for pid in self._scheduler),
+            sum(cpu_s(pid) for pid in self._servers),
+            time.process_time(),
+        )
 
 
 def _begun_at(scheduler: Running, eyes: Eyes, pods: Sequence[Wanted]) -> float:
     first = min(eyes.bound[pod.key] for pod in pods)
     return min(scheduler.in_step_at, first)
-
-
-def _servers_s(scene: Scene) -> float:
-    return sum(cpu_s(pid) for name in SERVERS if (pid := scene.plane.pid(name)))
 
 
 async def _bind(api: Api, pod: Wanted, uid: str, node: str) -> None:

@@ -22,7 +22,7 @@ from windlass.model.queues import Queue
 from windlass.model.settings import Settings
 from windlass.state.cluster import Cluster
 from windlass.workloads import wire
-from windlass.workloads.marks import GANG, MINIMUM, QUEUE
+from windlass.workloads.marks import GANG, MINIMUM, PROMISE, QUEUE
 
 Json: TypeAlias = dict[str, Any]
 Thing: TypeAlias = wire.Pod | wire.Node | wire.Owner | Piece
@@ -67,6 +67,9 @@ def pod_json(name: str, **fields: Any) -> Json:
     if owner := fields.pop("owner", None):
         meta["ownerReferences"] = [reference(owner) if isinstance(owner, wire.Owner) else owner]
     status = {"phase": fields.pop("phase", "Pending")} | fields.pop("status", {})
+    if promise := fields.pop("promise", ""):
+        kept = {"type": PROMISE, "status": "True", "message": promise}
+        status["conditions"] = [*status.get("conditions", ()), kept]
     spec = {"schedulerName": "windlass", "nodeName": fields.pop("node", "")} | fields
     return {"metadata": meta, "spec": spec, "status": status}
 
@@ -120,8 +123,9 @@ def job(name: str, count: int = 1, **fields: Any) -> wire.Owner:
         "uid": fields.pop("uid", f"{name}-uid"),
         "annotations": fields.pop("annotations", {}),
     }
+    status = fields.pop("status", {})
     spec = {"completionMode": "Indexed", "parallelism": count, "completions": count} | fields
-    return _owner.decode(json.dumps({"metadata": meta, "spec": spec}))
+    return _owner.decode(json.dumps({"metadata": meta, "spec": spec, "status": status}))
 
 
 def reference(owner: wire.Owner, kind: str = "Job", api: str = "batch/v1") -> Json:

@@ -113,7 +113,9 @@ def _promise(pod: Json, rolls: Random) -> None:
     device = rolls.choice([0, 1, 7, -3, 1 << 40, "x"])
     places = {rolls.choice(["n1", "gone"]): [["ml/p0/x", [[device, 1000, "", 0]]]]}
     text = json.dumps({"places": places, "starts_at": rolls.choice([0, 10**30, -1])})
-    pod["metadata"]["annotations"][PROMISE] = rolls.choice(["", "{}", "[]", STRANGE, text])
+    said = rolls.choice(["", "{}", "[]", STRANGE, text])
+    kept = {"type": PROMISE, "status": "True", "message": said}
+    pod["status"]["conditions"] = [*pod["status"].get("conditions", ()), kept]
 
 
 # --- what it asks for

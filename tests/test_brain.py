@@ -261,7 +261,7 @@ def test_what_somebody_else_wrote_is_no_promise(text: str):
 
 def half_bound(promise: str, *others: Any, now: int = 1000) -> Stage:
     """A gang of three of which one is bound to n3, and a promise that it was made."""
-    first = pod("w-0", 1, gang=("w", 3), node="n3", annotations={PROMISE: promise})
+    first = pod("w-0", 1, gang=("w", 3), node="n3", promise=promise)
     rest = [pod(f"w-{i}", 1, gang=("w", 3)) for i in (1, 2)]
     nodes = [node(f"n{i}", 1) for i in (0, 1, 2, 3)]
     there = Stage(TEAM, *nodes, first, *rest, *others, now=now)
@@ -295,18 +295,26 @@ def test_a_gang_whose_promised_node_is_gone_is_completed_elsewhere():
 def test_a_promise_on_which_nobody_acted_is_not_kept():
     text = promised(a="n3", b="n2", c="n1")
     members = [pod(f"w-{i}", 1, gang=("w", 3)) for i in range(3)]
-    members[0] = pod("w-0", 1, gang=("w", 3), annotations={PROMISE: text})
+    members[0] = pod("w-0", 1, gang=("w", 3), promise=text)
     there = Stage(TEAM, *(node(f"n{i}", 1) for i in (1, 2, 3)), *members)
     there.brain.resume()
     assert there.cluster.holds == {}
     assert set(there.step().bound) == {"w-0", "w-1", "w-2"}
 
 
+def test_what_a_user_wrote_on_a_pod_is_no_promise():
+    text = promised(a="n3", b="n2", c="n1")
+    forged = pod("w-0", 1, gang=("w", 3), node="n3", annotations={PROMISE: text})
+    there = Stage(TEAM, *(node(f"n{i}", 1) for i in (1, 2, 3)), forged)
+    there.brain.resume()
+    assert there.cluster.holds == {}
+
+
 def test_evictions_that_were_promised_before_us_are_finished():
     there = full_of_borrowers()
     text = there.step().work.clearings[0].promise
     after = full_of_borrowers()
-    after.see(pod("w-0", 1, gang=("w", 2), queue="team", annotations={PROMISE: text}))
+    after.see(pod("w-0", 1, gang=("w", 2), queue="team", promise=text))
     after.brain.resume()
     (clearing,) = after.brain.finish()
     assert {each.pod.name for each in clearing.victims} == {"b-0", "b-1"}

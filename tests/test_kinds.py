@@ -222,3 +222,20 @@ def test_a_member_that_somebody_else_placed_makes_the_gang_firm():
     fields = {"gang": ("t", 2), "owner": made_by("ReplicaSet")}
     foreign = pod("z", schedulerName="default-scheduler", node="n1", **fields)
     assert not gang_of(pod("a", **fields), foreign).preemptible
+
+
+# --- what a Job has done already
+
+
+def test_a_job_needs_fewer_pods_the_more_of_it_is_done():
+    done = job("train", 3, status={"succeeded": 2})
+    assert membership(pod("p", owner=done), lambda ref, namespace: done).minimum == 1
+
+
+def test_the_pods_that_a_job_has_done_with_do_not_count_twice():
+    done = job("train", 3, status={"succeeded": 1})
+    there = Reading(node("n1", 4), done)
+    there.see(pod("p-0", 1, owner=done, node="n1", phase="Succeeded"))
+    there.see(*(pod(f"p-{i}", 1, owner=done) for i in (1, 2)))
+    (gang,) = there.cluster.gangs.values()
+    assert (gang.needed(), len(there.cluster.tasks)) == (2, 2)

@@ -241,8 +241,8 @@ def purpose(call: Call, calls: Sequence[Call]) -> str:
         before = [each for each in calls[: call.number] if each.verb == "update"]
         renewed = any(each.resource == "leases" for each in before)
         return "release" if not spec.get("holderIdentity") else "renew" if renewed else "take"
-    if call.verb == "patch" and call.resource == "pods":
-        text = json.loads(call.body)["metadata"]["annotations"][PROMISE]
+    if call.verb == "patch" and PROMISE.encode() in call.body:
+        text = json.loads(call.body)["status"]["conditions"][0]["message"]
         return "take back" if not text else "promise and evict" if "evicts" in text else "promise"
     if call.verb == "patch" and call.resource == "pods/status":
         return "announce" if b"DisruptionTarget" in call.body else "say"

@@ -16,17 +16,16 @@ from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan, Verdict
 from windlass.kube.carry_out import BindFailed, Binding, PodLost, PodRead, PodRef, Start
 from windlass.kube.evict import Clearing, EvictRefused, Victim
-from windlass.kube.promises import Promise, hold_of, promise_of, read
+from windlass.kube.promises import Promise, hold_of, promise_of, read, text_of
 from windlass.kube.scribe import Page, Scribe, Waiting, displaced
 from windlass.kube.translate import Scope, Translator
 from windlass.model import events
-from windlass.model.actions import Bind, Claim, Evict, Hold, Rule
-from windlass.model.jobs import GangId, TaskId, TaskState
+from windlass.model.actions import Bind, Claim, Evict, Rule
+from windlass.model.jobs import ACTIVE, GangId, TaskId, TaskState
 from windlass.model.resources import Request
 from windlass.model.settings import Settings
 from windlass.state.cluster import Cluster
 from windlass.workloads import wire
-from windlass.workloads.marks import PROMISE
 
 Kind: TypeAlias = str
 POLICY = "default"
@@ -94,26 +93,28 @@ class Brain:
 
     def resume(self) -> None:
         """Take over what was promised before: places are held, evictions are finished."""
-        waiting: dict[TaskId, Request] = {
-            task.id: task.shape.request
-            for task in self.cluster.tasks.values()
-            if task.state == TaskState.WAITING
-        }
-        holds: dict[GangId, Hold] = {}
         for gang in sorted(self._translator.gangs()):
             for task in self._translator.members(gang):
                 pod = self._translator.pod(task)
-                text = (pod.metadata.annotations or {}).get(PROMISE, "") if pod else ""
-                promise = read(text) if text else None
-                hold = hold_of(gang, promise, waiting) if promise else None
-                if promise is None or hold is None or not self._stands(gang, promise):
-                    continue
-                holds[gang] = replace(hold, starts_at=max(hold.starts_at, self.cluster.now))
-                self._promised[gang] = (task, text)
-                for victim in promise.evicts:
-                    self._translator.evict_again(TaskId(victim))
-        self.cluster.holds = holds
+                if pod is not None and (text := text_of(pod)):
+                    self._honour(gang, task, text)
         self._desk.restore(self.cluster)
+
+    def _honour(self, gang: GangId, task: TaskId, text: str) -> None:
+        promise = read(text)
+        waiting: dict[TaskId, Request] = {
+            each.id: each.shape.request
+            for each in self.cluster.members(gang)
+            if each.state == TaskState.WAITING
+        }
+        hold = hold_of(gang, promise, waiting) if promise else None
+        if promise is None or hold is None or not self._stands(gang, promise):
+            return
+        hold = replace(hold, starts_at=max(hold.starts_at, self.cluster.now))
+        self.cluster.holds[gang] = hold
+        self._promised[gang] = (task, text)
+        for victim in promise.evicts:
+            self._translator.evict_again(TaskId(victim))
 
     def _stands(self, gang: GangId, promise: Promise) -> bool:
         """Was the promise acted on? If not, the gang is as well off in line as before."""
@@ -188,8 +189,12 @@ class Brain:
                 self._translator.queue_gone(found.metadata.name)
             case "policies" if found.metadata.name == POLICY:
                 self._set(Settings())
-            case "topologies" | "namespaces" | "policies":
-                pass
+            case "namespaces":
+                self._translator.namespace_gone(found.metadata.name)
+            case "topologies":
+                self.cluster.apply(events.TopologyGone(found.metadata.name))
+            case "policies":
+                pass  # only one of them is in force
             case _:
                 self._translator.owner_gone(kind, found)
 
@@ -290,7 +295,7 @@ class Brain:
                 work.promises.append((ref, ""))
         waiting = [gang for line in self.cluster.waiting.values() for gang in line]
         now = self.cluster.now
-        for gang in self._scribe.read(decided, waiting, now):
+        for gang in self._scribe.read(decided, waiting, now, self.cluster.stamps):
             pods = self._waiting(gang)
             work.pages.append(self._scribe.page(gang, pods, self._needed(gang), now))
 
@@ -303,7 +308,9 @@ class Brain:
         ]
 
     def _needed(self, gang: GangId) -> int:
-        return self.cluster.gangs[gang].needed() - self.cluster.active.get(gang, 0)
+        members = self.cluster.members(gang)
+        there = sum(each.state in ACTIVE or each.state == TaskState.SUCCEEDED for each in members)
+        return self.cluster.gangs[gang].needed() - there
 
     def _overdue(self, now: int) -> list[TaskId]:
         return self._translator.assumed.overdue(now)

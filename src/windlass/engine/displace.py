@@ -123,7 +123,13 @@ class Displacer:
                 for dimension, more in self._need.items()
             }
             self._case = self._rights.case(gang.queue, self._need, lambda q, d: target[q, d])
-            for way in self._ways():
+            ways = list(self._ways())
+        return self._try(progress, ways) if ways else None
+
+    def _try(self, progress: Progress, ways: Sequence[Way]) -> Outcome | None:
+        self._draft.begin()
+        with self._draft.holds.lifted(progress.gang):
+            for way in ways:
                 self._way = way
                 with self._draft.attempt() as keep:
                     outcome = self._attempt(progress)

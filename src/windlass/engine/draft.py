@@ -31,6 +31,7 @@ class Draft:
     """One cycle's work on a cluster's columns, accounts and tallies."""
 
     __slots__ = (
+        "_aside",
         "_depth",
         "_journal",
         "_put_back",
@@ -56,6 +57,8 @@ class Draft:
         """How many tasks were bound or released, kept or not: the measure of work."""
         self._journal: list[Callable[[], object]] = []
         self._depth = 0
+        self._aside: list[Callable[[], None]] | None = None
+        """Puts back all that was done aside; None while nothing is."""
         self._put_back = [
             part.saver() for part in (self.columns, cluster.accounts, self.neighbours)
         ]
@@ -64,17 +67,22 @@ class Draft:
     @contextmanager
     def aside(self) -> Generator[None]:
         """Whatever is kept inside ends with it; not for use inside an attempt."""
-        assert not self._depth, "an attempt could not undo what was done before"
-        parts = (self.columns, self.cluster.accounts, self.neighbours, self.holds)
-        put_back = [part.saver() for part in parts]
-        binds = len(self.binds)
+        binds, self._aside = len(self.binds), []
         try:
             yield
         finally:
-            for each in put_back:
-                each()
+            for put_back in self._aside:
+                put_back()
+            self._aside = None
             del self.binds[binds:]
             self._journal.clear()
+
+    def begin(self) -> None:
+        """To be called before anything changes aside: often nothing does, so nothing is saved."""
+        if self._aside is not None and not self._aside:
+            assert not self._depth, "an attempt could not undo what was done before"
+            parts = (self.columns, self.cluster.accounts, self.neighbours, self.holds)
+            self._aside += [part.saver() for part in parts]
 
     def attempt(self) -> Attempt:
         """All or nothing: unless the caller keeps it, the attempt is undone."""
@@ -82,6 +90,7 @@ class Draft:
 
     def enter(self) -> tuple[int, int]:
         """An attempt begins: where the journal and the binds stand."""
+        assert self._aside is None or self._aside, "begin first"
         self._depth += 1
         return len(self._journal), len(self.binds)
 

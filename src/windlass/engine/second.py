@@ -179,7 +179,7 @@ class _Second:
         for task in tasks:
             self._found.evictions.append(Evict(task.id, Rule.STALE))
             self._displacer.leaving.add(task.gang)
-        self._draft.release_all(tasks)
+        self._release(tasks)
 
     def _let_go(self, earlier: Found) -> bool:
         """Show the cluster as it will be without what is on its way out."""
@@ -190,8 +190,13 @@ class _Second:
             since = task.releasing_since
             if since is None or cluster.now - since <= patience:
                 leave.append(task)
-        self._draft.release_all(leave)
+        self._release(leave)
         return bool(leave or self._found.evictions)
+
+    def _release(self, tasks: list[Task]) -> None:
+        if tasks:
+            self._draft.begin()
+            self._draft.release_all(tasks)
 
     def _later(self, progress: Progress) -> Outcome | None:
         """Does the gang fit once everything on its way out is gone?"""

@@ -20,7 +20,7 @@ from typing import TypeAlias
 import msgspec
 
 from windlass.kube.backoff import Backoff
-from windlass.kube.client import Api
+from windlass.kube.client import Api, Patch
 from windlass.kube.errors import (
     ApiError,
     Conflict,
@@ -30,9 +30,9 @@ from windlass.kube.errors import (
     TooMany,
     Unanswered,
 )
+from windlass.kube.promises import condition_of
 from windlass.kube.workers import Urgency, Workers, Write
 from windlass.model.jobs import TaskId
-from windlass.workloads.marks import PROMISE
 from windlass.workloads.wire import Pod
 
 _pod = msgspec.json.Decoder(Pod)
@@ -130,10 +130,10 @@ class Binder:
         give_up: Callable[[ApiError], None],
     ) -> None:
         """Write a promise on a pod (or take it back, if it says nothing), then go on."""
-        body = {"metadata": {"uid": pod.uid, "annotations": {PROMISE: text or None}}}
+        body = condition_of(pod.uid, text)
 
         async def write() -> None:
-            await self._api.patch(pod.path, body)
+            await self._api.patch(f"{pod.path}/status", body, kind=Patch.STRATEGIC)
             then()
 
         self._workers.put(Urgency.PROMISE, self.repeated(Urgency.PROMISE, write, give_up))

@@ -61,4 +61,5 @@ def _keys(kind: str, owner: Owner) -> tuple[str, str]:
 
 def _matters(owner: Owner) -> tuple[object, ...]:
     meta = owner.metadata
-    return (meta.uid, owner.spec, meta.labels, meta.annotations, meta.owner_references)
+    done = owner.status.get("succeeded")
+    return (meta.uid, owner.spec, done, meta.labels, meta.annotations, meta.owner_references)

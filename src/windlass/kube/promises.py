@@ -4,8 +4,9 @@ Before the first pod of a gang is bound, and before the first victim is evicted 
 kept for the gang are written on one of its pods. Whoever comes after a crash reads them: a gang
 that is bound in part is completed on the places it was given, and what was freed stays its own.
 
-The text is short, since an annotation has to hold the places of hundreds of pods: for each node the
-pods, each with its devices.
+They are a condition in the pod's status, where schedulers and kubelets may write and users may not:
+whoever could forge a promise could have others evicted. The text is short, since it has to hold the
+places of hundreds of pods: for each node the pods, each with its devices.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from windlass.model.gpus import WHOLE, Slice
 from windlass.model.jobs import GangId, TaskId
 from windlass.model.problems import MOST
 from windlass.model.resources import Request
+from windlass.workloads.marks import PROMISE
+from windlass.workloads.wire import Pod, condition
 
 LONGEST = 200_000
-"""An object's annotations may have 256 KiB together."""
+"""An object may have about a mebibyte, and every watcher of pods is sent this."""
 
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=1 << 16)]
@@ -64,8 +67,25 @@ def promise_of(claims: Iterable[Claim], hold: Hold | None, evicts: Iterable[Task
     return text if len(text) <= LONGEST else ""
 
 
+def condition_of(uid: str, text: str) -> dict[str, object]:
+    """A promise as a patch of a pod's status; without a text it is over."""
+    written = {
+        "type": PROMISE,
+        "status": "True" if text else "False",
+        "reason": "PlacesKept" if text else "Over",
+        "message": text,
+    }
+    return {"metadata": {"uid": uid}, "status": {"conditions": [written]}}
+
+
+def text_of(pod: Pod) -> str:
+    """What a pod says was promised; empty if nothing is."""
+    found = condition(pod, PROMISE)
+    return found.message if found is not None and found.status == "True" else ""
+
+
 def read(text: str) -> Promise | None:
-    """The promise in an annotation; None if somebody else wrote there."""
+    """The promise in a text; None if it is none."""
     try:
         return msgspec.json.decode(text, type=Promise)
     except msgspec.MsgspecError:

@@ -44,6 +44,10 @@ class Queues:
         self._labels[name] = labels
         return any(each.users.term is not None for each in self._owned.values())
 
+    def lose_namespace(self, name: str) -> None:
+        """A namespace was deleted."""
+        self._labels.pop(name, None)
+
     def choose(self, asked: str, namespace: str) -> tuple[str, Reason | None]:
         """The queue for a gang that asks for one, or for none, and what speaks against it."""
         choice = self._access.choose(asked, self._namespace(namespace))

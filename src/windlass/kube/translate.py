@@ -182,8 +182,9 @@ class Translator:
             return bool(node) and not ended
         if ended:
             # successes count towards the minimum of a gang that has others
-            is_part = membership(pod, self._owners.find).minimum > 1
-            return pod.status.phase == "Succeeded" and is_part
+            member = membership(pod, self._owners.find)
+            counts = member.minimum > 1 and not member.without_done
+            return pod.status.phase == "Succeeded" and counts
         leaves = pod.metadata.deletion_timestamp or pod.spec.scheduling_gates
         return bool(node) or not leaves
 
@@ -306,6 +307,10 @@ class Translator:
         """A namespace is new or has other labels."""
         if self._queues.see_namespace(name, labels):
             self._tell_all(())
+
+    def namespace_gone(self, name: str) -> None:
+        """A namespace was deleted; its pods went before it."""
+        self._queues.lose_namespace(name)
 
     def _tell_all(self, changes: Iterable[Event]) -> None:
         for event in changes:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
 from windlass.model.resources import Pairs
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 HOSTNAME = "kubernetes.io/hostname"
 """The label that makes each node a domain of its own."""
@@ -159,6 +162,6 @@ def _compare(value: str | None, bounds: tuple[str, ...]) -> int:
 
 
 def _number(text: str | None) -> int | None:
-    if text is None or not text.lstrip("-").isdecimal():
-        return None
-    return int(text)
+    # as long as Kubernetes reads it: 64 bits, and plain digits after one sign
+    is_number = text is not None and _INTEGER.fullmatch(text) is not None
+    return int(text) if text is not None and is_number else None

@@ -48,6 +48,13 @@ class TopologySeen:
 
 
 @dataclass(frozen=True, slots=True)
+class TopologyGone:
+    """A topology was deleted."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class SettingsSeen:
     """The settings have changed."""
 
@@ -119,6 +126,7 @@ Event: TypeAlias = (
     | QueueSeen
     | QueueGone
     | TopologySeen
+    | TopologyGone
     | SettingsSeen
     | GangSeen
     | GangGone

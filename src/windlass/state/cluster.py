@@ -155,6 +155,9 @@ class Cluster:
             case events.TopologySeen(topology):
                 self.topologies[topology.name] = topology
                 self._memory.clear()
+            case events.TopologyGone(name):
+                self.topologies.pop(name, None)
+                self._memory.clear()
             case events.SettingsSeen(settings):
                 self._set(settings)
             case events.GangSeen(gang):

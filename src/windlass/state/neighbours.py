@@ -15,6 +15,7 @@ import numpy as np
 from windlass.model.constraints import Constraints, PodTerm, Spread, Term, matches
 from windlass.model.resources import Pairs
 from windlass.state.columns import Columns, Ints
+from windlass.state.devices import MOST_REMEMBERED
 
 EVERYWHERE = "*"
 
@@ -75,6 +76,8 @@ class Neighbours:
         """The tallies that count tasks with these labels in this namespace."""
         found = self._matching.get(who)
         if found is None:
+            if len(self._matching) >= MOST_REMEMBERED:
+                self._matching.clear()
             found = self._matching[who] = [
                 tally for tally in self.tallies.values() if _matches(tally.subject, who)
             ]

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 from windlass.workloads.wire import Meta, Owner, Pod
 
 Spec: TypeAlias = Mapping[str, Any]
+MOST = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class Part:
 
     minimum: int
     name: str = ""
+    without_done: bool = False
+    """Pods that succeeded are subtracted already: they do not count towards the minimum."""
 
 
 class _Word:
@@ -46,9 +49,15 @@ Answer: TypeAlias = Part | _Word
 
 
 def job(link: Link) -> Answer:
-    """An Indexed Job starts whole; the pods of any other come and go by themselves."""
+    """An Indexed Job starts whole; the pods of any other come and go by themselves.
+
+    It counts its own successes: their pods may have been cleaned up.
+    """
     spec = link.owner.spec
-    return Part(_at_once(spec)) if spec.get("completionMode") == "Indexed" else ALONE
+    if spec.get("completionMode") != "Indexed":
+        return ALONE
+    left = _count(spec, "completions", MOST) - _count(link.owner.status, "succeeded", 0)
+    return Part(max(1, min(_at_once(spec), left)), without_done=True)
 
 
 def _at_once(spec: Spec) -> int:

@@ -2,8 +2,8 @@
 
 A pod belongs to the gang that its owners' specs describe, never the pods seen so far: pods come one
 at a time. The way up its owners is followed as far as there are rows; the topmost decides, or
-passes it down. The label `windlass.dev/gang` makes a gang of any pods; a pod whose owner has no row, or
-none at all, is a gang of its own.
+passes it down. The label `windlass.dev/gang` makes a gang of any pods; a pod whose owner has no
+row, or none at all, is a gang of its own.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ class Membership:
     survives: Survives = Survives.LOST
     refusal: Reason | None = None
     """Why it cannot be placed as it stands."""
+    without_done: bool = False
+    """Pods that succeeded do not count towards the minimum; it is smaller by their number."""
     owners: tuple[str, ...] = ()
     """The owners that were asked for, seen or not: if one changes, so may this."""
 
@@ -124,7 +126,9 @@ def _owned(pod: Pod, way: _Way, survives: Survives) -> Membership:
         name = f"{ref.name}.{part.name}" if part.name else ref.name
         gang = _id(meta, name, owner.metadata.uid)
         found = Membership(gang, ref.name, min(part.minimum, MOST_MEMBERS), survives)
-        return _sized(found, written) if written else found
+        if written:
+            return _sized(found, written)
+        return replace(found, without_done=part.without_done)
     return _alone(meta, controller(meta), survives)
 
 

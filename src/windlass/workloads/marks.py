@@ -17,7 +17,7 @@ PREEMPTIBLE = PREFIX + "preemptible"
 DURATION = PREFIX + "duration"
 """Annotation: how long it is expected to run, such as `90s`, `45m`, `2h30m`."""
 PROMISE = PREFIX + "promise"
-"""Annotation, ours: the places kept for a gang, on one of its pods."""
+"""Condition, ours: the places kept for a gang, on one of its pods."""
 
 
 def mark(meta: Meta, name: str) -> str:

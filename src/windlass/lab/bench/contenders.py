@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from windlass.lab.errors import PlaneFailed
-from windlass.lab.plane import Plane
+from windlass.lab.plane import READY_SECONDS, Plane
 from windlass.lab.probe import is_ready
 from windlass.lab.process import Keeper, Process
 
@@ -74,6 +74,7 @@ async def _windlass(plane: Plane, level: str) -> AsyncGenerator[Running]:
         process.start()
         while not (in_step := [each for each in _lines(process) if each["what"] == "read"]):
             process.check()
+            _mind_patience(began_at, process.last_words())
             await asyncio.sleep(POLL_S)
         yield Running(WINDLASS, _pid(process.pid), process.log, began_at, in_step[0]["at_s"])
         process.check()
@@ -94,11 +95,19 @@ async def _kube_scheduler(plane: Plane) -> AsyncGenerator[Running]:
         began_at = time.time()
         await asyncio.to_thread(plane.start, KUBE_SCHEDULER)
         while not await asyncio.to_thread(is_ready, url, "/readyz", trust):
+            _mind_patience(began_at, f"its log is {plane.log(KUBE_SCHEDULER)}")
             await asyncio.sleep(POLL_S)
         log, pid = plane.log(KUBE_SCHEDULER), _pid(plane.pid(KUBE_SCHEDULER))
         yield Running(KUBE_SCHEDULER, pid, log, began_at, time.time())
     finally:
         await asyncio.to_thread(plane.stop, KUBE_SCHEDULER, at_once=True)
+
+
+def _mind_patience(began_at: float, said: str) -> None:
+    if time.time() - began_at > READY_SECONDS:
+        raise PlaneFailed(
+            f"a scheduler has not read everything within {READY_SECONDS} s of its start; {said}"
+        )
 
 
 def _pid(pid: int | None) -> int:

@@ -22,7 +22,12 @@ from tests.live.bound import wait_until
 from windlass.lab.process import Keeper
 from windlass.lab.proxy import Proxy
 
-IMPORTED = ("windlass.cli", "windlass.daemon.run", "kubernetes.client", "kubernetes.config")
+IMPORTED = (
+    *("__main__", "tests.live.daemons", "windlass.cli.run", "windlass.daemon.run"),
+    *("kubernetes.client", "kubernetes.config.kube_config", "uvicorn.protocols.http.auto"),
+    *("uvicorn.lifespan.off", "uvicorn.protocols.websockets.auto"),
+)
+"""Whatever a daemon imports, also what it imports late."""
 
 _nursery = multiprocessing.get_context("forkserver")
 _nursery.set_forkserver_preload(list(IMPORTED))

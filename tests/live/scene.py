@@ -32,7 +32,7 @@ from windlass.lab.proxy import Proxy, recording
 
 QUICK = Habits(kill_delay_s=0.1, restart_delay_s=0.5)
 LABEL = "scene"
-TIMES = {"lease_duration_s": 4, "lease_renew_deadline_s": 2, "lease_retry_s": 1}
+TIMES = {"lease_duration_s": 5, "lease_renew_deadline_s": 3, "lease_retry_s": 1}
 """Short, so that a successor need not wait for long."""
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -92,9 +92,9 @@ class Scene:
         return daemon
 
     async def leading(self, proxy: Proxy | None = None, **flags: Any) -> Daemon:
-        """Start a daemon and wait until it leads."""
+        """Start a daemon and wait until it leads and has read all that is there."""
         daemon = await self.start(proxy, **flags)
-        await daemon.wait_said("leads")
+        await daemon.wait_said("read")
         return daemon
 
     async def end(self) -> None:
@@ -107,10 +107,19 @@ class Scene:
 
     async def holder(self) -> str:
         """Who holds the lease; nobody: nothing."""
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.key}/leases/{self.key}"
         with suppress(NotFound):
-            return (await self.get(path))["spec"].get("holderIdentity") or ""
+            return (await self.get(self.lease))["spec"].get("holderIdentity") or ""
         return ""
+
+    async def free_lease(self) -> None:
+        """Let the next one lead at once, if there is a lease."""
+        with suppress(NotFound):
+            await self.api.patch(self.lease, {"spec": {"holderIdentity": ""}})
+
+    @property
+    def lease(self) -> str:
+        """Where the lease lies."""
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.key}/leases/{self.key}"
 
     # --- what is submitted ---
 
@@ -145,10 +154,10 @@ class Scene:
         }
         await self.api.post(f"/apis/batch/v1/namespaces/{self.key}/jobs", body)
 
-    async def delete(self, name: str, uid: str = "") -> None:
+    async def delete(self, name: str, uid: str = "", grace: int = 1) -> None:
         """Delete a pod, and wait until it is gone."""
         found = uid or (await self.get(self.path(name)))["metadata"]["uid"]
-        await self.api.delete(self.path(name))
+        await self.api.delete(self.path(name), {"gracePeriodSeconds": grace})
         await self.wait_gone(name, [found])
 
     def path(self, name: str = "") -> str:

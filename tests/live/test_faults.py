@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from random import Random
 
 import pytest
+from aiohttp import web
 
 from tests.live.bound import wait_until
 from tests.live.scene import Scene, is_running, scene
+from tests.live.stage import served, status, until
 from windlass.config import read_config
 from windlass.daemon.pause import set_paused
 from windlass.daemon.term import Clock
+from windlass.kube.carry_out import Binder, BindFailed, Binding, News, PodRef, Start
+from windlass.kube.client import connect
+from windlass.kube.workers import Workers
 from windlass.lab.kubelet.history import Cause
 from windlass.lab.plane import Plane
 from windlass.lab.proxy import Proxy, Rule
 from windlass.lab.proxy_calls import Call
 from windlass.lab.proxy_faults import Verdict, When, answer, kill, lose
+from windlass.model.jobs import TaskId
+from windlass.workloads.marks import PROMISE
 
+STATUS = "pods/status"
+OUTAGE_S = 12
+"""Several times as long as the lease of these scenes holds."""
 POLICIES = "/apis/windlass.dev/v1alpha1/policies"
 
 
@@ -67,6 +78,7 @@ async def test_an_api_server_that_is_away_amid_a_gang_finds_it_completed_when_it
         await stopped.wait()
         assert second.met == 1
         await daemon.wait_said("leads no more")
+        await wait_until(is_over(OUTAGE_S), "the outage has lasted for long")
         fresh_plane.compact()  # so that no watch can go on where it was
         await asyncio.to_thread(fresh_plane.start, "kube-apiserver")
         assert await made.wait_running(("a", 3)) == uids
@@ -78,23 +90,37 @@ async def test_an_api_server_that_is_away_amid_a_gang_finds_it_completed_when_it
         made.check()
 
 
-async def test_a_server_that_does_not_answer_for_long_loses_no_bind_and_doubles_none(
-    made: Scene,
-) -> None:
-    # without a lease to lose: only the binds are refused, for longer than they are waited for
-    daemon = await made.leading(lease_duration_s=3600, lease_renew_deadline_s=1800)
-    busy = daemon.proxy.on("create", "pods/binding", answer(500, "InternalError"))
-    uids = await made.gang("a", 2, 6, "team")
+async def test_a_pod_is_not_given_up_while_its_bind_may_still_be_carried_out() -> None:
+    asked: list[str] = []
+    is_busy = True
 
-    async def overdue() -> bool:
-        late = [each for each in daemon.proxy.calls if each.verb == "get"]
-        tries = [each for each in daemon.proxy.calls if each.resource == "pods/binding"]
-        assert not [each for each in late if each.resource == "pods"], "a place was given up"
-        return bool(tries) and time.monotonic() - tries[0].at > 33
+    async def answer_it(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(f"{request.method} {request.path.rsplit('/', 1)[1]}")
+        if is_busy:
+            return status(500, "InternalError")
+        return web.json_response(UNBOUND, status=201)
 
-    await wait_until(overdue, "the binds are long overdue")
-    daemon.proxy.rules.remove(busy)
-    assert await made.wait_running(("a", 2)) == uids
+    async with served(answer_it) as access, connect(access) as api:
+        workers, heard = Workers(4), list[News]()
+        working = asyncio.create_task(workers.run())
+        binder = Binder(api, workers, heard.append, Random(7))
+        pod = PodRef(TaskId("t"), "ns", "p", "uid")
+        binder.start(Start((Binding(pod, "n1"),)))
+        await until(lambda: len(asked) > 2, "the bind was tried again and again")
+        binder.read(pod)  # as for one that is overdue
+        is_busy = False
+        await workers.wait_idle()
+        assert set(asked) == {"POST binding"}
+        assert heard == []
+        binder.read(pod)
+        await workers.wait_idle()
+        assert asked[-1] == "GET p"
+        assert isinstance(heard[0], BindFailed)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+
+UNBOUND = {"metadata": {"name": "p", "namespace": "ns", "uid": "uid"}, "spec": {}, "status": {}}
 
 
 async def test_watches_that_are_cut_miss_nothing(made: Scene) -> None:
@@ -119,14 +145,14 @@ async def test_a_bind_that_is_refused_for_a_moment_is_made_later(made: Scene) ->
         500: "InternalError",
         503: "ServiceUnavailable",
     }
-    for status, reason in answers.items():
-        refusal = answer(status, reason, 1 if status == 429 else None)
+    for code, reason in answers.items():
+        refusal = answer(code, reason, 1 if code == 429 else None)
         rule = daemon.proxy.on(
             "create", "pods/binding", refusal, only=not_first(daemon.proxy), times=1
         )
         uids = await made.gang("a", 3, 4, "team")
         assert await made.wait_running(("a", 3)) == uids
-        assert rule.met == 1, f"nobody was told {status}"
+        assert rule.met == 1, f"nobody was told {code}"
         for number, uid in enumerate(uids):
             await made.delete(f"a-{number}", uid)
         daemon.proxy.calls.clear()
@@ -154,7 +180,7 @@ async def test_binds_whose_answers_are_lost_are_not_made_twice(made: Scene) -> N
 
 async def test_a_promise_whose_answer_is_lost_is_kept(made: Scene) -> None:
     proxy = await made.open_proxy()
-    lost = proxy.on("patch", "pods", lose(), when=When.AFTER, times=1)
+    lost = proxy.on("patch", STATUS, lose(), when=When.AFTER, only=is_promise, times=1)
     await made.leading(proxy)
     await made.gang("a", 4, 2, "team")
     await made.wait_running(("a", 4))
@@ -163,14 +189,15 @@ async def test_a_promise_whose_answer_is_lost_is_kept(made: Scene) -> None:
 
 async def test_a_promise_that_cannot_be_written_binds_nobody(made: Scene) -> None:
     proxy = await made.open_proxy()
-    refused = proxy.on("patch", "pods", answer(403, "Forbidden"), times=1)
+    refused = proxy.on("patch", STATUS, answer(403, "Forbidden"), only=is_promise, times=1)
     await made.leading(proxy)
     await made.gang("a", 4, 2, "team")
     await made.wait_running(("a", 4))
     assert refused.met == 1
-    wrote = [f"{each.verb} {each.resource}" for each in proxy.calls]
-    assert "create pods/binding" not in wrote[: wrote.index("patch pods") + 1]
-    assert wrote.count("patch pods") >= 2
+    promises = [each.number for each in proxy.calls if is_promise(each)]
+    binds = [each.number for each in proxy.calls if each.resource == "pods/binding"]
+    assert len(promises) == 2
+    assert promises[1] < min(binds)
 
 
 # --- nodes and their kubelets ---------------------------------------------------------------------
@@ -196,19 +223,20 @@ async def test_a_node_that_is_deleted_under_a_binding_pod_costs_its_gang_nothing
         return [each["metadata"]["name"] for each in lost]
 
     for name in await wait_until(bound_to_nothing, "a pod is bound to a node that is not there"):
-        await made.delete(name)  # as the garbage collector does after a minute
+        await made.delete(name, grace=0)  # as the garbage collector does after a minute
     await made.wait_running(("a", 2))
 
 
-@pytest.mark.parametrize("reason", ["OutOfnvidia.com/gpu", "UnexpectedAdmissionError"])
-async def test_a_job_whose_pod_a_kubelet_refuses_is_completed_by_its_replacement(
-    made: Scene, reason: str
+async def test_a_job_whose_pods_a_kubelet_refuses_is_completed_by_their_replacements(
+    made: Scene,
 ) -> None:
     await made.leading()
-    for node in made.kubelet.hosts:
+    reasons = {"OutOfnvidia.com/gpu", "UnexpectedAdmissionError"}
+    for node, reason in zip(made.kubelet.hosts, sorted(reasons), strict=False):
         made.kubelet.refuse_next(node, reason)
     await made.job("a", 3, 4, "team")
     await made.wait_running(("a", 3))
+    assert {each.reason for each in made.kubelet.book.refusals} == reasons
     assert {each.cause for each in made.kubelet.book.refusals} == {Cause.ORDERED}
 
 
@@ -269,7 +297,7 @@ async def test_a_pause_also_stops_what_a_leader_before_has_promised(made: Scene)
     await made.gang("v", 3, 8, "other", preemptible="true")
     await made.wait_running(("v", 3))
     crash = kill(lambda: first.pid)
-    proxy.on("patch", "pods", crash, when=When.AFTER, only=lambda call: b"evicts" in call.body)
+    proxy.on("patch", STATUS, crash, when=When.AFTER, only=lambda call: b"evicts" in call.body)
     await made.gang("a", 3, 4, "team")
     await first.ended()
     await pause(made, True)
@@ -326,6 +354,10 @@ async def gang_with_a_refused_pod(made: Scene, **marks: str) -> None:
         await made.pod(f"a-{number}", 4, "team", **labels, **refuse)
 
 
+def is_promise(call: Call) -> bool:
+    return PROMISE.encode() in call.body
+
+
 def not_first(proxy: Proxy) -> Callable[[Call], bool]:
     """Picks the binds after the first one."""
 
@@ -333,6 +365,15 @@ def not_first(proxy: Proxy) -> Callable[[Call], bool]:
         return any(each.resource == call.resource for each in proxy.calls[: call.number])
 
     return is_it
+
+
+def is_over(seconds: float) -> Callable[[], Awaitable[bool]]:
+    began = time.monotonic()
+
+    async def has_passed() -> bool:
+        return time.monotonic() - began > seconds
+
+    return has_passed
 
 
 def evictions(proxy: Proxy) -> list[Call]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ import pytest
 from tests.live.scene import Scene, is_running, scene
 from windlass.kube.access import Access
 from windlass.lab.plane import Plane
-from windlass.lab.proxy import Proxy
+from windlass.lab.proxy import Proxy, Rule
 from windlass.lab.proxy_calls import Call
 from windlass.lab.proxy_faults import When, answer, kill, lose
 from windlass.workloads.marks import PROMISE
@@ -54,15 +54,25 @@ class Way:
     """The server cannot begin a watch with a list."""
 
 
-async def test_a_crash_at_any_read_loses_nothing(plane: Plane, tmp_path: Path) -> None:
-    reads = {"get", "list", "watch"}
-    for way in (Way(whole=False), Way(whole=False, in_pages=True)):
-        points = await record(plane.api_access(), tmp_path, way)
-        chosen = [each for each in points if each.verb in reads and each.resource != "leases"]
-        if way.in_pages:
-            chosen = [each for each in chosen if each.verb == "list"]
-        assert len({each.resource for each in chosen}) >= 7
-        await visit_all(plane.api_access(), tmp_path, chosen, way)
+@pytest.mark.parametrize("in_pages", [False, True])
+async def test_a_crash_at_any_read_loses_nothing(
+    plane: Plane, tmp_path: Path, in_pages: bool
+) -> None:
+    way = Way(whole=False, in_pages=in_pages)
+    points = [each for each in await record(plane.api_access(), tmp_path, way) if is_read(each)]
+    if in_pages:
+        points = [each for each in points if each.verb == "list"]
+    assert len({each.resource for each in points}) >= 7
+    async with scene(plane.api_access(), tmp_path, low=9, high=12) as made:
+        for point in points:
+            proxy = await opened(made, way)
+            crash = at(proxy, point, lambda: made.daemons[-1].pid)
+            assert await (await made.start(proxy)).ended() == SIGKILLED
+            assert crash.met == 1, f"{point} was not visited"
+            assert not [each for each in proxy.writes() if each.resource != "leases"]
+            # nothing of it can be under way, so nobody need wait for the end of its lease
+            await made.free_lease()
+        await play(made, await opened(made, way), way)
 
 
 async def test_a_crash_at_any_call_about_the_lease_loses_nothing(
@@ -76,8 +86,7 @@ async def test_a_crash_at_any_call_about_the_lease_loses_nothing(
 
 async def test_a_crash_at_any_write_loses_nothing(plane: Plane, tmp_path: Path) -> None:
     points = await record(plane.api_access(), tmp_path, Way())
-    chosen = [each for each in points if each.verb not in ("list", "watch")]
-    chosen = [each for each in chosen if each.resource != "leases"]
+    chosen = [each for each in points if not is_read(each) and each.resource != "leases"]
     found = {(each.resource, each.purpose) for each in chosen}
     assert found >= {
         ("pods/binding", "alone"),
@@ -88,17 +97,15 @@ async def test_a_crash_at_any_write_loses_nothing(plane: Plane, tmp_path: Path) 
         ("pods/eviction", "amid a gang"),
         ("pods/status", "announce"),
         ("pods/status", "say"),
-        ("pods", "promise"),
-        ("pods", "promise and evict"),
+        ("pods/status", "promise"),
+        ("pods/status", "promise and evict"),
         ("events", ""),
     }
     await visit_all(plane.api_access(), tmp_path, chosen, Way())
 
 
-@pytest.mark.parametrize("crashes", [2, 3])
-async def test_crash_after_crash_amid_one_gang_loses_nothing(
-    plane: Plane, tmp_path: Path, crashes: int
-) -> None:
+async def test_crash_after_crash_amid_one_gang_loses_nothing(plane: Plane, tmp_path: Path) -> None:
+    crashes = 3
     async with scene(plane.api_access(), tmp_path, low=9) as made:
         uids = await made.gang("a", 4, 2, "low", preemptible="false")
         for _ in range(crashes):
@@ -147,22 +154,39 @@ async def visit_all(access: Access, folder: Path, points: Iterable[Point], way: 
 
 
 async def visit(access: Access, folder: Path, point: Point, way: Way) -> None:
-    """A run with a crash at the point."""
+    """A run with a crash at the point; one that did not come there may be repeated, once."""
+    for _ in range(2):
+        if await comes_to(access, folder, point, way):
+            return
+    raise AssertionError("this point was not visited")
+
+
+async def comes_to(access: Access, folder: Path, point: Point, way: Way) -> bool:
+    """A run with a crash at the point; did it get there? On a slow machine a lease may be lost."""
     async with scene(access, folder, low=9, high=12) as made:
         proxy = await opened(made, way)
 
-        def is_it(call: Call) -> bool:
-            return purpose(call, proxy.calls) == point.purpose
-
-        def pid() -> int:
-            return made.daemons[0].pid
-
-        crash = proxy.on(
-            point.verb, point.resource, kill(pid), when=point.when, times=1, only=is_it
-        )
+        crash = at(proxy, point, lambda: made.daemons[0].pid)
         await play(made, proxy, way)
-        assert crash.met == 1, "this point was not visited"
-        assert made.daemons[0].process.exitcode == SIGKILLED
+        assert crash.met == 0 or made.daemons[0].process.exitcode == SIGKILLED
+        return crash.met == 1
+
+
+def at(proxy: Proxy, point: Point, pid: Callable[[], int]) -> Rule:
+    """Kill the process when it comes to the point."""
+
+    def is_it(call: Call) -> bool:
+        return purpose(call, proxy.calls) == point.purpose
+
+    return proxy.on(point.verb, point.resource, kill(pid), when=point.when, times=1, only=is_it)
+
+
+def is_read(point: Point) -> bool:
+    """Is it a part of reading all that is there, before anything is decided?"""
+    return point.verb in ("get", "list", "watch") and (point.verb, point.resource) not in (
+        ("get", "leases"),
+        ("get", "pods"),
+    )
 
 
 async def opened(made: Scene, way: Way) -> Proxy:

@@ -16,7 +16,9 @@ from tests.live.scene import Scene, scene
 from windlass.kube.election import PAUSED
 from windlass.lab.plane import Plane
 from windlass.lab.proxy import Rule
+from windlass.lab.proxy_calls import Call
 from windlass.lab.proxy_faults import When, answer, hold, run
+from windlass.workloads.marks import PROMISE
 
 LONG: dict[str, Any] = {"lease_duration_s": 3600, "lease_renew_deadline_s": 1800}
 """Nobody waits for the end of such a lease."""
@@ -74,7 +76,8 @@ async def test_a_leader_that_stood_still_meanwhile_writes_nothing_when_it_wakes(
     proxy = await made.open_proxy()
     first = await made.leading(proxy)
     # it stops between its promise and the binds, which it would send first of all when it wakes
-    proxy.on("patch", "pods", run(lambda: first.signal(signal.SIGSTOP)), when=When.AFTER, times=1)
+    stop = run(lambda: first.signal(signal.SIGSTOP))
+    proxy.on("patch", "pods/status", stop, when=When.AFTER, only=is_promise, times=1)
     second = await made.start()
     uids = await made.gang("a", 3, 8, "team")
     await second.wait_said("leads")
@@ -119,6 +122,10 @@ async def wait_asked(daemon: Daemon, times: int = 2) -> None:
         return sum(each.resource == "leases" for each in calls) >= before + times
 
     await wait_until(asked, "the replica has asked for the lease")
+
+
+def is_promise(call: Call) -> bool:
+    return PROMISE.encode() in call.body
 
 
 async def met(rule: Rule) -> bool:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.bench_live import command as bench_live
+
 if TYPE_CHECKING:
     from windlass.engine.plan import Plan
     from windlass.sim.crowd import Scene
@@ -26,6 +28,9 @@ TRIES = 5
 @click.group("bench")
 def command() -> None:
     """Measure the engine on this machine."""
+
+
+command.add_command(bench_live)
 
 
 @command.command("engine")

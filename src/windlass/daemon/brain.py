@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from windlass.crds.read import read_settings, read_topology
 from windlass.daemon.desk import Desk, Written
+from windlass.daemon.kept import Kept
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan, Verdict
 from windlass.kube.carry_out import BindFailed, Binding, PodLost, PodRead, PodRef, Start
@@ -77,6 +78,9 @@ class Brain:
         self._settings, self._paused = Settings(), False
         self._promised: dict[GangId, tuple[TaskId, str]] = {}
         """What is written down for whom, and on which pod."""
+        self._outdated: set[GangId] = set()
+        """Whose promise names pods that will not be evicted after all."""
+        self._kept = Kept(self.cluster)
         self._shadow = shadow
 
     # -- what was seen
@@ -148,14 +152,24 @@ class Brain:
     def _take_news(self, piece: Piece) -> None:
         match piece:
             case BindFailed(task, why):
+                self._kept.keep(task)
                 self._translator.bind_failed(task, why)
             case EvictRefused(task):
                 self._translator.evict_failed(task)
+                self._take_back(task)
             case PodLost(ref):
                 if pod := self._translator.pod(ref.task):
                     self._translator.pod_gone(pod)
             case _:
                 raise TypeError(f"nobody reads {piece}")
+
+    def _take_back(self, victim: TaskId) -> None:
+        """Nobody is kept a place that does not come free: whoever waited for it is planned anew."""
+        for gang, (_, text) in self._promised.items():
+            promise = read(text)
+            if promise is not None and victim in promise.evicts:
+                self.cluster.holds.pop(gang, None)
+                self._outdated.add(gang)
 
     def _set(self, settings: Settings) -> None:
         self._settings = settings
@@ -204,6 +218,7 @@ class Brain:
         """Decide, assume, and say what there is to do."""
         self.cluster.advance(now)
         self._translator.advance(now)
+        self._kept.let_go()
         decided = plan(self.cluster)
         if self._shadow:
             return Work(decided, wake_at=decided.wake_at)
@@ -274,6 +289,7 @@ class Brain:
                 continue
             text = promise_of(hold.claims, hold, (victim.pod.task for victim in each))
             self._promised[gainer] = (pod.task, text)
+            self._outdated.discard(gainer)
             work.clearings.append(Clearing(tuple(each), pod, text))
         for decision in decided.decisions:
             if decision.verdict is Verdict.DISPLACED and (pod := self._first(decision.gang)):
@@ -284,10 +300,11 @@ class Brain:
         holds = {hold.gang: hold for hold in decided.holds}
         for gang, hold in holds.items():
             pod = self._lead(gang)
-            if gang not in self._promised and pod is not None:
+            if (gang not in self._promised or gang in self._outdated) and pod is not None:
                 text = promise_of(hold.claims, hold, ())
                 self._promised[gang] = (pod.task, text)
                 work.promises.append((pod, text))
+        self._outdated.clear()
         for gang in [each for each in self._promised if each not in holds]:
             task, _ = self._promised.pop(gang)
             found = self.cluster.tasks.get(task)

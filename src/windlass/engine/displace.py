@@ -28,7 +28,7 @@ from windlass.engine.progress import Part, Progress
 from windlass.engine.rights import Case, Rights
 from windlass.engine.score import NOWHERE
 from windlass.engine.topology import Level, Topologies
-from windlass.engine.units import Unit, Units
+from windlass.engine.units import Unit
 from windlass.model.actions import Claim, Rule
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import Gang, GangId, Shape, Task
@@ -87,9 +87,7 @@ class Displacer:
     def pool(self) -> Pool:
         """What can be displaced; laid out only when sums do not settle the question."""
         if self._pool is None:
-            cluster = self._draft.cluster
-            units = (u for u in cluster.recall(Units).now() if u.gang.id not in self.leaving)
-            self._pool = Pool(cluster, self._draft.index, units)
+            self._pool = Pool(self._draft.cluster, self._draft.index, self.leaving)
         return self._pool
 
     def protected_until(self) -> int | None:
@@ -230,6 +228,8 @@ class Displacer:
                 continue
             for each in unit.closure():
                 self._draft.evict(each)
+            if offer.lacks_gpu(slot):
+                continue
             kind.sync()
             if kind.key[slot] < NOWHERE:
                 return True

@@ -22,7 +22,7 @@ def harm(gang: Gang, tasks: Iterable[Task], now: int, stops: bool = True) -> int
     """
     lost = 0
     for task in tasks:
-        milli = sum(each.milli for each in task.devices)
+        milli = sum([each.milli for each in task.devices])
         lost += milli * (RESTART_S + (unsaved(gang, task, now) if stops else 0))
     return lost
 

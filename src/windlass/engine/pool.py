@@ -9,16 +9,17 @@ offer finds out exactly, on the columns themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Set
 from operator import ge
 from typing import TypeAlias
 
 import numpy as np
 
 from windlass.engine.index import Class, Index
-from windlass.engine.units import Freed, Unit
+from windlass.engine.units import Freed, Unit, Units
 from windlass.model.actions import Rule
 from windlass.model.gpus import WHOLE
+from windlass.model.jobs import GangId
 from windlass.model.settings import Victims
 from windlass.state.cluster import Cluster
 from windlass.state.columns import Ints
@@ -40,12 +41,13 @@ Priced: TypeAlias = tuple[int, Unit, Freed]
 
 
 class Pool:
-    """What runs and can be displaced, by node."""
+    """What runs and can be displaced, by node; nothing of gangs about which it is decided."""
 
-    def __init__(self, cluster: Cluster, index: Index, units: Iterable[Unit]) -> None:
-        self.index, self.columns = index, cluster.columns
+    def __init__(self, cluster: Cluster, index: Index, leaving: Set[GangId]) -> None:
+        self.index, self.columns, self.leaving = index, cluster.columns, leaving
+        units = (each for each in cluster.recall(Units).now() if each.gang.id not in leaving)
         self.units = sorted(units, key=_youngest_first)
-        self.queues = sorted({unit.gang.queue for unit in self.units})
+        self.queues = tuple(sorted({unit.gang.queue for unit in self.units}))
         by_harm = cluster.settings.victims is Victims.LEAST_HARM
         priorities = sorted({unit.gang.priority for unit in self.units})
         ranks = {priority: min(at, _MOST_RANK) for at, priority in enumerate(priorities)}
@@ -121,11 +123,13 @@ class Offer:
         self._pool, self._kind, self._permission = pool, kind, permission
         gpu = kind.shape.request.gpu
         self._milli = 0 if gpu is None else max(gpu.count * gpu.milli, 1)
-        if gpu is not None and (gpu.memory_mib or gpu.profile):
+        self._is_exact = gpu is not None and not gpu.memory_mib and not gpu.profile
+        if gpu is not None and not self._is_exact:
             self._milli = 1  # how much it is depends on the device: evict and see
         self._needs: list[int] = [] if kind.amounts is None else kind.amounts.tolist()
         self.costs: Ints = np.full(len(pool.columns), IMPOSSIBLE, np.int64)
         self._victims: dict[int, list[Unit]] = {}
+        self._permitted: dict[int, list[tuple[Unit, Freed, bool]]] = {}
         self._could = pool.index.room_when_empty(kind.shape) > 0
         self._cursor = pool.index.end_of_log()
 
@@ -134,10 +138,12 @@ class Offer:
         for slot in np.flatnonzero(self._could).tolist():
             self._work_out(slot)
 
-    def follow(self, other: Offer, changed: Iterable[int]) -> None:
+    def follow(self, other: Offer, changed: Collection[int]) -> None:
         """Take over what another one knows, but for the nodes on which permissions differ."""
         self.costs, self._victims = other.costs.copy(), other._victims.copy()
-        self._cursor = other._cursor
+        self._permitted, self._cursor = other._permitted.copy(), other._cursor
+        for slot in changed:
+            self._permitted.pop(slot, None)
         self._look_at(changed)
 
     def sync(self) -> None:
@@ -153,6 +159,12 @@ class Offer:
         First one that will do, if that is cheaper; those that may be lost, those that may move.
         """
         return self._victims.get(slot, [])
+
+    def lacks_gpu(self, slot: int) -> bool:
+        """Is there, as things stand, surely too little GPU free on a node?"""
+        columns = self._pool.columns
+        free = columns.states.free_milli[int(columns.device_number[slot])]
+        return self._is_exact and free < self._milli
 
     def _look_at(self, slots: Iterable[int]) -> None:
         for slot in slots:
@@ -180,9 +192,13 @@ class Offer:
     def _displaceable(self, slot: int) -> list[Priced]:
         """The units of a node that may go, as priced, those that may be lost first."""
         pool, lost, moved = self._pool, list[Priced](), list[Priced]()
-        for unit, freed in pool.at.get(slot, ()):
-            may = None if unit.gone else self._permission(unit)
-            if may is not None:
+        some = self._permitted.get(slot)
+        if some is None:
+            asked = [(*entry, self._permission(entry[0])) for entry in pool.at.get(slot, ())]
+            some = [(unit, freed, may) for unit, freed, may in asked if may is not None]
+            self._permitted[slot] = some
+        for unit, freed, may in some:
+            if not unit.gone and unit.gang.id not in pool.leaving:
                 (lost if may else moved).append((pool.cost(unit, may), unit, freed))
         return lost + moved
 

@@ -87,7 +87,7 @@ class Rights:
         """The instant before which work that started then is left alone by a rule."""
         since = self._cluster.now if started_at is None else started_at
         least = self.min_run(queue)
-        if rule in {Rule.SHARE, Rule.CONSOLIDATE}:
+        if rule is Rule.SHARE or rule is Rule.CONSOLIDATE:
             least = max(least, self._cluster.settings.dwell_s)
         return since + least
 
@@ -125,6 +125,8 @@ class _Loser:
 
 _Losers: TypeAlias = dict[tuple[Names, Names], _Loser]
 """By the queues of the side and the dimensions that count; claimants share them."""
+_Branch: TypeAlias = tuple[Names, str, list[tuple[int, _Loser]]]
+"""The claimant's side, the top of the others', and these, each with its place in a list."""
 
 
 class _Forks(dict[str, tuple[Names, _Loser]]):
@@ -137,6 +139,8 @@ class _Forks(dict[str, tuple[Names, _Loser]]):
         super().__init__()
         self._path, self._mine = cluster.accounts.path, cluster.accounts.path(claimant)[::-1]
         self._losers, self._counted = losers, counted
+        self._asked: Names | None = None
+        self._branches: list[_Branch] = []
 
     def __missing__(self, loser: str) -> tuple[Names, _Loser]:
         mine, theirs = self._mine, self._path(loser)[::-1]
@@ -147,6 +151,20 @@ class _Forks(dict[str, tuple[Names, _Loser]]):
         side = self._losers.setdefault((loses, self._counted), _Loser(loses))
         found = self[loser] = gains if loses else (), side
         return found
+
+    def branches(self, losers: Names) -> list[_Branch]:
+        """Queues by where their paths part from the claimant's: those of a branch stand together.
+
+        Those from which nothing can be claimed are left out. The last answer is remembered.
+        """
+        if self._asked is not losers:
+            some: dict[tuple[Names, str], list[tuple[int, _Loser]]] = {}
+            for at, loser in enumerate(losers):
+                gains, side = self[loser]
+                if gains:
+                    some.setdefault((gains, side.queues[0]), []).append((at, side))
+            self._asked, self._branches = losers, [(*key, sides) for key, sides in some.items()]
+        return self._branches
 
 
 class Case:
@@ -204,15 +222,18 @@ class Case:
         fuller = side.over_share and self._fuller(gains[0], loses[0], side.over_share, has)
         return Rule.SHARE if fuller else None
 
-    def rules(self, losers: Iterable[str]) -> tuple[Rule | None, ...]:
-        """By which rule something may be taken from each of these queues as they stand."""
-        forks, stamps, claimed = self._forks, self._rights.stamps, self._by_guarantee
-        found: list[Rule | None] = []
-        for loser in losers:  # asked for all queues at every clearing, so most are settled here
-            gains, side = forks[loser]
-            known = side.over_guarantee and side.stamp == stamps.get(side.queues[0])
-            settled = known and claimed.get(gains)
-            found.append(Rule.GUARANTEE if settled else self.against_now(loser))
+    def rules(self, losers: Names) -> tuple[Rule | None, ...]:
+        """By which rule something may be taken from each of these queues as they stand.
+
+        It is asked at every clearing: what has not changed since is settled by branches.
+        """
+        found: list[Rule | None] = [None] * len(losers)
+        for gains, top, sides in self._forks.branches(losers):
+            stamp = self._rights.stamps.get(top, 0)
+            claimed = self._claims_guarantee(gains)
+            for at, side in sides:
+                settled = claimed and side.over_guarantee and side.stamp == stamp
+                found[at] = Rule.GUARANTEE if settled else self.against_now(losers[at])
         return tuple(found)
 
     def _claims_guarantee(self, gains: Names) -> bool:
@@ -229,12 +250,14 @@ class Case:
 
     def _within_guarantee(self, gains: Names) -> bool:
         """Is the side within its guarantee, and no queue of it beyond what it is entitled to?"""
-        guarantees, entitled = self._standing.guarantees, self._standing.entitled
-        return all(
-            self._after(gains[0], each) <= guarantees[gains[0]][each]
-            and all(self._after(q, each) <= _rounded(entitled[q][each], each) for q in gains[1:])
-            for each in self._counted
-        )
+        guarantee, entitled = self._standing.guarantees[gains[0]], self._standing.entitled
+        for each in self._counted:
+            if self._after(gains[0], each) > guarantee[each]:
+                return False
+            for queue in gains[1:]:
+                if self._after(queue, each) > _rounded(entitled[queue][each], each):
+                    return False
+        return True
 
     def _within_share(self, gains: Names) -> bool:
         shares = self._standing.shares

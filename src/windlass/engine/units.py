@@ -13,8 +13,10 @@ from typing import TypeAlias
 from windlass.engine.harm import harm
 from windlass.engine.progress import Part, natural, parts_of
 from windlass.model.jobs import ACTIVE, Gang, GangId, Task, TaskState
+from windlass.model.nodes import Node
 from windlass.state.accounts import charges_of
 from windlass.state.cluster import Cluster
+from windlass.state.columns import Columns
 
 Freed: TypeAlias = tuple[int, list[int]]
 """GPU thousandths and the other amounts that come free on one node."""
@@ -28,18 +30,26 @@ class Unit:
     tasks: tuple[Task, ...]
     is_core: bool
     """Without it the gang does not run."""
-    charges: Mapping[str, int]
-    """What its queue is charged for it."""
     started_at: int | None
     """When its last task came up; None if one has not."""
     frees: Mapping[int, Freed]
     """What comes free on each node."""
+    nodes: Mapping[str, Node]
+    """All nodes by name."""
     harm: int = 0
     before: tuple[Unit, ...] = ()
     """The units of the gang that leave first, in their order."""
     after: tuple[Unit, ...] = ()
     """The units of the gang that leave later."""
     gone: bool = False
+    _charges: Mapping[str, int] | None = None
+
+    @property
+    def charges(self) -> Mapping[str, int]:
+        """What its queue is charged for it; of most units nobody asks."""
+        if self._charges is None:
+            self._charges = _charges(self.nodes, self.tasks)
+        return self._charges
 
     def closure(self) -> Iterator[Unit]:
         """The units that leave if this one does, itself last."""
@@ -92,8 +102,8 @@ def _units(cluster: Cluster, gang: Gang) -> list[Unit]:
     for tasks in [*((task,) for task in tails), tuple(core)]:
         if tasks:
             is_core = len(units) == len(tails)
-            charges, frees = _charges(cluster, tasks), _frees(cluster, tasks)
-            units.append(Unit(gang, tasks, is_core, charges, _started(tasks), frees))
+            started, frees = _started(tasks), _frees(cluster.columns, tasks)
+            units.append(Unit(gang, tasks, is_core, started, frees, cluster.nodes))
     for at, unit in enumerate(units if len(units) > 1 else ()):
         unit.before, unit.after = tuple(units[:at]), tuple(units[at + 1 :])
     return units
@@ -120,8 +130,8 @@ def _split(
     return tails, [task for task in active if task.id not in leaving]
 
 
-def _frees(cluster: Cluster, tasks: Collection[Task]) -> dict[int, Freed]:
-    columns, frees = cluster.columns, dict[int, Freed]()
+def _frees(columns: Columns, tasks: Collection[Task]) -> dict[int, Freed]:
+    frees: dict[int, Freed] = {}
     for task in tasks:
         slot = columns.slot[task.node]
         milli = sum([each.milli for each in task.devices])
@@ -134,10 +144,10 @@ def _frees(cluster: Cluster, tasks: Collection[Task]) -> dict[int, Freed]:
     return frees
 
 
-def _charges(cluster: Cluster, tasks: Collection[Task]) -> dict[str, int]:
+def _charges(nodes: Mapping[str, Node], tasks: Collection[Task]) -> dict[str, int]:
     total: dict[str, int] = {}
     for task in tasks:
-        charges = charges_of(task.shape.request, task.devices, cluster.nodes[task.node])
+        charges = charges_of(task.shape.request, task.devices, nodes[task.node])
         for dimension, amount in charges:
             total[dimension] = total.get(dimension, 0) + amount
     return total

@@ -163,6 +163,7 @@ class Translator:
             return
         if self.assumed.settle(task) is not None and (known := self._pods.get(task)):
             self.assumed.went_well(known.gang)
+            self._retell(known.gang)  # it may rest because another of its binds has failed
 
     def _node_of(self, task: TaskId, pod: wire.Pod) -> str:
         """Where it runs or is about to; what has ended runs nowhere, though it keeps its name."""

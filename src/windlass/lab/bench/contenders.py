@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.lab.errors import PlaneFailed
+from windlass.lab.errors import LabError, PlaneFailed
 from windlass.lab.plane import READY_SECONDS, Plane
 from windlass.lab.probe import is_ready
 from windlass.lab.process import Keeper, Process
@@ -78,6 +78,9 @@ async def _windlass(plane: Plane, level: str) -> AsyncGenerator[Running]:
             await asyncio.sleep(POLL_S)
         yield Running(WINDLASS, _pid(process.pid), process.log, began_at, in_step[0]["at_s"])
         process.check()
+    except LabError:
+        process.check()  # if it has ended, that says more than what was waited for in vain
+        raise
     finally:
         await asyncio.to_thread(process.stop, at_once=True)
         keeper.close()

@@ -127,12 +127,15 @@ class _Explainer:
 
     def _lack(self, progress: Progress) -> tuple[Verdict, tuple[Reason, ...]]:
         """What is lacking on the nodes, remembered for gangs that are alike."""
-        if self._draft.holds.concern(progress.gang):
-            with self._draft.holds.lifted(progress.gang):
-                return self._work_out(progress)
-        key = progress.signature
-        if key not in self._known:
-            self._known[key] = self._work_out(progress)
+        holds, gang = self._draft.holds, progress.gang
+        view = holds.view(gang)
+        key = (view, progress.signature)
+        if view is None or key not in self._known:
+            with holds.lifted(gang):
+                found = self._work_out(progress)
+            if view is None:
+                return found
+            self._known[key] = found
         return self._known[key]
 
     def _work_out(self, progress: Progress) -> tuple[Verdict, tuple[Reason, ...]]:

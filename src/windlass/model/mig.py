@@ -60,6 +60,7 @@ def milli_of_profile(model: str, name: str) -> int:
     return max(compute, memory)
 
 
+@lru_cache(maxsize=4096)
 def legal_starts(model: str, instances: tuple[Instance, ...], name: str) -> tuple[int, ...]:
     """Where one more instance of a profile may start beside those already there."""
     profile = _profiles(model).get(name)

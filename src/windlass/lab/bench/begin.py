@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from windlass.lab.bench.contenders import NAMES, running
 from windlass.lab.bench.pods import create, singles
 from windlass.lab.bench.scene import opened
-from windlass.lab.bench.spent import peak_mib
+from windlass.lab.bench.spent import cpu_s, peak_mib
 from windlass.lab.errors import LabError
 from windlass.lab.kubelet.fill import Filling, fill
 from windlass.lab.kubelet.fleet import Fleet
@@ -24,6 +24,8 @@ class Beginning:
     read_s: float
     """Until it had read everything."""
     first_bind_s: float
+    cpu_s: float
+    """Processor time that the scheduler needed for it."""
     rss_mib: float
 
 
@@ -46,5 +48,6 @@ async def begin(name: str, fleet: Fleet, pods: int) -> Beginning:
             return Beginning(
                 scheduler.in_step_at - scheduler.began_at,
                 bound_at - scheduler.began_at,
+                cpu_s(scheduler.pid),
                 peak_mib(scheduler.pid),
             )

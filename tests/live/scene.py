@@ -111,8 +111,13 @@ class Scene:
             return (await self.get(self.lease))["spec"].get("holderIdentity") or ""
         return ""
 
-    async def free_lease(self) -> None:
-        """Let the next one lead at once, if there is a lease."""
+    async def let_pass(self) -> None:
+        """As if a dead leader's lease had passed: nothing of it is under way, others may lead."""
+
+        async def is_quiet() -> bool:
+            return not any(each.proxy.under_way() for each in self.daemons)
+
+        await wait_until(is_quiet, "what was sent has been carried out")
         with suppress(NotFound):
             await self.api.patch(self.lease, {"spec": {"holderIdentity": ""}})
 

@@ -14,9 +14,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.live.daemons import Daemon
 from tests.live.scene import Scene, is_running, scene
 from windlass.kube.access import Access
 from windlass.lab.plane import Plane
@@ -26,7 +28,9 @@ from windlass.lab.proxy_faults import When, answer, kill, lose
 from windlass.workloads.marks import PROMISE
 
 AT_ONCE = 6
-"""Most of a run is waiting for the lease of the one that was killed."""
+"""Most of a run is waiting."""
+PATIENT: dict[str, Any] = {"lease_duration_s": 60, "lease_renew_deadline_s": 40}
+"""A busy machine loses no lease; after a crash the test lets it pass."""
 SIGKILLED = -9
 
 
@@ -67,11 +71,10 @@ async def test_a_crash_at_any_read_loses_nothing(
         for point in points:
             proxy = await opened(made, way)
             crash = at(proxy, point, lambda: made.daemons[-1].pid)
-            assert await (await made.start(proxy)).ended() == SIGKILLED
+            assert await (await made.start(proxy, **PATIENT)).ended() == SIGKILLED
             assert crash.met == 1, f"{point} was not visited"
             assert not [each for each in proxy.writes() if each.resource != "leases"]
-            # nothing of it can be under way, so nobody need wait for the end of its lease
-            await made.free_lease()
+            await made.let_pass()
         await play(made, await opened(made, way), way)
 
 
@@ -162,7 +165,7 @@ async def visit(access: Access, folder: Path, point: Point, way: Way) -> None:
 
 
 async def comes_to(access: Access, folder: Path, point: Point, way: Way) -> bool:
-    """A run with a crash at the point; did it get there? On a slow machine a lease may be lost."""
+    """A run with a crash at the point; did it get there?"""
     async with scene(access, folder, low=9, high=12) as made:
         proxy = await opened(made, way)
 
@@ -213,18 +216,18 @@ async def play(made: Scene, proxy: Proxy, way: Way) -> None:
     await made.job("b", 3, 4, "low")
     await made.gang("d", 4, 8, "low", preemptible="true")
     lent = await made.wait_there("b", 3)
-    await made.start(proxy, writes_concurrency=1)
-    async with succeeded(made):
+    first = await made.start(proxy, writes_concurrency=1, **PATIENT)
+    started = len(made.daemons)
+    async with succeeded(made, first):
         running = await made.wait_running(("a", 4), ("s", 1), ("b", 3))
         assert sorted(running) == sorted([*kept, *lent]), "a bound pod was destroyed"
         if way.whole:
             await take_back(made, kept, lent)
         await made.wait_condition("d", 4, "Unschedulable")
-        await made.daemons[-1].stop()
-        if made.daemons[-1].process.exitcode == SIGKILLED:
-            await made.wait_daemons(2)
-            await made.daemons[1].wait_said("leads")
-            await made.daemons[1].stop()
+        if await made.daemons[-1].stop() == SIGKILLED:  # at the release of the lease
+            await made.wait_daemons(started + 1)
+            await made.daemons[-1].wait_said("leads")
+            await made.daemons[-1].stop()
     last = await made.pods()
     uids = {each["metadata"]["uid"] for each in last if is_running(each)}
     assert uids >= set(kept), "a bound pod was destroyed"
@@ -241,12 +244,13 @@ async def take_back(made: Scene, kept: list[str], lent: Sequence[str]) -> None:
 
 
 @asynccontextmanager
-async def succeeded(made: Scene) -> AsyncIterator[None]:
-    """Start a successor as soon as the first daemon has crashed."""
+async def succeeded(made: Scene, first: Daemon) -> AsyncIterator[None]:
+    """Start a successor as soon as the daemon has crashed."""
 
     async def watch() -> None:
-        if await made.daemons[0].ended() == SIGKILLED:
-            await made.start(writes_concurrency=1)
+        if await first.ended() == SIGKILLED:
+            await made.let_pass()
+            await made.start(writes_concurrency=1, **PATIENT)
 
     task = asyncio.create_task(watch())
     try:

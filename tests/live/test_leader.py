@@ -8,12 +8,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
 
 from tests.live.bound import wait_until
 from tests.live.daemons import Daemon
 from tests.live.scene import Scene, scene
+from tests.live.stage import served
+from windlass.kube.client import connect
 from windlass.kube.election import PAUSED
+from windlass.kube.errors import NotAllowed
 from windlass.lab.plane import Plane
 from windlass.lab.proxy import Rule
 from windlass.lab.proxy_calls import Call
@@ -111,6 +116,35 @@ async def test_a_pause_that_comes_between_does_not_keep_the_lease_from_being_rel
     await made.api.patch(path, {"metadata": {"annotations": {PAUSED: "true"}}})
     assert await daemon.stop() == 0
     assert await made.holder() == ""
+
+
+async def test_a_write_whose_connection_took_too_long_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    got: list[str] = []
+    may_write = True
+    connect_at_once = aiohttp.TCPConnector.connect
+
+    async def connect_late(*given: Any, **named: Any) -> Any:
+        nonlocal may_write
+        connection = await connect_at_once(*given, **named)
+        may_write = False
+        return connection
+
+    def guard() -> None:
+        if not may_write:
+            raise NotAllowed("not the leader any more")
+
+    async def handle(request: web.BaseRequest) -> web.Response:
+        got.append(request.method)
+        return web.Response(body=b"{}")
+
+    monkeypatch.setattr(aiohttp.TCPConnector, "connect", connect_late)
+    async with served(handle) as access, connect(access, guard=guard) as api:
+        with pytest.raises(NotAllowed):
+            await api.post("/api/v1/events", {})
+        await api.get("/api/v1/events")
+    assert got == ["GET"]
 
 
 async def wait_asked(daemon: Daemon, times: int = 2) -> None:

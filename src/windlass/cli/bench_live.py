@@ -122,6 +122,7 @@ ROWS = {
     "  ms until all pods were told": ("cannot_fit_all_told_ms", "", ""),
     "first bind after start, s": ("first_bind_s", "", ""),
     "  s until all was read": ("read_s", "", ""),
+    "  CPU s until the bind": ("first_bind_cpu_s", "", ""),
 }
 """What is told in a row: by Windlass, by kube-scheduler, and with nothing to decide."""
 RATIOS = {

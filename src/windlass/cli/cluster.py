@@ -86,14 +86,19 @@ def _print_versions() -> None:
 
 @contextmanager
 def _interruptible() -> Generator[None]:
-    """Ctrl-C, or a polite request to end, is the proper end of a cluster."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Ctrl-C, or a polite request to end, is the proper end of a cluster.
+
+    Also where Ctrl-C was ignored, as shells do for what they start in the background.
+    """
+    ends = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(each, signal.default_int_handler) for each in ends]
     try:
         yield
     except KeyboardInterrupt:
         click.echo("The cluster has been stopped.", err=True)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in zip(ends, before, strict=True):
+            signal.signal(each, handler)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ its end does. After a failure the whole gang is left alone for a moment, longer 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice, takewhile
 
 from windlass.model.actions import Bind
 from windlass.model.jobs import GangId, TaskId
@@ -54,6 +55,7 @@ class Assumed:
 
     def bind(self, action: Bind, now: int) -> None:
         """A pod is being bound."""
+        self._binds.pop(action.task, None)
         self._binds[action.task] = (action, now)
 
     def evict(self, task: TaskId, now: int) -> None:
@@ -76,9 +78,11 @@ class Assumed:
 
     def overdue(self, now: int) -> list[TaskId]:
         """Binds of which nothing was heard for long; each is named once per that time."""
-        late = [task for task, (_, at) in self._binds.items() if now - at >= EXPIRES_AFTER_S]
+        # the oldest stand in front, since whoever is named goes to the end
+        first = takewhile(lambda each: now - each[1][1] >= EXPIRES_AFTER_S, self._binds.items())
+        late = [task for task, _ in first]
         for task in late:
-            self._binds[task] = (self._binds[task][0], now)
+            self._binds[task] = (self._binds.pop(task)[0], now)
         return late
 
     def failed(self, gang: GangId, why: str, now: int) -> None:
@@ -109,5 +113,5 @@ class Assumed:
     def wake_at(self, now: int) -> int | None:
         """When the next gang may be tried again, or a bind is overdue."""
         instants = [each.until for each in self._troubles.values() if each.until > now]
-        instants += [at + EXPIRES_AFTER_S for _, at in self._binds.values()]
+        instants += [at + EXPIRES_AFTER_S for _, at in islice(self._binds.values(), 1)]
         return min(instants, default=None)

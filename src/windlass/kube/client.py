@@ -17,7 +17,7 @@ import msgspec
 
 from windlass import __version__
 from windlass.kube.access import Access
-from windlass.kube.exchange import Exchange, Params, Request, name_the_loss
+from windlass.kube.exchange import Exchange, Params, Request, guarded, name_the_loss
 
 CONNECTIONS = 32
 IDLE_CONNECTION_S = 60.0  # below the 90 s and more after which servers close one themselves
@@ -43,8 +43,9 @@ async def connect(
         headers={"Accept": "application/json", "User-Agent": f"windlass/{__version__}"},
         read_bufsize=READ_BUFFER,
         middlewares=(name_the_loss,),
+        request_class=guarded(guard) if guard else aiohttp.ClientRequest,
     ) as session:
-        yield Api(Exchange(session, access, timeout_s, guard, asyncio.Semaphore(connections)))
+        yield Api(Exchange(session, access, timeout_s, asyncio.Semaphore(connections)))
 
 
 class Patch(StrEnum):

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 import aiohttp
+from aiohttp.connector import Connection
 
 from windlass.kube.access import Access
 from windlass.kube.errors import Unanswered, Unauthorized, from_answer
@@ -54,7 +55,6 @@ class Exchange:
     session: aiohttp.ClientSession
     access: Access
     timeout_s: float
-    guard: Callable[[], None] | None
     slots: asyncio.Semaphore
 
     async def ask(self, request: Request, timeout_s: float | None) -> bytes:
@@ -97,8 +97,6 @@ class Exchange:
         return await send(await self.access.headers())
 
     async def _answer(self, attempt: _Attempt, credentials: Headers) -> bytes:
-        if attempt.request.is_write and self.guard:
-            self.guard()
         async with await self._opened(attempt, credentials) as response:
             return await _whole(response)
 
@@ -136,6 +134,18 @@ def _bounded(
     return aiohttp.ClientTimeout(
         total=None, connect=connect, sock_read=sock_read, ceil_threshold=EXACT_BELOW_S
     )
+
+
+def guarded(guard: Callable[[], None]) -> type[aiohttp.ClientRequest]:
+    """Requests that ask the guard when they have a connection: it takes time to get one."""
+
+    class Guarded(aiohttp.ClientRequest):
+        async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+            if self.method != "GET":
+                guard()
+            return await super().send(conn)
+
+    return Guarded
 
 
 async def name_the_loss(

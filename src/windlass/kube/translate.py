@@ -15,6 +15,7 @@ from windlass.kube.allot import Allotments
 from windlass.kube.assumed import Assumed
 from windlass.kube.crews import Crew, facts_of, gang_of
 from windlass.kube.owners import Owners
+from windlass.kube.shapes import Shapes
 from windlass.kube.standing import Queues
 from windlass.model import events
 from windlass.model.actions import Action, Bind
@@ -24,8 +25,7 @@ from windlass.model.reasons import Reason
 from windlass.workloads import wire
 from windlass.workloads.kinds import membership
 from windlass.workloads.machines import node_of
-from windlass.workloads.pods import refusal_of, shape_of, task_id, task_of
-from windlass.workloads.requests import RESIZE
+from windlass.workloads.pods import refusal_of, task_id, task_of
 
 Tell = Callable[[Event], None]
 
@@ -68,7 +68,7 @@ class Translator:
         self._pods: dict[TaskId, _Known] = {}
         self._on: dict[str, set[TaskId]] = {}
         self._crews: dict[GangId, Crew] = {}
-        self._owners = Owners()
+        self._owners, self._shapes = Owners(), Shapes()
         self._now = 0
 
     # -- asked
@@ -197,7 +197,7 @@ class Translator:
 
     def _keep(self, task: TaskId, pod: wire.Pod, node: str) -> None:
         known, ours = self._pods.get(task), self._is_ours(pod)
-        shape = known.shape if known and _same_needs(known.pod, pod) else shape_of(pod)
+        shape = self._shapes.of(pod)
         member = membership(pod, self._owners.find)
         if known is not None and known.gang != member.gang:
             self._drop(task)
@@ -346,20 +346,6 @@ class Translator:
             self._stay_away(task, pod, name)
         self._allotments.forget_node(name)
         self._tell(events.NodeGone(name))
-
-
-def _same_needs(before: wire.Pod, pod: wire.Pod) -> bool:
-    """Can what was worked out for the older pod be used again?"""
-    return _needs(before) == _needs(pod)
-
-
-def _needs(pod: wire.Pod) -> tuple[object, ...]:
-    # the rest of a spec never changes, or not once a pod may be scheduled
-    spec, status = pod.spec, pod.status
-    given = (status.container_statuses, status.init_container_statuses)
-    resized = (status.resources, status.allocated_resources, wire.condition(pod, RESIZE))
-    wanted = (spec.containers, spec.init_containers, spec.resources, spec.tolerations)
-    return (*wanted, *given, *resized)
 
 
 def _has_ended(pod: wire.Pod) -> bool:

@@ -108,6 +108,10 @@ class Proxy:
         """The calls that were to change something."""
         return [each for each in self.calls if each.is_write]
 
+    def under_way(self) -> list[Call]:
+        """The writes that the server may still carry out, though nobody waits for them any more."""
+        return [each for each in self.writes() if each.is_sent and not each.is_over]
+
     def cut_watches(self) -> int:
         """Break the connection of every watch; how many there were."""
         watches = list(self._watches)
@@ -137,6 +141,8 @@ class Proxy:
             return await self._pass_on(call, request)
         except (aiohttp.ClientError, OSError):
             return _given(Cut(), request)
+        finally:
+            call.is_over = True
 
     async def _ask(self, call: Call, when: When) -> Verdict:
         for rule in list(self.rules):
@@ -193,9 +199,8 @@ async def recording(access: Access) -> AsyncGenerator[Proxy]:
     ) as session:
         proxy = Proxy(access, session)
         proxy.go_on()
-        # a call whose asker is gone is given up; zero would mean to wait for it for ever
-        server = web.Server(proxy.handle, handler_cancellation=True)
-        runner = web.ServerRunner(server, shutdown_timeout=0.1)
+        # zero would mean to wait for a hanging call for ever
+        runner = web.ServerRunner(web.Server(proxy.handle), shutdown_timeout=0.1)
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -26,6 +26,8 @@ class Call:
     number: int = 0
     is_sent: bool = False
     """It was passed on to the server."""
+    is_over: bool = False
+    """It was, and its answer has come or will not come any more."""
     status: int | None = None
     """What the server answered, if it did."""
 

@@ -63,10 +63,8 @@ def refusal_of(pod: Pod, shape: Shape) -> Reason | None:
     """What keeps a pod from being placed, whatever the cluster is like."""
     for what in _left_out(pod):
         return Reason(Why.LEFT_OUT, {"what": what})
-    for problem in check_shape(shape):
-        if not problem.passing:
-            return Reason(Why.UNREADABLE, {"what": str(problem)})
-    return None
+    problem = _problem(shape)
+    return Reason(Why.UNREADABLE, {"what": problem}) if problem else None
 
 
 @lru_cache(maxsize=1 << 14)
@@ -78,6 +76,12 @@ def instant(stamp: str | None) -> int | None:
         return max(0, int(datetime.fromisoformat(stamp).timestamp()))
     except (ValueError, OverflowError):
         return None
+
+
+@lru_cache(maxsize=1 << 12)
+def _problem(shape: Shape) -> str:
+    """What is wrong with a shape by itself; empty if nothing is."""
+    return next((str(each) for each in check_shape(shape) if not each.passing), "")
 
 
 def _left_out(pod: Pod) -> Iterator[str]:

@@ -144,7 +144,12 @@ async def _start(course: Course) -> None:
     times_nodes, times_pods = AT_BEGINNING
     fleet = uniform(course.size.nodes * times_nodes, gpus=GPUS)
     found = await begin(WINDLASS, fleet, course.size.pods * times_pods)
-    course.note(first_bind_s=found.first_bind_s, read_s=found.read_s, start_rss_mib=found.rss_mib)
+    course.note(
+        first_bind_s=found.first_bind_s,
+        first_bind_cpu_s=found.cpu_s,
+        read_s=found.read_s,
+        start_rss_mib=found.rss_mib,
+    )
 
 
 SCENARIOS: dict[str, Callable[[Course], Awaitable[None]]] = {

@@ -111,6 +111,8 @@ class Config(Section):
     """Decide and report, but write nothing."""
     replica: str = ""
     """What this replica calls itself in the Lease; empty: the name of its host."""
+    address: Text = "0.0.0.0"
+    """Where health, readiness and metrics are served."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 10259
     """Health, readiness and metrics are served here; 0: any free port."""
     evictions_per_queue_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 600

@@ -277,6 +277,7 @@ class Scene:
             "node_selector": f"{LABEL}={self.key}",
             "lease_name": self.key,
             "lease_namespace": self.key,
+            "address": "127.0.0.1",
             "port": 0,
             "cycle_at_most_s": 1,
             **TIMES,

@@ -73,7 +73,7 @@ class _Daemon:
             )
             self._election = Election(unguarded, identity, terms, self._on_error)
             parts = Parts(config, api, self._election, self._metrics, self._log)
-            web = server(application(self._trouble, self._metrics), config.port)
+            web = server(application(self._trouble, self._metrics), config.address, config.port)
             async with asyncio.TaskGroup() as group:
                 serving = group.create_task(web.serve())
                 standing = group.create_task(self._stand(self._election))

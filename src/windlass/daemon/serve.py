@@ -45,9 +45,9 @@ class Server(uvicorn.Server):
         yield
 
 
-def server(app: Starlette, port: int) -> Server:
-    """A server for all addresses of this host."""
+def server(app: Starlette, address: str, port: int) -> Server:
+    """A server at an address of this host."""
     config = uvicorn.Config(
-        app, host="0.0.0.0", port=port, log_level="error", access_log=False, lifespan="off"
+        app, host=address, port=port, log_level="error", access_log=False, lifespan="off"
     )
     return Server(config)

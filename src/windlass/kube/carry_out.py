@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from random import Random
 from typing import TypeAlias
 
@@ -94,6 +95,8 @@ class PodLost:
 News: TypeAlias = BindFailed | PodRead | PodLost
 Report = Callable[[News], None]
 
+MOST_BEGUN = 20_000
+"""Binds that are remembered, so that nobody is told to wait after it was bound."""
 AGAIN = (TooMany, ServerFault, Unanswered)
 """Answers after which the same request is made again."""
 
@@ -104,11 +107,15 @@ class Binder:
     def __init__(self, api: Api, workers: Workers, report: Report, chance: Random) -> None:
         self._api, self._workers, self._report, self._chance = api, workers, report, chance
         self._under_way: set[str] = set()
+        self._begun: dict[str, None] = {}
         """Pods, by uid, whose binds may still be carried out."""
 
     def start(self, start: Start) -> None:
         """Bind a gang's pods, after the promise if there is one."""
         self._under_way.update(each.pod.uid for each in start.bindings)
+        self._begun |= {each.pod.uid: None for each in start.bindings}
+        for uid in list(islice(self._begun, max(0, len(self._begun) - MOST_BEGUN))):
+            del self._begun[uid]
         if not start.promise:
             self._bind_all(start.bindings)
             return
@@ -137,6 +144,10 @@ class Binder:
             then()
 
         self._workers.put(Urgency.PROMISE, self.repeated(Urgency.PROMISE, write, give_up))
+
+    def has_begun(self, pod: PodRef) -> bool:
+        """Is the pod being bound, or was it a short while ago?"""
+        return pod.uid in self._begun
 
     def read(self, pod: PodRef) -> None:
         """Read a pod again: nothing has been heard of it for too long."""
@@ -206,10 +217,12 @@ class Binder:
             self._report(PodLost(pod))
             return
         if not found.spec.node_name:
+            self._begun.pop(pod.uid, None)
             self._report(BindFailed(pod.task, why))
         self._report(PodRead(found))
 
     def _fail(self, bindings: Sequence[Binding], why: str) -> None:
         for each in bindings:
             self._under_way.discard(each.pod.uid)
+            self._begun.pop(each.pod.uid, None)
             self._report(BindFailed(each.pod.task, why))

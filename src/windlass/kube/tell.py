@@ -64,6 +64,8 @@ class Teller:
     async def _condition(self, condition: Condition) -> None:
         path = f"{condition.pod.path}/status"
         for attempt in range(TRIES):
+            if self._binder.has_begun(condition.pod):
+                return  # it waits no more
             try:
                 body = patch_of(condition, stamp(datetime.now(UTC)))
                 await self._api.patch(path, body, kind=Patch.STRATEGIC)

@@ -65,7 +65,8 @@ def lines(log: Path) -> Iterator[dict[str, Any]]:
 
 @asynccontextmanager
 async def _windlass(plane: Plane, level: str) -> AsyncGenerator[Running]:
-    words = [sys.executable, "-c", PROGRAM, "run", f"--kubeconfig={plane.kubeconfig}", "--port=0"]
+    words = [sys.executable, "-c", PROGRAM, "run", f"--kubeconfig={plane.kubeconfig}"]
+    words += ["--address=127.0.0.1", "--port=0"]
     words += [UNCAPPED, f"--log-level={level}"]
     keeper = Keeper(None)
     process = Process(WINDLASS, words, plane.folder / "windlass.log", keeper)

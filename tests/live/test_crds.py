@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,6 +33,13 @@ def _definitions(kubectl: Kubectl) -> None:
     kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
 
 
+@pytest.fixture(autouse=True)
+def _nothing_left(kubectl: Kubectl) -> Iterator[None]:
+    """Others schedule on the same plane: queues that stay would keep their guarantees from them."""
+    yield
+    kubectl("delete", "queues,policies,topologies", "-l", "test=crds")
+
+
 @pytest.fixture
 def name() -> str:
     """A name that no other test uses."""
@@ -39,7 +47,8 @@ def name() -> str:
 
 
 def an_object(kind: str, name: str, spec: Any, namespace: str = "") -> dict[str, Any]:
-    meta = {"name": name} | ({"namespace": namespace} if namespace else {})
+    meta: dict[str, Any] = {"name": name, "labels": {"test": "crds"}}
+    meta |= {"namespace": namespace} if namespace else {}
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": meta, "spec": spec}
 
 

@@ -112,6 +112,7 @@ def test_a_column_shows_a_field_that_exists(kind: Kind):
         for step in re.findall(r"\.(\w+)", column.path.partition("[")[0]):
             if step == "creationTimestamp":
                 break
+            assert step in at["properties"]
             at = at["properties"][step]
 
 

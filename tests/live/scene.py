@@ -311,6 +311,16 @@ class Scene:
         }
 
 
+def name_of(pod: dict[str, Any]) -> str:
+    """Return what a pod is called."""
+    return pod["metadata"]["name"]
+
+
+def uid_of(pod: dict[str, Any]) -> str:
+    """Return what tells a pod from its namesakes."""
+    return pod["metadata"]["uid"]
+
+
 def is_running(pod: dict[str, Any]) -> bool:
     return pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
 

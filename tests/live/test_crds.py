@@ -167,7 +167,8 @@ def test_a_bad_queue_is_refused_with_a_sentence(kubectl: Kubectl, name: str, spe
 
 
 def test_a_queue_lends_what_its_guarantees_per_model_add_up_to(kubectl: Kubectl, name: str):
-    created(kubectl, "Queue", name, {"guarantee": {"gpuModels": {"A": 4}}, "lend": {"gpu": 4}})
+    spec = {"guarantee": {"gpuModels": {"A": 4}}, "lend": {"gpu": 4}}
+    assert created(kubectl, "Queue", name, spec)["spec"]["lend"] == {"gpu": 4}
 
 
 def test_a_queue_is_not_its_own_parent(kubectl: Kubectl, name: str):

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from tests.live.bound import wait_until
-from tests.live.scene import Scene, is_running, scene
+from tests.live.scene import Scene, is_running, name_of, scene, uid_of
 from tests.live.stage import served, status, until
 from windlass.config import read_config
 from windlass.daemon.pause import set_paused
@@ -219,12 +219,15 @@ async def test_a_node_that_is_deleted_under_a_binding_pod_costs_its_gang_nothing
     await made.job("a", 2, 6, "team")
 
     async def bound_to_nothing() -> list[str]:
-        lost = [each for each in await made.pods() if each["spec"].get("nodeName") in gone]
-        return [each["metadata"]["name"] for each in lost]
+        return [name_of(each) for each in await made.pods() if each["spec"].get("nodeName") in gone]
 
-    for name in await wait_until(bound_to_nothing, "a pod is bound to a node that is not there"):
+    lost = await wait_until(bound_to_nothing, "a pod is bound to a node that is not there")
+    others = {uid_of(each) for each in await made.pods("a") if name_of(each) not in lost}
+    for name in lost:
         await made.delete(name, grace=0)  # as the garbage collector does after a minute
     await made.wait_running(("a", 2))
+    assert others
+    assert others <= {uid_of(each) for each in await made.pods("a") if is_running(each)}
 
 
 async def test_a_job_whose_pods_a_kubelet_refuses_is_completed_by_their_replacements(
@@ -246,6 +249,7 @@ async def test_what_is_left_of_a_gang_after_a_refusal_is_given_back_whole(made: 
     await gang_with_a_refused_pod(made, preemptible="true")
     await made.gang("b", 3, 8, "other", preemptible="true")  # fits only without it
     await made.wait_running(("b", 3))
+    assert not any(map(is_running, await made.pods("a")))
 
 
 @pytest.mark.usefixtures("hasty")

@@ -34,4 +34,6 @@ def keep(lines: Iterable[str], folder: str | None) -> None:
 
 
 if __name__ == "__main__":
+    # whoever ends everything around it politely must not end it before its work is done
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     keep(sys.stdin, sys.argv[1] if len(sys.argv) > 1 else None)

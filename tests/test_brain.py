@@ -331,4 +331,4 @@ def test_a_promise_that_somebody_else_wrote_stops_nobody():
 def test_a_promise_that_is_kept_is_taken_back():
     there = half_bound(promised(a="n3", b="n2", c="n1"))
     there.step()
-    assert there.brain._promised == {}
+    assert list(there.brain._promised.evictions()) == []

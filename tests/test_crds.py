@@ -200,7 +200,7 @@ def test_amounts_mean_what_they_mean_in_a_scenario(written: Any, inside: Any):
     ("written", "words"),
     [
         ({"gpu": 0.5}, 'queue "a": guarantee.gpu: 0.5 is not understood; write a number'),
-        ({"gpu": True}, "True is not understood"),
+        ({"gpu": True}, "true is not understood"),
         ({"gpu": -1}, "-1 is below zero"),
         ({"gpu": "0.1234"}, "0.1234 is not understood"),
         ({"gpu": "500m"}, "500m is not understood"),

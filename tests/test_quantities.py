@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.model.problems import MOST
+from windlass.model.spans import seconds
 from windlass.workloads.quantities import (
     mib,
     mib_offered,
@@ -17,7 +18,6 @@ from windlass.workloads.quantities import (
     whole,
     whole_offered,
 )
-from windlass.workloads.spans import seconds
 
 
 @pytest.mark.parametrize(

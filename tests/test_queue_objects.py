@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.controllers.queue_status import QueueNumbers
-from windlass.crds.access import Access, Namespace
+from windlass.crds.doors import Doors, Namespace
 from windlass.crds.judge import Verdict, condition, judge, mended
-from windlass.crds.ledger import Used, instant, read_ledger, seconds, write_ledger
+from windlass.crds.ledger import Used, read_ledger, write_ledger
 from windlass.crds.queue import MOST_ENTRIES
 from windlass.crds.read import OwnedQueue, Users, read_queue
 from windlass.crds.status import queue_status
+from windlass.model import moments
 from windlass.model.check_queues import check_queues
 from windlass.model.constraints import Expression, Operator
 from windlass.model.queues import Queue
@@ -136,9 +137,9 @@ def test_a_condition_keeps_its_time_while_its_status_stays():
 
 
 @pytest.fixture
-def access() -> Access:
+def doors() -> Doors:
     everyone = (Expression("gpu", Operator.IN, ("yes",)),)
-    return Access(
+    return Doors(
         [
             owned("top", "red"),
             owned("red", "red", parent="top"),
@@ -149,48 +150,48 @@ def access() -> Access:
     )
 
 
-def chosen(access: Access, asked: str, namespace: str, **labels: str) -> str:
-    choice = access.choose(asked, Namespace(namespace, labels))
+def chosen(doors: Doors, asked: str, namespace: str, **labels: str) -> str:
+    choice = doors.choose(asked, Namespace(namespace, labels))
     assert bool(choice.queue) != bool(choice.sentence)
     return choice.queue or choice.sentence
 
 
-def test_a_pod_stands_in_the_queue_of_its_namespace(access: Access):
-    assert chosen(access, "", "red") == "red"
-    assert chosen(access, "", "other", gpu="yes") == "open"
+def test_a_pod_stands_in_the_queue_of_its_namespace(doors: Doors):
+    assert chosen(doors, "", "red") == "red"
+    assert chosen(doors, "", "other", gpu="yes") == "open"
 
 
-def test_a_queue_that_names_a_namespace_goes_before_one_that_selects_it(access: Access):
-    assert chosen(access, "", "red", gpu="yes") == "red"
-    assert chosen(access, "open", "red", gpu="yes") == "open"
+def test_a_queue_that_names_a_namespace_goes_before_one_that_selects_it(doors: Doors):
+    assert chosen(doors, "", "red", gpu="yes") == "red"
+    assert chosen(doors, "open", "red", gpu="yes") == "open"
 
 
-def test_a_pod_may_name_any_queue_that_is_open_to_its_namespace(access: Access):
-    assert chosen(access, "green", "both") == "green"
-    assert "may use several queues (blue, green); name one of them" in chosen(access, "", "both")
+def test_a_pod_may_name_any_queue_that_is_open_to_its_namespace(doors: Doors):
+    assert chosen(doors, "green", "both") == "green"
+    assert "may use several queues (blue, green); name one of them" in chosen(doors, "", "both")
 
 
-def test_a_queue_of_another_namespace_is_refused_in_a_sentence(access: Access):
-    found = chosen(access, "blue", "red")
+def test_a_queue_of_another_namespace_is_refused_in_a_sentence(doors: Doors):
+    found = chosen(doors, "blue", "red")
     assert found.startswith('namespace "red" may not use queue "blue"; add it to')
 
 
-def test_a_queue_that_does_not_exist_or_has_others_below_it_is_refused(access: Access):
-    assert chosen(access, "bleu", "red") == 'queue "bleu" does not exist; did you mean "blue"?'
-    assert "takes no jobs; name one of those" in chosen(access, "top", "red")
+def test_a_queue_that_does_not_exist_or_has_others_below_it_is_refused(doors: Doors):
+    assert chosen(doors, "bleu", "red") == 'queue "bleu" does not exist; did you mean "blue"?'
+    assert "takes no jobs; name one of those" in chosen(doors, "top", "red")
 
 
 def test_a_namespace_without_a_queue_waits_unless_there_is_a_default():
     queues = [owned("a", "red")]
-    assert 'no queue names namespace "new"' in chosen(Access(queues), "", "new")
-    assert chosen(Access(queues, default="a"), "", "new") == "a"
-    assert chosen(Access(queues, default="a"), "a", "new") == "a"
-    assert 'no queue names namespace "new"' in chosen(Access(queues, default="gone"), "", "new")
+    assert 'no queue names namespace "new"' in chosen(Doors(queues), "", "new")
+    assert chosen(Doors(queues, default="a"), "", "new") == "a"
+    assert chosen(Doors(queues, default="a"), "a", "new") == "a"
+    assert 'no queue names namespace "new"' in chosen(Doors(queues, default="gone"), "", "new")
 
 
-def test_pods_that_went_past_us_are_charged_to_one_queue_of_their_namespace(access: Access):
-    assert access.charged(Namespace("both", {})) == "blue"
-    assert access.charged(Namespace("new", {})) == ""
+def test_pods_that_went_past_us_are_charged_to_one_queue_of_their_namespace(doors: Doors):
+    assert doors.charged(Namespace("both", {})) == "blue"
+    assert doors.charged(Namespace("new", {})) == ""
 
 
 def test_an_empty_selector_means_every_namespace():
@@ -198,7 +199,7 @@ def test_an_empty_selector_means_every_namespace():
     nobody = read_queue("b", {}).noun
     assert everyone is not None
     assert nobody is not None
-    assert chosen(Access([everyone, nobody]), "", "any") == "a"
+    assert chosen(Doors([everyone, nobody]), "", "any") == "a"
 
 
 # --- status
@@ -213,7 +214,7 @@ def test_a_status_is_written_in_the_units_of_the_spec():
         milli_seconds=3600 * 12_345,
         used=[Used("ada", "L4-24GB", 7)],
     )
-    status = queue_status(numbers, NOW, 3, [condition(Verdict(), 3, instant(NOW), None)])
+    status = queue_status(numbers, NOW, 3, [condition(Verdict(), 3, moments.written(NOW), None)])
     found = json.loads(json.dumps(status.as_json()))
     assert found["share"] == {
         "gpu": "1.5",
@@ -225,17 +226,17 @@ def test_a_status_is_written_in_the_units_of_the_spec():
     assert found["waiting"] == {"gangs": 2, "tasks": 9, "gpu": "72"}
     assert found["usage"] == {"gpuHours": "12.345"}
     assert found["ledger"] == {
-        "at": instant(NOW),
+        "at": moments.written(NOW),
         "entries": [{"user": "ada", "model": "L4-24GB", "milliSeconds": 7}],
     }
     assert (found["conditions"][0]["status"], found["observedGeneration"]) == ("True", 3)
 
 
 def test_moments_are_written_as_kubernetes_writes_them():
-    assert instant(NOW) == "2026-09-21T14:13:20Z"
-    assert seconds(instant(NOW)) == NOW
+    assert moments.written(NOW) == "2026-09-21T14:13:20Z"
+    assert moments.read(moments.written(NOW)) == NOW
     with pytest.raises(ValueError, match="no time zone"):
-        seconds("2026-09-21T14:13:20")
+        moments.read("2026-09-21T14:13:20")
 
 
 def test_usage_survives_a_restart_as_if_there_had_been_none():
@@ -262,6 +263,8 @@ def test_of_too_many_entries_the_smallest_are_put_together_and_nothing_is_lost()
     assert len(json.dumps(saved.as_json())) < 1_000_000
 
 
-@pytest.mark.parametrize("bad", [None, {}, {"at": "yesterday"}, {"at": instant(NOW), "entries": 3}])
+@pytest.mark.parametrize(
+    "bad", [None, {}, {"at": "yesterday"}, {"at": moments.written(NOW), "entries": 3}]
+)
 def test_a_ledger_that_cannot_be_read_counts_as_empty(bad: Any):
     assert list(read_ledger(bad, 60, NOW)) == []

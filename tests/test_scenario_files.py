@@ -15,8 +15,9 @@ import yaml
 from windlass.model.constraints import HOSTNAME, Operator
 from windlass.model.jobs import Domain, Group
 from windlass.model.settings import Displacing, Packing, Settings
+from windlass.model.spans import clock
 from windlass.sim.scenario import scenario_words, words
-from windlass.sim.scenario.amounts import clock, cpus, gpus, memory, seconds
+from windlass.sim.scenario.amounts import cpus, gpus, memory, seconds
 from windlass.sim.scenario.expect import differences, snapshot_at
 from windlass.sim.scenario.lines import read_yaml
 from windlass.sim.scenario.read import Scenario, read_scenario, schema

@@ -14,10 +14,11 @@ from tests.live.kubectl import Kubectl
 from windlass.controllers.queue_status import QueueNumbers
 from windlass.crds.judge import condition, judge
 from windlass.crds.kinds import API_VERSION, GROUP, KINDS, QUEUE
-from windlass.crds.ledger import Used, instant, read_ledger
+from windlass.crds.ledger import Used, read_ledger
 from windlass.crds.manifest import manifests
 from windlass.crds.read import read_queue, read_settings
 from windlass.crds.status import queue_status
+from windlass.model import moments
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
 
@@ -216,7 +217,9 @@ def test_the_status_is_a_part_of_its_own(kubectl: Kubectl, name: str):
         waiting_milli=500,
         used=[Used("ada", "H100-80GB", 10**13), Used("", "", 5)],
     )
-    status = queue_status(numbers, NOW, generation, [condition(verdict, 1, instant(NOW), None)])
+    status = queue_status(
+        numbers, NOW, generation, [condition(verdict, 1, moments.written(NOW), None)]
+    )
     change = json.dumps({"status": status.as_json(), "spec": {"weight": 7}})
     kubectl("patch", "wq", name, "--subresource=status", "--type=merge", "-p", change)
     found = kubectl.get("wq", name)

@@ -279,7 +279,7 @@ def _item(sentence: str) -> str:
 
 def _losses_told(story: dict[str, Any]) -> Iterator[str]:
     """What it lost before now; what it loses now stands among the reasons."""
-    from windlass.sim.scenario.amounts import clock
+    from windlass.model.spans import clock
 
     is_now = story["state"] == "Displaced"
     past = [
@@ -292,7 +292,7 @@ def _losses_told(story: dict[str, Any]) -> Iterator[str]:
 
 
 def _verdict(story: dict[str, Any]) -> str:
-    from windlass.sim.scenario.amounts import clock
+    from windlass.model.spans import clock
 
     needed = story.get("tasks_needed", 0)
     tasks = f"{needed} task{'s' if needed > 1 else ''}"

@@ -66,7 +66,7 @@ def _compared(snapshot: Snapshot, file: str, json_: bool) -> Iterator[str]:
 
 
 def _in_words(cluster: Cluster, plan: Plan) -> Iterator[str]:
-    from windlass.sim.scenario.amounts import clock
+    from windlass.model.spans import clock
 
     gpus = sum(len(node.gpus) for node in cluster.nodes.values())
     yield (

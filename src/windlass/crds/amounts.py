@@ -17,8 +17,8 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import BeforeValidator, Field, JsonValue, PlainSerializer, WithJsonSchema
 
 from windlass.crds.words import Words
+from windlass.model.amounts import bounded, refused
 from windlass.model.gpus import WHOLE
-from windlass.model.problems import MOST
 from windlass.model.queues import CPU, GPU, MEMORY, MODEL_PREFIX, of_model
 
 PLAIN = (GPU, CPU, MEMORY)
@@ -43,7 +43,7 @@ def cpus(value: object) -> int:
     """A number of CPUs in thousandths."""
     expected = 'a number of CPUs, like 64, "0.5" or "500m"'
     if isinstance(value, str) and re.match(_CPUS, value) and value.endswith("m"):
-        return _bounded(Decimal(value[:-1]), value, expected)
+        return bounded(Decimal(value[:-1]), value, expected)
     return _decimal(value, _CPUS, expected)
 
 
@@ -51,8 +51,8 @@ def memory(value: object) -> int:
     """An amount of memory in MiB."""
     expected = "an amount of memory with its unit, like 512Gi or 300Mi"
     if not isinstance(value, str) or not re.match(_MEMORY, value):
-        raise _refused(value, expected)
-    return _bounded(Decimal(value.rstrip("MGTi")) * _MIB.get(value[-2:], 1), value, expected)
+        raise refused(value, expected)
+    return bounded(Decimal(value.rstrip("MGTi")) * _MIB.get(value[-2:], 1), value, expected)
 
 
 def written(milli: int) -> str:
@@ -68,21 +68,8 @@ def written_memory(mib: int) -> str:
 def _decimal(value: object, pattern: str, expected: str) -> int:
     is_number = isinstance(value, int) and not isinstance(value, bool)
     if not is_number and not (isinstance(value, str) and re.match(pattern, value)):
-        raise _refused(value, expected)
-    return _bounded(Decimal(str(value)) * WHOLE, value, expected)
-
-
-def _bounded(number: Decimal, value: object, expected: str) -> int:
-    if number < 0 or number != number.to_integral_value():
-        fault = "below zero" if number < 0 else "too fine"
-        raise ValueError(f"{value} is {fault}; write {expected}")
-    if number > MOST:
-        raise ValueError(f"{value} is more than any cluster has; write {expected}")
-    return int(number)
-
-
-def _refused(value: object, expected: str) -> ValueError:
-    return ValueError(f"{str(value)[:40]} is not understood; write {expected}")
+        raise refused(value, expected)
+    return bounded(Decimal(str(value)) * WHOLE, value, expected)
 
 
 def _number_or_text(pattern: str) -> WithJsonSchema:

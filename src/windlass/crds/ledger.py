@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from windlass.crds.queue import MOST_ENTRIES, Entry, LedgerWords
+from windlass.model import moments
 
 
 class Used(NamedTuple):
@@ -38,14 +38,14 @@ def write_ledger(used: Iterable[Used], at: int) -> LedgerWords:
         for (user, model), value in sorted(sums.items())
         if value
     ]
-    return LedgerWords(at=instant(at), entries=entries)
+    return LedgerWords(at=moments.written(at), entries=entries)
 
 
 def read_ledger(ledger: Mapping[str, Any] | None, half_life_s: int, now: int) -> Iterator[Used]:
     """What was written down, decayed to now; a ledger that cannot be read counts as empty."""
     try:
         words = LedgerWords.model_validate(ledger)
-        since = max(0, now - seconds(words.at))
+        since = max(0, now - moments.read(words.at))
     except (ValidationError, ValueError):
         return
     left = 2.0 ** (-since / half_life_s)
@@ -53,16 +53,3 @@ def read_ledger(ledger: Mapping[str, Any] | None, half_life_s: int, now: int) ->
         value = round(entry.milli_seconds * left)
         if value:
             yield Used(entry.user, entry.model, value)
-
-
-def instant(at: int) -> str:
-    """Seconds since 1970 as Kubernetes writes a moment."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def seconds(moment: str) -> int:
-    """A moment as Kubernetes writes it, in seconds since 1970; ValueError if it is none."""
-    found = datetime.fromisoformat(moment)
-    if found.tzinfo is None:
-        raise ValueError(f"{moment} names no time zone; write it like 2026-11-16T04:10:00Z")
-    return int(found.timestamp())

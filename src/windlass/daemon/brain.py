@@ -11,19 +11,19 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from windlass.crds.read import read_settings, read_topology
-from windlass.daemon.desk import Desk, Written
 from windlass.daemon.kept import Kept
+from windlass.daemon.promised import Promised
+from windlass.daemon.statuses import Statuses, Written
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan, Verdict
 from windlass.kube.carry_out import BindFailed, Binding, PodLost, PodRead, PodRef, Start
 from windlass.kube.evict import Clearing, EvictRefused, Victim
-from windlass.kube.promises import Promise, hold_of, promise_of, read, text_of
+from windlass.kube.promises import promise_of, text_of
 from windlass.kube.scribe import Page, Scribe, Waiting, displaced
 from windlass.kube.translate import Scope, Translator
 from windlass.model import events
 from windlass.model.actions import Bind, Claim, Evict, Rule
 from windlass.model.jobs import ACTIVE, GangId, TaskId, TaskState
-from windlass.model.resources import Request
 from windlass.model.settings import Settings
 from windlass.state.cluster import Cluster
 from windlass.workloads import wire
@@ -74,13 +74,9 @@ class Brain:
         self.cluster = Cluster(Settings(), now)
         self._translator = Translator(scope, self._tell)
         self._translator.advance(now)
-        self._scribe, self._desk = Scribe(), Desk()
+        self._scribe, self._statuses = Scribe(), Statuses()
         self._settings, self._paused = Settings(), False
-        self._promised: dict[GangId, tuple[TaskId, str]] = {}
-        """What is written down for whom, and on which pod."""
-        self._outdated: set[GangId] = set()
-        """Whose promise names pods that will not be evicted after all."""
-        self._kept = Kept(self.cluster)
+        self._promised, self._kept = Promised(self.cluster), Kept(self.cluster)
         self._shadow = shadow
 
     # -- what was seen
@@ -101,28 +97,9 @@ class Brain:
             for task in self._translator.members(gang):
                 pod = self._translator.pod(task)
                 if pod is not None and (text := text_of(pod)):
-                    self._honour(gang, task, text)
-        self._desk.restore(self.cluster)
-
-    def _honour(self, gang: GangId, task: TaskId, text: str) -> None:
-        promise = read(text)
-        waiting: dict[TaskId, Request] = {
-            each.id: each.shape.request
-            for each in self.cluster.members(gang)
-            if each.state == TaskState.WAITING
-        }
-        hold = hold_of(gang, promise, waiting) if promise else None
-        if promise is None or hold is None or not self._stands(gang, promise):
-            return
-        hold = replace(hold, starts_at=max(hold.starts_at, self.cluster.now))
-        self.cluster.holds[gang] = hold
-        self._promised[gang] = (task, text)
-        for victim in promise.evicts:
-            self._translator.evict_again(TaskId(victim))
-
-    def _stands(self, gang: GangId, promise: Promise) -> bool:
-        """Was the promise acted on? If not, the gang is as well off in line as before."""
-        return bool(promise.evicts) or not promise.firm or gang in self.cluster.active
+                    for victim in self._promised.honour(gang, task, text):
+                        self._translator.evict_again(victim)
+        self._statuses.restore(self.cluster)
 
     def _tell(self, event: events.Event) -> None:
         """Pass on what is news; the echo of an assumption leaves the last plan in force."""
@@ -156,20 +133,12 @@ class Brain:
                 self._translator.bind_failed(task, why)
             case EvictRefused(task):
                 self._translator.evict_failed(task)
-                self._take_back(task)
+                self._promised.take_back(task)
             case PodLost(ref):
                 if pod := self._translator.pod(ref.task):
                     self._translator.pod_gone(pod)
             case _:
                 raise TypeError(f"nobody reads {piece}")
-
-    def _take_back(self, victim: TaskId) -> None:
-        """Nobody is kept a place that does not come free: whoever waited for it is planned anew."""
-        for gang, (_, text) in self._promised.items():
-            promise = read(text)
-            if promise is not None and victim in promise.evicts:
-                self.cluster.holds.pop(gang, None)
-                self._outdated.add(gang)
 
     def _set(self, settings: Settings) -> None:
         self._settings = settings
@@ -181,7 +150,7 @@ class Brain:
         name = found.metadata.name
         match kind:
             case "queues":
-                if (owned := self._desk.read(found)) is not None:
+                if (owned := self._statuses.read(found)) is not None:
                     self._translator.queue_seen(owned)
             case "topologies":
                 topology = read_topology(name, found.spec)
@@ -199,7 +168,7 @@ class Brain:
     def _lose_object(self, kind: Kind, found: wire.Owner) -> None:
         match kind:
             case "queues":
-                self._desk.lose(found.metadata.name)
+                self._statuses.lose(found.metadata.name)
                 self._translator.queue_gone(found.metadata.name)
             case "policies" if found.metadata.name == POLICY:
                 self._set(Settings())
@@ -229,7 +198,7 @@ class Brain:
         self.cluster.assume(decided)
         self._translator.assume(decided.actions)
         self._write(decided, work)
-        work.statuses = self._desk.due(self.cluster, decided)
+        work.statuses = self._statuses.due(self.cluster, decided)
         work.overdue = [ref for task in self._overdue(now) if (ref := self._ref(task))]
         work.wake_at = self._wake_at(decided, now)
         return work
@@ -237,12 +206,11 @@ class Brain:
     def finish(self) -> list[Clearing]:
         """The evictions that were promised before us and are not done."""
         found: list[Clearing] = []
-        for _gang, (_task, text) in sorted(self._promised.items()):
-            promise = read(text)
+        for promised in self._promised.evictions():
             victims = [
-                self._victim(Evict(TaskId(each), Rule.GUARANTEE), "it was promised to another gang")
-                for each in (promise.evicts if promise else ())
-                if TaskId(each) in self.cluster.tasks
+                self._victim(Evict(each, Rule.GUARANTEE), "it was promised to another gang")
+                for each in promised
+                if each in self.cluster.tasks
             ]
             if victims:
                 found.append(Clearing(tuple(victims)))
@@ -258,7 +226,7 @@ class Brain:
             promise = ""
             if len(binds) > 1 and gang not in grew:
                 promise = promise_of((_claim(each) for each in binds), None, ())
-                self._promised[gang] = (binds[0].task, promise)
+                self._promised.write(gang, binds[0].task, promise)
             work.starts.append(Start(bindings, promise))
             refs = [each.pod for each in bindings]
             if note := self._scribe.started(gang, refs, [each.node for each in binds]):
@@ -288,8 +256,7 @@ class Brain:
                 work.clearings.append(Clearing(tuple(each)))
                 continue
             text = promise_of(hold.claims, hold, (victim.pod.task for victim in each))
-            self._promised[gainer] = (pod.task, text)
-            self._outdated.discard(gainer)
+            self._promised.write(gainer, pod.task, text)
             work.clearings.append(Clearing(tuple(each), pod, text))
         for decision in decided.decisions:
             if decision.verdict is Verdict.DISPLACED and (pod := self._first(decision.gang)):
@@ -300,13 +267,11 @@ class Brain:
         holds = {hold.gang: hold for hold in decided.holds}
         for gang, hold in holds.items():
             pod = self._lead(gang)
-            if (gang not in self._promised or gang in self._outdated) and pod is not None:
+            if self._promised.lacks(gang) and pod is not None:
                 text = promise_of(hold.claims, hold, ())
-                self._promised[gang] = (pod.task, text)
+                self._promised.write(gang, pod.task, text)
                 work.promises.append((pod, text))
-        self._outdated.clear()
-        for gang in [each for each in self._promised if each not in holds]:
-            task, _ = self._promised.pop(gang)
+        for task in self._promised.end(holds):
             found = self.cluster.tasks.get(task)
             if found is not None and found.state == TaskState.WAITING and (ref := self._ref(task)):
                 work.promises.append((ref, ""))

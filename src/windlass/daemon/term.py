@@ -16,8 +16,8 @@ from random import Random
 
 from windlass.config import Config
 from windlass.daemon.brain import Brain, Piece, Work
-from windlass.daemon.eyes import Eyes, in_order
 from windlass.daemon.log import Log
+from windlass.daemon.watches import Watches, in_order
 from windlass.kube.carry_out import Binder, BindFailed, News, PodRead
 from windlass.kube.client import Api
 from windlass.kube.election import Election
@@ -91,8 +91,8 @@ class Term:
         self._evictor = Evictor(api, self._workers, self._binder, self._refused, manners)
         self._evictor.clock = time.monotonic
         self._teller = Teller(api, self._workers, self._binder)
-        self._eyes = Eyes(api, self._inbox.put_all, parts.chance)
-        self._evictor.has_budget = self._eyes.has_budget
+        self._watches = Watches(api, self._inbox.put_all, parts.chance)
+        self._evictor.has_budget = self._watches.has_budget
         self._brain = Brain(_scope(config), parts.clock.now(), shadow=config.shadow)
         self._reign = parts.election.reign
         self._stop = asyncio.Event()
@@ -113,14 +113,14 @@ class Term:
 
     def trouble(self) -> str:
         """What keeps this term from working as it should, in a sentence; empty if nothing does."""
-        if found := self._eyes.trouble():
+        if found := self._watches.trouble():
             return found
         return "" if self.in_step else "the first decision has not been made yet"
 
     async def run(self) -> None:
         """Lead."""
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._workers.run()), group.create_task(self._eyes.run())]
+            tasks = [group.create_task(self._workers.run()), group.create_task(self._watches.run())]
             try:
                 await self._read_all()
                 while self._goes_on():
@@ -141,7 +141,7 @@ class Term:
     # -- reading
 
     async def _read_all(self) -> None:
-        while not self._eyes.are_open() and self._goes_on():
+        while not self._watches.are_open() and self._goes_on():
             await asyncio.sleep(0.05)
         if not self._goes_on():
             return
@@ -156,7 +156,7 @@ class Term:
         if isinstance(news, BindFailed):
             self._parts.metrics.failed.inc()
             self._parts.log.line("bind failed", task=news.task, why=news.why)
-        if not isinstance(news, PodRead) or self._eyes.is_news(news.pod):
+        if not isinstance(news, PodRead) or self._watches.is_news(news.pod):
             self._inbox.put(news)
 
     def _refused(self, refused: EvictRefused) -> None:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from windlass.model.jobs import Gang, GangId, Group, JobId, TaskId
+from windlass.model.moments import read_if_any
 from windlass.model.reasons import Reason, Why
+from windlass.model.spans import seconds
 from windlass.workloads.kinds import Membership, Survives
 from windlass.workloads.marks import DURATION, PREEMPTIBLE, QUEUE, mark
-from windlass.workloads.pods import instant
-from windlass.workloads.spans import seconds
 from windlass.workloads.wire import Pod
 
 
@@ -67,7 +67,7 @@ class Crew:
         if self.members.get(task) == facts:
             return False
         changed = self.leave(task)
-        created = instant(pod.metadata.creation_timestamp) or 0
+        created = read_if_any(pod.metadata.creation_timestamp) or 0
         older = not self.members or created < self.created_at
         if older:
             self.created_at = created

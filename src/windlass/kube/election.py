@@ -13,13 +13,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from time import monotonic
+from time import monotonic, time
 
 import msgspec
 
 from windlass.kube.client import Api
 from windlass.kube.errors import ApiError, Conflict, NotAllowed, NotFound
+from windlass.model import moments
 from windlass.workloads.marks import PREFIX
 from windlass.workloads.wire import Meta, Wire
 
@@ -207,4 +207,4 @@ def _given_up(lease: Lease) -> LeaseSpec:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moments.written_exactly(time())

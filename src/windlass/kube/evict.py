@@ -10,16 +10,17 @@ Evictions are capped per queue and minute. While paused none begins, and what wa
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TypeAlias
 
 from windlass.kube.carry_out import Binder, PodRef
 from windlass.kube.client import Api, Patch
 from windlass.kube.errors import ApiError, Conflict, NotFound, TooMany
 from windlass.kube.workers import Urgency, Workers
+from windlass.model import moments
 from windlass.model.actions import Rule
 from windlass.model.jobs import TaskId
 
@@ -221,7 +222,7 @@ class Evictor:
             "status": "True",
             "reason": "PreemptionByScheduler",
             "message": victim.message,
-            "lastTransitionTime": stamp(datetime.now(UTC)),
+            "lastTransitionTime": moments.written(time.time()),
         }
         body = {"metadata": {"uid": victim.pod.uid}, "status": {"conditions": [condition]}}
         await self._api.patch(f"{victim.pod.path}/status", body, kind=Patch.STRATEGIC)
@@ -229,8 +230,3 @@ class Evictor:
     def _refuse(self, victims: Sequence[Victim], why: str) -> None:
         for each in victims:
             self._report(EvictRefused(each.pod.task, why))
-
-
-def stamp(at: datetime) -> str:
-    """An instant as Kubernetes writes it."""
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

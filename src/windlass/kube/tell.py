@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
 from typing import Any
 
 from windlass.kube.carry_out import AGAIN, Binder
 from windlass.kube.client import Api, Patch
 from windlass.kube.errors import ApiError, NotAllowed
-from windlass.kube.evict import stamp
 from windlass.kube.scribe import Condition, Note, Page, body_of, patch_of
 from windlass.kube.workers import Urgency, Workers, Write
+from windlass.model import moments
 
 AT_ONCE = 8
 """Conditions of one gang that are written side by side."""
@@ -67,7 +66,7 @@ class Teller:
             if self._binder.has_begun(condition.pod):
                 return  # it waits no more
             try:
-                body = patch_of(condition, stamp(datetime.now(UTC)))
+                body = patch_of(condition, moments.written(time.time()))
                 await self._api.patch(path, body, kind=Patch.STRATEGIC)
             except AGAIN:
                 await asyncio.sleep(0.1 * 2**attempt)
@@ -80,7 +79,7 @@ class Teller:
         key = f"{time.time_ns():x}"
 
         async def write() -> None:
-            body = body_of(note, stamp(datetime.now(UTC)), key)
+            body = body_of(note, moments.written(time.time()), key)
             await self._api.post(f"/api/v1/namespaces/{note.pod.namespace}/events", body)
 
         return write

@@ -15,8 +15,8 @@ from windlass.kube.allot import Allotments
 from windlass.kube.assumed import Assumed
 from windlass.kube.crews import Crew, facts_of, gang_of
 from windlass.kube.owners import Owners
+from windlass.kube.queues import Queues
 from windlass.kube.shapes import Shapes
-from windlass.kube.standing import Queues
 from windlass.model import events
 from windlass.model.actions import Action, Bind
 from windlass.model.events import Event

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from functools import lru_cache
 
 from windlass.model.check_shapes import check_shape
 from windlass.model.gpus import Slice
 from windlass.model.jobs import GangId, Shape, Task, TaskId, TaskState
+from windlass.model.moments import read_if_any
 from windlass.model.reasons import Reason, Why
 from windlass.model.resources import pairs
 from windlass.workloads.constraints import constraints_of
 from windlass.workloads.requests import request_of
 from windlass.workloads.wire import LabelSelector, Pod, PodTerm
-
-SCHEDULING_GATED = "SchedulingGated"
 
 
 def task_id(pod: Pod) -> TaskId:
@@ -34,8 +32,8 @@ def task_of(pod: Pod, gang: GangId, shape: Shape, devices: tuple[Slice, ...]) ->
         state=state_of(pod),
         node=pod.spec.node_name,
         devices=devices,
-        started_at=instant(pod.status.start_time),
-        releasing_since=instant(pod.metadata.deletion_timestamp),
+        started_at=read_if_any(pod.status.start_time),
+        releasing_since=read_if_any(pod.metadata.deletion_timestamp),
     )
 
 
@@ -68,16 +66,6 @@ def refusal_of(pod: Pod, shape: Shape) -> Reason | None:
 
 
 @lru_cache(maxsize=1 << 14)
-def instant(stamp: str | None) -> int | None:
-    """A time stamp in seconds since 1970; None for none, and for what cannot be read."""
-    if not stamp:
-        return None
-    try:
-        return max(0, int(datetime.fromisoformat(stamp).timestamp()))
-    except (ValueError, OverflowError):
-        return None
-
-
 @lru_cache(maxsize=1 << 12)
 def _problem(shape: Shape) -> str:
     """What is wrong with a shape by itself; empty if nothing is."""

@@ -16,13 +16,14 @@ from typing import Annotated, Any, TypeAlias, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from windlass.model.problems import MOST, is_dimension, unknown_dimension
+from windlass.model import spans
+from windlass.model.amounts import bounded, refused
+from windlass.model.problems import is_dimension, unknown_dimension
 from windlass.model.queues import CPU, MEMORY
 
 _NUMBER = r"[0-9]+(\.[0-9]+)?"
 _MEMORY = re.compile(rf"({_NUMBER})(Mi|Gi|Ti)")
 _MILLICORES = re.compile(r"([0-9]+)m")
-_TIME = re.compile(r"(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?")
 NEVER = -1
 """A time that does not come."""
 
@@ -40,8 +41,8 @@ def cpus(value: object) -> int:
     if isinstance(value, str):
         found = _MILLICORES.fullmatch(value)
         if not found:
-            raise _refused(value, expected)
-        return _bounded(Decimal(found[1]), value, expected)
+            raise refused(value, expected)
+        return bounded(Decimal(found[1]), value, expected)
     return _thousandths(value, expected)
 
 
@@ -52,8 +53,8 @@ def memory(value: object) -> int:
         return 0
     found = _MEMORY.fullmatch(value) if isinstance(value, str) else None
     if not found:
-        raise _refused(value, expected)
-    return _bounded(Decimal(found[1]) * _MIB[found[3]], value, expected)
+        raise refused(value, expected)
+    return bounded(Decimal(found[1]) * _MIB[found[3]], value, expected)
 
 
 def seconds(value: object) -> int:
@@ -61,11 +62,10 @@ def seconds(value: object) -> int:
     expected = "a time with its unit, like 90s, 20m, 1h30m or 2d"
     if value == 0 and not isinstance(value, bool):
         return 0
-    found = _TIME.fullmatch(value) if isinstance(value, str) else None
-    if not found or not value:
-        raise _refused(value, expected)
-    days, hours, minutes, rest = (Decimal(found[at] or 0) for at in (2, 4, 6, 8))
-    return _bounded(((days * 24 + hours) * 60 + minutes) * 60 + rest, value, expected)
+    found = spans.seconds(value) if isinstance(value, str) else None
+    if found is None:
+        raise refused(value, expected)
+    return bounded(Decimal(found), value, expected)
 
 
 def seconds_or_rest(value: object) -> int | None:
@@ -81,7 +81,7 @@ def seconds_or_never(value: object) -> int:
 def amounts(value: object) -> dict[str, int]:
     """Amounts per dimension, each in its own unit."""
     if not isinstance(value, dict):
-        raise _refused(value, "amounts by name, like {gpu: 8, memory: 512Gi}")
+        raise refused(value, "amounts by name, like {gpu: 8, memory: 512Gi}")
     found = cast(dict[str, object], value)
     return {dimension: _amount(dimension, part) for dimension, part in found.items()}
 
@@ -91,12 +91,6 @@ def printable(name: str) -> str:
     if not name.isprintable():
         raise ValueError(f"{name!r} cannot be printed; use letters and digits")
     return name
-
-
-def clock(at: int) -> str:
-    """A time as it is written in a scenario: 1h30m."""
-    parts = ((at // 86400, "d"), (at // 3600 % 24, "h"), (at // 60 % 60, "m"), (at % 60, "s"))
-    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
 
 def _amount(dimension: str, value: object) -> int:
@@ -109,31 +103,8 @@ def _amount(dimension: str, value: object) -> int:
 
 def _thousandths(value: object, expected: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _refused(value, expected)
-    return _bounded(Decimal(repr(value)) * 1000, value, expected)
-
-
-def _bounded(number: Decimal, value: object, expected: str) -> int:
-    if number < 0 or number != number.to_integral_value():
-        fault = "below zero" if number < 0 else "too fine"
-        raise ValueError(f"{shown(value)} is {fault}; write {expected}")
-    if number > MOST:
-        raise ValueError(f"{shown(value)} is more than any cluster has; write {expected}")
-    return int(number)
-
-
-def _refused(value: object, expected: str) -> ValueError:
-    return ValueError(f"{shown(value)} is not understood; write {expected}")
-
-
-def shown(value: object) -> str:
-    """A value as it stood in the file, cut off where it is long."""
-    if isinstance(value, dict | list):
-        return "a mapping" if isinstance(value, dict) else "a list"
-    if value is None or isinstance(value, bool):
-        return "nothing" if value is None else str(value).lower()
-    text = str(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+        raise refused(value, expected)
+    return bounded(Decimal(repr(value)) * 1000, value, expected)
 
 
 def _written(about: str, *forms: dict[str, Any]) -> WithJsonSchema:

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 from pydantic_core import ErrorDetails
 
+from windlass.model.amounts import shown
 from windlass.model.errors import close_names
 from windlass.model.problems import listed
 from windlass.sim.scenario import scenario_words, words
-from windlass.sim.scenario.amounts import shown
 from windlass.sim.scenario.lines import Spot
 
 _EXPECTED = {

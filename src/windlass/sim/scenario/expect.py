@@ -14,8 +14,8 @@ from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan
 from windlass.model.problems import amount
 from windlass.model.queues import GPU
+from windlass.model.spans import clock
 from windlass.sim.run import Simulation
-from windlass.sim.scenario.amounts import clock
 from windlass.sim.scenario.findings import ALL_COPIES, OF_NODE, OF_QUEUE, PER_COPY, Finding
 from windlass.sim.scenario.read import Expectation, Scenario
 from windlass.sim.scenario.scenario_words import JobExpectation, NodeExpectation, QueueExpectation

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from windlass.model.jobs import OCCUPYING
 from windlass.model.problems import amount
 from windlass.model.queues import GPU, of_model
-from windlass.sim.scenario.amounts import clock
+from windlass.model.spans import clock
 from windlass.sim.scenario.scenario_words import JobExpectation, NodeExpectation, QueueExpectation
 from windlass.sim.scenario.view import View
 

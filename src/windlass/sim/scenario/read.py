@@ -18,7 +18,7 @@ from windlass.model.check import check
 from windlass.model.check_jobs import check_complete
 from windlass.model.errors import InputError
 from windlass.model.problems import Path, Problem
-from windlass.sim.scenario.amounts import clock
+from windlass.model.spans import clock
 from windlass.sim.scenario.build import Built, build, described, origin
 from windlass.sim.scenario.complaints import complaint
 from windlass.sim.scenario.lines import Spot, read_yaml

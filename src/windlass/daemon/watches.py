@@ -46,7 +46,7 @@ class _Groups(msgspec.Struct):
     groups: list[_Group]
 
 
-class Eyes:
+class Watches:
     """Watches everything, and hands on what it sees."""
 
     def __init__(self, api: Api, see: Callable[[list[Piece]], None], chance: Random) -> None:

@@ -31,7 +31,7 @@ class Choice:
     sentence: str = ""
 
 
-class Access:
+class Doors:
     """Who may use which queue."""
 
     def __init__(self, queues: Sequence[OwnedQueue], default: str = "") -> None:

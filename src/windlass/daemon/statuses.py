@@ -11,11 +11,12 @@ from typing import Any, cast
 from windlass.controllers.queue_status import queue_numbers
 from windlass.crds.judge import Verdict, condition, judge, unreadable
 from windlass.crds.kinds import QUEUE
-from windlass.crds.ledger import instant, read_ledger
+from windlass.crds.ledger import read_ledger
 from windlass.crds.read import OwnedQueue, read_queue
 from windlass.crds.status import queue_status
 from windlass.crds.words import Condition
 from windlass.engine.plan import Plan
+from windlass.model import moments
 from windlass.model.queues import Queue
 from windlass.state.cluster import Cluster
 from windlass.usage.ledger import Holder
@@ -44,7 +45,7 @@ class _File:
     told_at: int
 
 
-class Desk:
+class Statuses:
     """All Queue objects, and what their status said last."""
 
     def __init__(self) -> None:
@@ -85,7 +86,9 @@ class Desk:
             file = self._files[name]
             if name not in numbers:
                 continue
-            ready = condition(verdicts[name], _generation(file), instant(now), _ready(file.object))
+            ready = condition(
+                verdicts[name], _generation(file), moments.written(now), _ready(file.object)
+            )
             status = queue_status(numbers[name], now, _generation(file), [ready]).as_json()
             if _steady(status) != file.told or now >= file.told_at + LATEST_S:
                 file.told, file.told_at = _steady(status), now

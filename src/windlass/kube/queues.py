@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from windlass.crds.access import Access, Namespace
+from windlass.crds.doors import Doors, Namespace
 from windlass.crds.judge import mended
 from windlass.crds.read import OwnedQueue
 from windlass.model import events
@@ -21,7 +21,7 @@ class Queues:
         self._owned: dict[str, OwnedQueue] = {}
         self._told: dict[str, Queue] = {}
         self._labels: dict[str, Mapping[str, str]] = {}
-        self._access = Access((), default)
+        self._doors = Doors((), default)
 
     def knows(self, owned: OwnedQueue) -> bool:
         """Has exactly this been seen already?"""
@@ -50,21 +50,21 @@ class Queues:
 
     def choose(self, asked: str, namespace: str) -> tuple[str, Reason | None]:
         """The queue for a gang that asks for one, or for none, and what speaks against it."""
-        choice = self._access.choose(asked, self._namespace(namespace))
+        choice = self._doors.choose(asked, self._namespace(namespace))
         if choice.queue:
             return choice.queue, None
         return "", Reason(Why.NO_QUEUE, {"what": choice.sentence})
 
     def charged(self, namespace: str) -> str:
         """The queue that pays for pods of a namespace that others placed."""
-        return self._access.charged(self._namespace(namespace))
+        return self._doors.charged(self._namespace(namespace))
 
     def _namespace(self, name: str) -> Namespace:
         return Namespace(name, self._labels.get(name, {}))
 
     def _changes(self) -> Iterator[Event]:
         owned = [self._owned[name] for name in sorted(self._owned)]
-        self._access = Access(owned, self._default)
+        self._doors = Doors(owned, self._default)
         # a queue with a parent that cannot be its own stands at the top until that is mended
         queues = {queue.name: queue for queue in mended([each.queue for each in owned])}
         for name in sorted(set(self._told) - set(queues)):

@@ -1,0 +1,69 @@
+"""What was promised to whom, on which pod it is written, and when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from windlass.kube.promises import Promise, hold_of, read
+from windlass.model.jobs import GangId, TaskId, TaskState
+from windlass.model.resources import Request
+from windlass.state.cluster import Cluster
+
+
+class Promised:
+    """The promises that stand."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._written: dict[GangId, tuple[TaskId, str]] = {}
+        self._outdated: set[GangId] = set()
+        """Whose promise names pods that will not be evicted after all."""
+
+    def write(self, gang: GangId, on: TaskId, text: str) -> None:
+        """This is being written for a gang, on one of its pods."""
+        self._written[gang] = (on, text)
+        self._outdated.discard(gang)
+
+    def honour(self, gang: GangId, on: TaskId, text: str) -> tuple[TaskId, ...]:
+        """Keep what was promised before us; answers who is to be evicted for it."""
+        promise = read(text)
+        waiting: dict[TaskId, Request] = {
+            each.id: each.shape.request
+            for each in self._cluster.members(gang)
+            if each.state == TaskState.WAITING
+        }
+        hold = hold_of(gang, promise, waiting) if promise else None
+        if promise is None or hold is None or not self._stands(gang, promise):
+            return ()
+        starts_at = max(hold.starts_at, self._cluster.now)
+        self._cluster.holds[gang] = replace(hold, starts_at=starts_at)
+        self._written[gang] = (on, text)
+        return tuple(TaskId(victim) for victim in promise.evicts)
+
+    def _stands(self, gang: GangId, promise: Promise) -> bool:
+        """Was the promise acted on? If not, the gang is as well off in line as before."""
+        return bool(promise.evicts) or not promise.firm or gang in self._cluster.active
+
+    def take_back(self, victim: TaskId) -> None:
+        """Nobody is kept a place that does not come free: whoever waited for it is planned anew."""
+        for gang, (_, text) in self._written.items():
+            promise = read(text)
+            if promise is not None and victim in promise.evicts:
+                self._cluster.holds.pop(gang, None)
+                self._outdated.add(gang)
+
+    def evictions(self) -> Iterator[list[TaskId]]:
+        """For each gang, whom it was promised to be evicted for it."""
+        for _, (_, text) in sorted(self._written.items()):
+            if promise := read(text):
+                yield [TaskId(each) for each in promise.evicts]
+
+    def lacks(self, gang: GangId) -> bool:
+        """Is a hold of this gang not written down, or no longer as it is?"""
+        return gang not in self._written or gang in self._outdated
+
+    def end(self, kept: Collection[GangId]) -> list[TaskId]:
+        """Only these are kept a place from now on; answers on which pods a promise is over."""
+        self._outdated.clear()
+        return [self._written.pop(gang)[0] for gang in list(self._written) if gang not in kept]

@@ -29,8 +29,8 @@ from windlass.model.jobs import TaskId
 from windlass.workloads.marks import PROMISE
 
 STATUS = "pods/status"
-OUTAGE_S = 12
-"""Several times as long as the lease of these scenes holds."""
+OUTAGE_S = 30
+"""Many times as long as the lease of these scenes holds."""
 POLICIES = "/apis/windlass.dev/v1alpha1/policies"
 
 

@@ -91,10 +91,13 @@ class Units:
 
 def _units(cluster: Cluster, gang: Gang) -> list[Unit]:
     """The units of one gang, first to leave first; none if it may not be displaced."""
+    if not gang.preemptible:
+        return []
     members = cluster.members(gang.id)
     active = [task for task in members if task.state in ACTIVE]
-    if not gang.preemptible or not all([task.node in cluster.nodes for task in active]):
-        return []
+    for task in active:
+        if task.node not in cluster.nodes:
+            return []
     if len(active) > 1:
         active.sort(key=natural)
     tails, core = _split(gang, active, members)

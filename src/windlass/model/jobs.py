@@ -19,7 +19,7 @@ from typing import NewType
 from windlass.model.constraints import Constraints
 from windlass.model.gpus import Slice
 from windlass.model.reasons import Reason
-from windlass.model.resources import Pairs, Request
+from windlass.model.resources import Pairs, Remembering, Request
 
 TaskId = NewType("TaskId", str)
 GangId = NewType("GangId", str)
@@ -43,15 +43,8 @@ ACTIVE = frozenset({TaskState.BOUND, TaskState.RUNNING})
 """States in which a task counts as a working member of its gang."""
 
 
-class _Remembering:
-    """A slot beside the fields, so that it is neither compared nor written down."""
-
-    __slots__ = ("_hash",)
-    _hash: int
-
-
 @dataclass(frozen=True, slots=True)
-class Shape(_Remembering):
+class Shape(Remembering):
     """All that decides where a task can run. Tasks of equal shape are interchangeable."""
 
     request: Request

@@ -12,14 +12,30 @@ Pairs: TypeAlias = tuple[tuple[str, str], ...]
 """A small hashable mapping, such as labels or a selector, sorted by key."""
 
 
+class Remembering:
+    """A slot for a hash beside the fields, so that it is neither compared nor written down."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+
 @dataclass(frozen=True, slots=True)
-class Request:
+class Request(Remembering):
     """The resources of one task; it also takes one pod slot."""
 
     cpu_milli: int = 0
     memory_mib: int = 0
     gpu: GpuRequest | None = None
     extra: tuple[tuple[str, int], ...] = ()
+
+    def __hash__(self) -> int:
+        # asked for many times per decision
+        try:
+            return self._hash
+        except AttributeError:
+            parts = (self.cpu_milli, self.memory_mib, self.gpu, self.extra)
+            object.__setattr__(self, "_hash", hash(parts))
+            return self._hash
 
 
 def describe(request: Request) -> str:

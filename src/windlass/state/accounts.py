@@ -7,6 +7,7 @@ charges all queues above it. Amounts are per dimension, see `model/queues.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from windlass.model.gpus import Slice
@@ -17,6 +18,8 @@ from windlass.model.resources import Request
 
 Charges: TypeAlias = tuple[tuple[str, int], ...]
 """Amounts per dimension that one task adds to its queue."""
+Models: TypeAlias = tuple[tuple[str, int], ...]
+"""Thousandths per GPU model."""
 Due: TypeAlias = tuple[Gang, Charges]
 """What a task of a gang adds."""
 
@@ -107,7 +110,8 @@ def charges_of(request: Request, slices: Sequence[Slice], node: Node | None) -> 
     return charges_per_model(request, models_of(slices, node))
 
 
-def charges_per_model(request: Request, models: Sequence[tuple[str, int]]) -> Charges:
+@lru_cache(maxsize=1 << 12)
+def charges_per_model(request: Request, models: Models) -> Charges:
     """What a task that was given so many thousandths of GPU models adds to its queue."""
     charges = [(of_model(model), milli) for model, milli in models]
     if models:
@@ -119,13 +123,13 @@ def charges_per_model(request: Request, models: Sequence[tuple[str, int]]) -> Ch
     return tuple(charges)
 
 
-def models_of(slices: Sequence[Slice], node: Node | None) -> list[tuple[str, int]]:
+def models_of(slices: Sequence[Slice], node: Node | None) -> Models:
     """Thousandths per GPU model; without its node a task's models are not known."""
     if len(slices) == 1 and node is not None and slices[0].device < len(node.gpus):
-        return [(node.gpus[slices[0].device].model, slices[0].milli)]
+        return ((node.gpus[slices[0].device].model, slices[0].milli),)
     sums: dict[str, int] = {}
     for each in slices:
         known = node is not None and each.device < len(node.gpus)
         model = node.gpus[each.device].model if node is not None and known else ""
         sums[model] = sums.get(model, 0) + each.milli
-    return sorted(sums.items())
+    return tuple(sorted(sums.items()))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 
 from tests import dice
 from tests.generated import CONSTRAINED, Recipe, crowd_of, crowds
@@ -37,6 +37,7 @@ REST = 3
 ENOUGH = 30
 """Cycles by which a cluster must have come to rest."""
 STEP_S = 30
+TORN = frozenset({"spread", "tiers", "torn", "broken", "labels", "fractions"})
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ def test_nothing_is_overcommitted_torn_or_above_its_limit_in_any_cycle(recipe: R
 
 @MANY
 @given(crowds())
+@example(Recipe(1, 4, 10, True, frozenset({"cordons", "elastic", "guarantees"})))
 def test_nobody_is_evicted_for_a_gang_that_is_then_not_bound(recipe: Recipe):
     owed: set[GangId] = set()
     for each in until_rest(frozen(recipe)):
@@ -118,6 +120,7 @@ def test_nobody_is_evicted_for_a_gang_that_is_then_not_bound(recipe: Recipe):
 
 @FEWER
 @given(crowds())
+@example(Recipe(19, 1, 7, False, TORN))
 def test_whoever_moves_is_bound_again_where_its_place_was_kept(recipe: Recipe):
     owed: dict[GangId, list[str]] = {}
     for each in until_rest(frozen(recipe)):
@@ -130,6 +133,7 @@ def test_whoever_moves_is_bound_again_where_its_place_was_kept(recipe: Recipe):
 
 @FEWER
 @given(crowds())
+@example(Recipe(3144, 1, 12, True, frozenset({"tiers", "guarantees", "domains"})))
 def test_what_is_held_is_bound_once_nothing_is_on_its_way_out_whoever_comes(recipe: Recipe):
     rolls = recipe.dice("newcomers")
     there, owed = Cluster.of(frozen(recipe)), set[GangId]()

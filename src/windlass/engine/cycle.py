@@ -1,7 +1,8 @@
 """One cycle: divide, place, grow, promise, explain.
 
     shares      what each queue should have now
-    pass one    gangs in order, on free capacity, around holds and reservations
+    pass one    gangs in order, on free capacity, around holds and reservations; then growth for
+                which places are held
     pass two    gangs that found no room: on what comes free, or by displacing others
     growth      elastic tasks, one at a time, once every minimum had its chance; then pass two
                 for those that could not grow
@@ -19,7 +20,7 @@ from functools import partial
 
 from windlass.engine.draft import Draft
 from windlass.engine.explain import decide, in_line
-from windlass.engine.grow import grow
+from windlass.engine.grow import grow, held_growth, still_growing
 from windlass.engine.limits import Limits
 from windlass.engine.order import Order
 from windlass.engine.place import Placer
@@ -51,9 +52,11 @@ def plan(cluster: Cluster) -> Plan:
     placed, waiting = _pass_one(draft, placer, in_turn(_starting(ready)))
     started = {each.gang.id for each in placed}
     growing = _growing(ready, started)
+    owed, _ = grow(draft, placer, in_turn(held_growth(draft, growing)))
     make_room = partial(pass_two, draft, limits, standing)
     room = make_room(in_turn(waiting), Found(repaired=frozenset(started)))
-    grown, short = grow(draft, placer, in_turn(each for each in growing if room.may_grow(each)))
+    may_grow = (each for each in still_growing(growing, owed) if room.may_grow(each))
+    grown, short = grow(draft, placer, in_turn(may_grow), owed)
     if short:
         room = room.then(make_room(in_turn(short), replace(room, grows=True)))
     reserve(draft, placer, waiting, {each.task for each in room.evictions})

@@ -270,7 +270,7 @@ class Displacer:
             rule = self._rule(unit)
             if rule is not None and self._unprotected(unit, rule):
                 return True
-        if self._way is Way.TAKE:
+        if self._way is Way.TAKE or unit.is_torn:
             return None
         return False if self._unprotected(unit, Rule.CONSOLIDATE) else None
 
@@ -340,7 +340,7 @@ class Displacer:
 
     def _move(self, unit: Unit) -> tuple[Claim, ...] | None:
         draft, need = self._draft, dict(unit.charges)
-        if any(each.gone for each in unit.after):
+        if unit.is_torn or any(each.gone for each in unit.after):
             return None  # an elastic member does not return before those that joined earlier
         if self._limits.now(unit.gang, need) is not None:
             return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from windlass.engine.draft import Draft
 from windlass.engine.order import Order
@@ -10,13 +12,17 @@ from windlass.engine.place import Placer
 from windlass.engine.progress import Part, Progress
 from windlass.model.jobs import GangId
 
+NOT_YET: Mapping[GangId, int] = MappingProxyType({})
 
-def grow(draft: Draft, placer: Placer, line: Order) -> tuple[dict[GangId, int], list[Progress]]:
-    """Let running gangs grow while there is room.
+
+def grow(
+    draft: Draft, placer: Placer, line: Order, before: Mapping[GangId, int] = NOT_YET
+) -> tuple[dict[GangId, int], list[Progress]]:
+    """Let running gangs grow while there is room; `before` is by how much they have already.
 
     Answers by how many tasks each grew, and the gangs that found no room for their next one.
     """
-    grown: dict[GangId, int] = {}
+    grown: dict[GangId, int] = dict(before)
     short: dict[GangId, Progress] = {}
     nodes = _nodes_bound(draft)
     while (progress := line.next()) is not None:
@@ -38,6 +44,22 @@ def grow(draft: Draft, placer: Placer, line: Order) -> tuple[dict[GangId, int], 
         if rest:
             line.put_back(replace(progress, elastic=rest, grown=grown.get(gang.id, 0)))
     return grown, list(short.values())
+
+
+def held_growth(draft: Draft, growing: Iterable[Progress]) -> Iterator[Progress]:
+    """The growth for which places are held; whoever seeks room next takes them for gone."""
+    for each in growing:
+        hold = draft.holds.standing.get(each.gang.id)
+        if hold is not None and hold.firm:
+            yield replace(each, elastic=each.elastic[: len(hold.claims)])
+
+
+def still_growing(growing: Iterable[Progress], grown: Mapping[GangId, int]) -> Iterator[Progress]:
+    """The gangs that may grow more, without the tasks that have joined."""
+    for each in growing:
+        by = grown.get(each.gang.id, 0)
+        if len(each.elastic) > by:
+            yield replace(each, elastic=each.elastic[by:], grown=by)
 
 
 def _alike(one: Part, other: Part) -> bool:

@@ -73,6 +73,10 @@ class Limits:
 
     def now(self, gang: Gang, need: dict[str, int]) -> Reason | None:
         """Why the queue cannot have this now, if so."""
+        return self.beyond(gang, need) or self._not_lent(gang, need)
+
+    def beyond(self, gang: Gang, need: dict[str, int]) -> Reason | None:
+        """Which limit or guarantee this would go beyond, if any; what is lent is not asked."""
         for queue, dimension, limit in self._rules(gang.queue):
             has = self._accounts.held.get(queue.name, {}).get(dimension, 0)
             if dimension in need and has + need[dimension] > limit:
@@ -82,7 +86,7 @@ class Limits:
             if dimension in need and has + need[dimension] > guarantee:
                 values = {"held": has, "guarantee": guarantee}
                 return _reason(Why.BEYOND_GUARANTEE, queue, dimension, need, **values)
-        return self._not_lent(gang, need)
+        return None
 
     def kept(self, gang: Gang, need: dict[str, int]) -> bool:
         """Are the limits that such a need touches kept, as things stand?"""

@@ -94,10 +94,10 @@ class Placer:
     def _start(self, progress: Progress, alike: Hashable) -> bool:
         gang = progress.gang
         need = self._limits.need(progress.counts)
-        if self._limits.now(gang, need) is not None:
-            return False
         if self._take_held(progress, need):
             return True
+        if self._limits.now(gang, need) is not None:
+            return False
         self._by_queue = False
         if self.place(gang, progress.parts, progress.nodes, need):
             return True
@@ -108,11 +108,12 @@ class Placer:
     def _take_held(self, progress: Progress, need: dict[str, int]) -> bool:
         """Bind the gang where places were kept for it, if they are free by now.
 
-        Seeking anew might end elsewhere, or nowhere: others were placed since.
+        Seeking anew might end elsewhere, or nowhere: others were placed since. What it borrows was
+        lent to it when it was promised, whatever has become scarce meanwhile.
         """
         gang, draft = progress.gang, self._draft
         hold = draft.holds.standing.get(gang.id)
-        if hold is None or not hold.firm:
+        if hold is None or not hold.firm or self._limits.beyond(gang, need) is not None:
             return False
         kept: dict[Request, list[Claim]] = {}
         for claim in hold.claims:

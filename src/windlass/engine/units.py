@@ -6,6 +6,7 @@ the rest, all together. Taking a unit therefore takes all that stand before it i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -30,6 +31,8 @@ class Unit:
     tasks: tuple[Task, ...]
     is_core: bool
     """Without it the gang does not run."""
+    is_torn: bool
+    """Does its gang lack part of its minimum? It would have to be placed whole elsewhere."""
     started_at: int | None
     """When its last task came up; None if one has not."""
     frees: Mapping[int, Freed]
@@ -101,12 +104,13 @@ def _units(cluster: Cluster, gang: Gang) -> list[Unit]:
     if len(active) > 1:
         active.sort(key=natural)
     tails, core = _split(gang, active, members)
+    is_torn = _is_torn(gang, members)
     units: list[Unit] = []
     for tasks in [*((task,) for task in tails), tuple(core)]:
         if tasks:
             is_core = len(units) == len(tails)
             started, frees = _started(tasks), _frees(cluster.columns, tasks)
-            units.append(Unit(gang, tasks, is_core, started, frees, cluster.nodes))
+            units.append(Unit(gang, tasks, is_core, is_torn, started, frees, cluster.nodes))
     for at, unit in enumerate(units if len(units) > 1 else ()):
         unit.before, unit.after = tuple(units[:at]), tuple(units[at + 1 :])
     return units
@@ -131,6 +135,16 @@ def _split(
             tails.append(task)
     leaving = {task.id for task in tails}
     return tails, [task for task in active if task.id not in leaving]
+
+
+def _is_torn(gang: Gang, members: Collection[Task]) -> bool:
+    there = [task for task in members if task.state in ACTIVE or task.state == TaskState.SUCCEEDED]
+    if len(there) < gang.needed():
+        return True
+    if len(gang.groups) < 2:
+        return False
+    has = Counter(task.group for task in there)
+    return any(has[group.name] < group.minimum for group in gang.groups)
 
 
 def _frees(columns: Columns, tasks: Collection[Task]) -> dict[int, Freed]:

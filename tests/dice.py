@@ -16,7 +16,7 @@ from windlass.model.gpus import Gpu, GpuRequest
 from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Shape, Task, TaskId
 from windlass.model.nodes import Node
 from windlass.model.queues import CPU, GPU, MEMORY, Queue, of_model
-from windlass.model.resources import Pairs, Request
+from windlass.model.resources import Pairs, Port, Request
 
 Features: TypeAlias = frozenset[str]
 
@@ -36,6 +36,7 @@ FEATURES = (
     "mixed",
     "models",
     "neighbours",
+    "ports",
     "spread",
     "taints",
     "tiers",
@@ -44,6 +45,12 @@ FEATURES = (
 MODELS = ("A100-80GB", "H100-80GB", "A30-24GB", "T4")
 CUTTABLE = ("A100-80GB", "A100-80GB", "A30-24GB")
 APPS = ("web", "db")
+PORTS = (
+    (Port(80),),
+    (Port(80, "UDP"),),
+    (Port(80, address="10.0.0.1"),),
+    (Port(80, address="10.0.0.2"), Port(90)),
+)
 PLACES = (
     {"zone": "east", "rack": "e1"},
     {"zone": "east", "rack": "e2"},
@@ -57,6 +64,10 @@ def make_node(rolls: Random, name: str, features: Features) -> Node:
     """One node."""
     effect = rolls.choice(list(c.Effect))
     taint = c.Taint("dedicated", rolls.choice(["ml", "web"]), effect)
+    taints = (taint,) if "taints" in features and rolls.random() < 0.3 else ()
+    cordoned = "cordons" in features and rolls.random() < 0.2
+    if cordoned and rolls.random() < 0.5:
+        taints = (*taints, c.CORDON)
     return Node(
         name,
         cpu_milli=rolls.choice([6000, 12_000, 24_000]),
@@ -65,8 +76,8 @@ def make_node(rolls: Random, name: str, features: Features) -> Node:
         gpus=make_gpus(rolls, features),
         extra={"nic": 2} if "extras" in features and rolls.random() < 0.6 else {},
         labels=rolls.choice(PLACES) | {c.HOSTNAME: name, "pool": rolls.choice("12")},
-        taints=(taint,) if "taints" in features and rolls.random() < 0.3 else (),
-        cordoned="cordons" in features and rolls.random() < 0.2,
+        taints=taints,
+        cordoned=cordoned,
     )
 
 
@@ -163,6 +174,7 @@ def make_request(rolls: Random, features: Features) -> Request:
         memory_mib=rolls.choice([0, 1, 6]) * GIB,
         gpu=_gpu_request(rolls, features),
         extra=extra,
+        ports=rolls.choice(PORTS) if "ports" in features and rolls.random() < 0.3 else (),
     )
 
 
@@ -208,12 +220,12 @@ def make_constraints(rolls: Random, features: Features) -> c.Constraints:
         affinity=now_and_then(labels, _term(rolls)),
         preferences=now_and_then(labels, c.Preference(weight, _term(rolls))),
         tolerations=now_and_then(taints, _toleration(rolls)),
-        near=now_and_then(near, _pod_term(rolls)),
+        near=(*now_and_then(near, _pod_term(rolls)), *now_and_then(near, _pod_term(rolls))),
         apart=now_and_then(near, _pod_term(rolls)),
         pod_preferences=now_and_then(
             near, c.PodPreference(rolls.choice([-weight, weight]), _pod_term(rolls))
         ),
-        spread=now_and_then(spread, _spread(rolls)),
+        spread=(*now_and_then(spread, _spread(rolls)), *now_and_then(spread, _spread(rolls))),
     )
 
 
@@ -240,4 +252,12 @@ def _pod_term(rolls: Random) -> c.PodTerm:
 
 
 def _spread(rolls: Random) -> c.Spread:
-    return c.Spread(_key(rolls), rolls.choice([1, 2]), _app(rolls), rolls.random() < 0.5)
+    return c.Spread(
+        _key(rolls),
+        rolls.choice([1, 2]),
+        _app(rolls),
+        required=rolls.random() < 0.7,
+        min_domains=rolls.choice([1, 1, 1, 2, 3]),
+        heeds_affinity=rolls.random() < 0.7,
+        heeds_taints=rolls.random() < 0.3,
+    )

@@ -66,6 +66,9 @@ def _too_much(node: Node, tasks: Sequence[Task], new: Sequence[Task]) -> Iterato
         if not oracle.is_legal(node.gpus[device], [s for s in given if s.device == device]):
             yield f"{node.name}: device {device} carries {given}"
     for task in new:
+        others = (each for each in tasks if each is not task)
+        if any(oracle.clash(task.shape.request, each.shape.request) for each in others):
+            yield f"{node.name}: {task.id} shares a port with another task"
         if not serves(node, task.shape.request.gpu, task.devices):
             yield f"{node.name}: {task.id} asked {task.shape.request.gpu}, got {task.devices}"
 
@@ -94,8 +97,7 @@ def unwelcome(world: World, bound: Collection[TaskId]) -> Iterator[str]:
         node = nodes[task.node]
         if not oracle.accepts(node, task):
             yield f"{node.name} refuses {task.id}"
-        wants = task.shape.constraints
-        if not all(oracle.is_near(world, task, node, term) for term in wants.near):
+        if not oracle.is_near(world, task, node):
             yield f"{task.id} on {node.name} is not near what it asked for"
         others = _Without(world, task)
         if oracle.is_repelled(others, task, node):

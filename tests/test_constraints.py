@@ -1,19 +1,24 @@
 """Where a task may run and where it would rather: taints, labels, neighbours, even spread."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.given import GIB, ask, job, node, pods, rack, schedule, where
 from windlass.model.constraints import (
+    CORDON,
     HOSTNAME,
     Constraints,
     Effect,
     Operator,
     PodPreference,
+    PodTerm,
     Preference,
     Spread,
     Taint,
     Toleration,
 )
+from windlass.model.jobs import TaskState
 from windlass.model.nodes import Node
 
 WEB = {"app": "web"}
@@ -254,6 +259,56 @@ def test_spread_does_not_count_domains_the_task_may_not_use():
     assert outcome.places == {"a-0": "here"}
 
 
+def test_spread_counts_tainted_nodes_unless_it_heeds_taints():
+    old = job("old", labels=WEB).runs(0, on="here")
+    shut = node("there", labels={"zone": "b"}, taints=(Taint("gpu"),))
+    even = EVEN.spread[0]
+    assert schedule(HERE, shut, old, job("a", labels=WEB, constraints=EVEN)).nothing_of("a")
+    heedful = Constraints(spread=(replace(even, heeds_taints=True),))
+    assert schedule(HERE, shut, old, job("a", labels=WEB, constraints=heedful)).started("a") == 1
+
+
+def test_spread_counts_nodes_outside_the_selector_only_if_it_does_not_heed_it():
+    old = job("old", labels=WEB).runs(0, on="here")
+    heedless = replace(EVEN.spread[0], heeds_affinity=False)
+    tied = Constraints(spread=(heedless,), selector=(("zone", "a"),))
+    assert schedule(HERE, THERE, old, job("a", labels=WEB, constraints=tied)).nothing_of("a")
+
+
+def test_spread_counts_no_tasks_on_nodes_that_do_not_count():
+    old = job("old", labels=WEB).runs(0, on="other")
+    other = node("other", labels={"zone": "a", "disk": "hdd"})
+    tied = Constraints(spread=EVEN.spread, selector=(("disk", "ssd"),))
+    ssd = [node(n, labels={"zone": z, "disk": "ssd"}) for n, z in (("n1", "a"), ("n2", "b"))]
+    full = job("full").runs(0, on="n2")
+    nodes = ssd[0], replace(ssd[1], pods=1), other
+    found = schedule(*nodes, old, full, job("a", labels=WEB, constraints=tied))
+    assert found.places == {"a-0": "n1"}
+
+
+def test_spread_over_too_few_domains_takes_the_emptiest_as_empty():
+    old = job("old", labels=WEB).runs(0, on="here")
+    wide = Constraints(spread=(replace(EVEN.spread[0], min_domains=2),))
+    assert schedule(HERE, old, job("a", labels=WEB, constraints=EVEN)).started("a") == 1
+    assert schedule(HERE, old, job("a", labels=WEB, constraints=wide)).nothing_of("a")
+
+
+def test_spread_does_not_count_what_is_on_its_way_out():
+    old = job("old", labels=WEB).runs(0, on="here").become(0, state=TaskState.RELEASING)
+    full = node("there", labels={"zone": "b"}, cpu_milli=0)
+    web = job("a", 1, ask(cpu=1), labels=WEB, constraints=EVEN)
+    assert schedule(HERE, full, old, web).places == {"a-0": "here"}
+
+
+def test_a_node_must_have_the_labels_of_all_spreads_to_count_for_one():
+    rack = Spread("rack", 1, where("app", "web"))
+    both = Constraints(spread=(*EVEN.spread, rack))
+    old = job("old", labels=WEB).runs(0, on="n1")
+    n1 = node("n1", labels={"zone": "a", "rack": "r"})
+    found = schedule(n1, THERE, old, job("a", labels=WEB, constraints=both))
+    assert found.places == {"a-0": "n1"}  # zone b has no rack, so nobody could be there
+
+
 def test_a_wished_spread_forbids_nothing():
     old = job("old", labels=WEB).runs(0, on="here")
     wish = Constraints(spread=(Spread("zone", 1, where("app", "web"), required=False),))
@@ -290,6 +345,26 @@ def test_a_gang_that_others_keep_away_does_not_stand_for_gangs_of_equal_size():
     web = job("a", 1, ask(cpu=1), labels=WEB, created_at=1)
     plain = job("b", 1, ask(cpu=1), created_at=2)
     assert schedule(HERE, loner, web, plain).places == {"b-0": "here"}
+
+
+def test_who_seeks_several_kinds_seeks_one_task_that_is_all_of_them():
+    web, db = where("app", "web"), where("tier", "db")
+    both = Constraints(near=(PodTerm(web, "zone"), PodTerm(db, "zone")))
+    apart = job("w", labels=WEB).runs(0, on="here"), job("d", labels={"tier": "db"})
+    assert schedule(
+        HERE, apart[0], apart[1].runs(0, on="here"), job("a", constraints=both)
+    ).nothing_of("a")
+    one = job("w", labels=WEB | {"tier": "db"}).runs(0, on="there")
+    assert schedule(HERE, THERE, one, job("a", constraints=both)).places == {"a-0": "there"}
+
+
+def test_a_cordon_keeps_away_all_but_those_who_tolerate_it():
+    shut = node("n1", cordoned=True, taints=(CORDON,))
+    tolerant = Constraints(tolerations=(Toleration(exists=True),))
+    assert schedule(shut, job("a")).nothing_of("a")
+    assert schedule(shut, job("a", constraints=tolerant)).started("a") == 1
+    unwell = node("n1", cordoned=True)  # for another reason, such as not being ready
+    assert schedule(unwell, job("a", constraints=tolerant)).nothing_of("a")
 
 
 def test_neighbours_of_several_kinds_are_told_apart():

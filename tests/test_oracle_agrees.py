@@ -65,9 +65,17 @@ def most(seen, node_, task):
         for name, amount in oracle.amounts(request).items()
         if amount
     ]
+    if is_sought(seen, request):
+        counts.append(not any(oracle.clash(request, each.shape.request) for each in tenants))
     taken = [given_ for each in tenants for given_ in each.devices]
     devices = [most_on_devices(node_, taken, request.gpu)] if request.gpu else []
     return max(0, min(counts + devices))
+
+
+def is_sought(seen, request):
+    """Does any other task ask for one of these ports? If none does, they are not counted."""
+    asked = [(p.protocol, p.number) for task in seen.tasks for p in task.shape.request.ports]
+    return any(asked.count((p.protocol, p.number)) > 1 for p in request.ports)
 
 
 def most_on_devices(node_, taken, request):

@@ -173,6 +173,18 @@ def test_an_empty_namespace_selector_means_every_namespace():
     assert apart_of(term(namespaceSelector={})) == PodTerm((WEB,), "zone", ("*",))
 
 
+def test_namespaces_chosen_by_labels_are_looked_up_and_join_those_that_are_named():
+    there = {"a": {"team": "x"}, "b": {"team": "y"}, "c": {"team": "x"}}
+    written = term(namespaceSelector={"matchLabels": {"team": "x"}}, namespaces=["z"])
+    found = constraints_of(pod("p", affinity={"podAntiAffinity": {REQUIRED: [written]}}), there)
+    assert found.apart[0].namespaces == ("a", "c", "z")
+
+
+def test_a_term_whose_namespaces_do_not_exist_means_nobody_and_not_its_own():
+    written = term(namespaceSelector={"matchLabels": {"team": "x"}})
+    assert apart_of(written).namespaces == ("",)
+
+
 def test_labels_named_by_key_are_compared_with_the_pods_own():
     found = apart_of(term(matchLabelKeys=["rev", "gone"], mismatchLabelKeys=["team"]), rev="7")
     assert found.selector == (WEB, Expression("rev", Operator.IN, ("7",)))
@@ -212,33 +224,34 @@ def test_a_spread_is_required_unless_it_may_be_ignored():
     assert found.spread == (Spread("zone", 2, (WEB,)), Spread("zone", 2, (WEB, rev), False))
 
 
+def test_a_spread_says_which_nodes_count_and_how_many_domains_it_needs():
+    written = term(minDomains=3, nodeAffinityPolicy="Ignore", nodeTaintsPolicy="Honor")
+    (found,) = constraints_of(pod("p", topologySpreadConstraints=[written])).spread
+    assert (found.min_domains, found.heeds_affinity, found.heeds_taints) == (3, False, True)
+
+
+def test_a_spread_that_selects_by_nothing_counts_nobody():
+    written = term(labelSelector={})
+    (found,) = constraints_of(pod("p", topologySpreadConstraints=[written])).spread
+    assert found.selector == NOTHING
+
+
 # --- what is left out for now
 
 
 HOST_PORT = [{"containerPort": 80, "hostPort": 80}]
+RESTART_ALL = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
 
 
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
         ({"resourceClaims": [{"name": "gpu"}]}, "resource claims"),
-        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, "a volume"),
-        ({"volumes": [{"name": "v", "ephemeral": {}}]}, "a volume"),
-        ({"containers": [container() | {"ports": HOST_PORT}]}, "a port of its node"),
+        ({"volumes": [{"name": "v", "rbd": {"image": "i"}}]}, "a disk that is named"),
+        ({"hostNetwork": True, "hostUsers": False}, "together with users of its own"),
         (
-            {"initContainers": [container("s", sidecar=True) | {"ports": HOST_PORT}]},
-            "a port of its node",
-        ),
-        ({"topologySpreadConstraints": [{"topologyKey": "zone", "minDomains": 2}]}, "domains"),
-        (
-            {
-                "affinity": {
-                    "podAffinity": {
-                        REQUIRED: [term(namespaceSelector={"matchLabels": {"team": "x"}})]
-                    }
-                }
-            },
-            "namespaces chosen by labels",
+            {"containers": [container() | {"restartPolicyRules": [RESTART_ALL]}]},
+            "restarts all its containers",
         ),
     ],
 )
@@ -255,6 +268,7 @@ def test_what_is_not_placed_yet_is_said_and_never_ignored(spec: dict[str, Any], 
     [
         {"volumes": [{"name": "v", "emptyDir": {}}, {"name": "c", "configMap": {"name": "c"}}]},
         {"initContainers": [container("i") | {"ports": HOST_PORT}]},
+        {"hostNetwork": True},
         {"topologySpreadConstraints": [{"topologyKey": "zone", "minDomains": 1}]},
     ],
 )

@@ -17,6 +17,7 @@ from windlass.model.constraints import Expression, Operator
 from windlass.model.gpus import WHOLE, GpuRequest, Slice
 from windlass.model.jobs import TaskId, TaskState
 from windlass.model.reasons import Why
+from windlass.workloads.kinds import Key
 
 A = task_id("a")
 
@@ -179,6 +180,16 @@ def test_pods_of_others_that_wait_are_none_of_our_business():
     assert Reading(pod("a", 1, schedulerName="default-scheduler")).names == set()
 
 
+def test_a_place_that_another_scheduler_has_cleared_for_its_pod_is_left_to_it():
+    nominated = {"nominatedNodeName": "n1"}
+    theirs = pod("a", 1, schedulerName="default-scheduler", status=nominated)
+    there = Reading(node("n1", 2), theirs, pod("b", 1, status=nominated))
+    assert place(there, "a") == (TaskState.BOUND, "n1", devices(0))
+    assert there.task("b").state is TaskState.WAITING
+    there.see(pod("a", 1, schedulerName="default-scheduler"))
+    assert there.names == {"b"}
+
+
 def test_gpus_that_others_took_are_charged_to_the_queue_of_their_namespace():
     fields: dict[str, Any] = {"schedulerName": "default-scheduler", "node": "n1"}
     there = Reading(node("n1", 2), pod("a", 1, **fields), pod("b", **fields))
@@ -298,6 +309,21 @@ def test_a_namespace_that_gets_a_label_gets_its_queue():
     assert there.gang_of("a").queue == "picked"
 
 
+def test_a_pod_that_looks_at_namespaces_by_label_looks_again_when_they_change():
+    chosen = {"topologyKey": "zone", "namespaceSelector": {"matchLabels": {"team": "x"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [chosen]}}
+    there = Reading(node("n1"), pod("a", affinity=affinity))
+
+    def looked_at() -> tuple[str, ...]:
+        return there.task("a").shape.constraints.apart[0].namespaces
+
+    assert looked_at() == ("",)
+    there.translator.namespace_seen("web", {"team": "x"})
+    assert looked_at() == ("web",)
+    there.translator.namespace_gone("web")
+    assert looked_at() == ("",)
+
+
 def test_members_are_named_in_the_order_in_which_they_are_placed():
     there = Reading(*crew("w", 12))
     names = [each.split("/")[1] for each in there.translator.members(there.gang_of("w-0").id)]
@@ -307,7 +333,7 @@ def test_members_are_named_in_the_order_in_which_they_are_placed():
 def test_pods_of_a_deleted_job_keep_their_places():
     owner = job("train", 2)
     there = Reading(node("n1", 2), owner, pod("a", 1, owner=owner, node="n1", phase="Running"))
-    there.translator.owner_gone("Job", owner)
+    there.translator.owner_gone(Key("Job", "batch"), owner)
     there.see(pod("a", 1, owner=owner, node="n1", phase="Running"))
     assert place(there, "a") == (TaskState.RUNNING, "n1", devices(0))
 

@@ -11,13 +11,16 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from windlass.crds.read import read_settings, read_topology
+from windlass.daemon.gang_statuses import GangStatuses
 from windlass.daemon.kept import Kept
 from windlass.daemon.promised import Promised
 from windlass.daemon.statuses import Statuses, Written
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan, Verdict
+from windlass.engine.spare import Displaced
 from windlass.kube.carry_out import BindFailed, Binding, PodLost, PodRead, PodRef, Start
 from windlass.kube.evict import Clearing, EvictRefused, Victim
+from windlass.kube.explicit import GANGS
 from windlass.kube.promises import promise_of, text_of
 from windlass.kube.scribe import Page, Scribe, Waiting, displaced
 from windlass.kube.translate import Scope, Translator
@@ -27,6 +30,8 @@ from windlass.model.jobs import ACTIVE, GangId, TaskId, TaskState
 from windlass.model.settings import Settings
 from windlass.state.cluster import Cluster
 from windlass.workloads import wire
+from windlass.workloads.kinds import Key
+from windlass.workloads.volumes_wire import Stored
 
 Kind: TypeAlias = str
 POLICY = "default"
@@ -38,7 +43,7 @@ class Seen:
     """An object of a kind is new or has changed."""
 
     kind: Kind
-    object: wire.Pod | wire.Node | wire.Owner
+    object: wire.Pod | wire.Node | wire.Owner | wire.PriorityClass | Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ class Lost:
     """An object of a kind is gone."""
 
     kind: Kind
-    object: wire.Pod | wire.Node | wire.Owner
+    object: wire.Pod | wire.Node | wire.Owner | wire.PriorityClass | Stored
 
 
 Piece: TypeAlias = Seen | Lost | BindFailed | PodRead | PodLost | EvictRefused
@@ -74,9 +79,10 @@ class Brain:
         self.cluster = Cluster(Settings(), now)
         self._translator = Translator(scope, self._tell)
         self._translator.advance(now)
-        self._scribe, self._statuses = Scribe(), Statuses()
+        self._scribe, self._statuses, self._gangs = Scribe(), Statuses(), GangStatuses()
         self._settings, self._paused = Settings(), False
         self._promised, self._kept = Promised(self.cluster), Kept(self.cluster)
+        self._displaced = Displaced()
         self._shadow = shadow
 
     # -- what was seen
@@ -107,6 +113,8 @@ class Brain:
             task = event.task
             if self.cluster.tasks.get(task.id) == task:
                 return
+        elif isinstance(event, events.GangSeen):
+            event = events.GangSeen(self._displaced.standing(event.gang))
         self.cluster.apply(event)
 
     def _take(self, piece: Piece) -> None:
@@ -119,6 +127,10 @@ class Brain:
                 self._translator.node_seen(node)
             case Lost("nodes", wire.Node() as node):
                 self._translator.node_gone(node.metadata.name)
+            case Seen("priorities", wire.PriorityClass() as found):
+                self._translator.priority_seen(found.metadata.name, found.value)
+            case Lost("priorities", wire.PriorityClass() as found):
+                self._translator.priority_seen(found.metadata.name, None)
             case Seen(kind, wire.Owner() as found):
                 self._take_object(kind, found)
             case Lost(kind, wire.Owner() as found):
@@ -137,6 +149,10 @@ class Brain:
             case PodLost(ref):
                 if pod := self._translator.pod(ref.task):
                     self._translator.pod_gone(pod)
+            case Seen(_, Stored() as thing):
+                self._translator.storage_seen(thing)
+            case Lost(_, Stored() as thing):
+                self._translator.storage_seen(thing, gone=True)
             case _:
                 raise TypeError(f"nobody reads {piece}")
 
@@ -156,6 +172,7 @@ class Brain:
                 topology = read_topology(name, found.spec)
                 if topology.noun is not None:
                     self.cluster.apply(events.TopologySeen(topology.noun))
+                    self._translator.topology_seen(name)
             case "policies":
                 settings = read_settings(name, found.spec)
                 if name == POLICY and settings.noun is not None:
@@ -163,7 +180,9 @@ class Brain:
             case "namespaces":
                 self._translator.namespace_seen(name, found.metadata.labels or {})
             case _:
-                self._translator.owner_seen(kind, found)
+                if kind == str(GANGS):
+                    self._gangs.read(found)
+                self._translator.owner_seen(Key.of(kind), found)
 
     def _lose_object(self, kind: Kind, found: wire.Owner) -> None:
         match kind:
@@ -176,10 +195,13 @@ class Brain:
                 self._translator.namespace_gone(found.metadata.name)
             case "topologies":
                 self.cluster.apply(events.TopologyGone(found.metadata.name))
+                self._translator.topology_gone(found.metadata.name)
             case "policies":
                 pass  # only one of them is in force
             case _:
-                self._translator.owner_gone(kind, found)
+                if kind == str(GANGS):
+                    self._gangs.lose(found)
+                self._translator.owner_gone(Key.of(kind), found)
 
     # -- what follows
 
@@ -188,6 +210,8 @@ class Brain:
         self.cluster.advance(now)
         self._translator.advance(now)
         self._kept.let_go()
+        for gang in self._displaced.changes(self.cluster):
+            self.cluster.apply(events.GangSeen(gang))
         decided = plan(self.cluster)
         if self._shadow:
             return Work(decided, wake_at=decided.wake_at)
@@ -197,8 +221,12 @@ class Brain:
         self._clear(decided, victims, work)
         self.cluster.assume(decided)
         self._translator.assume(decided.actions)
+        for gang in {self.cluster.tasks[each.task].gang for each in decided.evictions}:
+            if self._needed(gang) > 0:
+                self._displaced.note(gang)
         self._write(decided, work)
         work.statuses = self._statuses.due(self.cluster, decided)
+        work.statuses += self._gangs.due(self.cluster, decided)
         work.overdue = [ref for task in self._overdue(now) if (ref := self._ref(task))]
         work.wake_at = self._wake_at(decided, now)
         return work
@@ -222,7 +250,7 @@ class Brain:
             gangs.setdefault(self.cluster.tasks[bind.task].gang, []).append(bind)
         grew = {each.gang for each in decided.decisions if each.verdict is Verdict.GREW}
         for gang, binds in gangs.items():
-            bindings = tuple(Binding(self._must_ref(each.task), each.node) for each in binds)
+            bindings = tuple(self._binding(each) for each in binds)
             promise = ""
             if len(binds) > 1 and gang not in grew:
                 promise = promise_of((_claim(each) for each in binds), None, ())
@@ -243,6 +271,10 @@ class Brain:
             why = "; ".join(str(each) for each in decision.reasons) if decision else ""
             found.setdefault(evict.gainer, []).append(self._victim(evict, why))
         return found
+
+    def _binding(self, bind: Bind) -> Binding:
+        claims = self._translator.selecting(bind.task)
+        return Binding(self._must_ref(bind.task), bind.node, claims)
 
     def _victim(self, evict: Evict, why: str) -> Victim:
         gang = self.cluster.gangs[self.cluster.tasks[evict.task].gang]
@@ -279,7 +311,10 @@ class Brain:
         now = self.cluster.now
         for gang in self._scribe.read(decided, waiting, now, self.cluster.stamps):
             pods = self._waiting(gang)
-            work.pages.append(self._scribe.page(gang, pods, self._needed(gang), now))
+            # what keeps a gang out of the line keeps out all of it, also those beyond its minimum
+            is_refused = self.cluster.gangs[gang].refusal is not None
+            needed = len(pods) if is_refused else self._needed(gang)
+            work.pages.append(self._scribe.page(gang, pods, needed, now))
 
     def _waiting(self, gang: GangId) -> list[Waiting]:
         return [

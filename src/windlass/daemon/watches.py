@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -16,22 +17,37 @@ import msgspec
 
 from windlass.daemon.brain import Lost, Piece, Seen
 from windlass.kube.client import Api
-from windlass.kube.errors import ApiError
+from windlass.kube.errors import ApiError, NotFound
 from windlass.kube.mirror import key_of
 from windlass.kube.watch import Change, Gone, Watch
-from windlass.workloads import wire
-from windlass.workloads.kinds import KINDS
+from windlass.workloads import volumes_wire, wire
+from windlass.workloads.kinds import KINDS, Kinds
 
 NEEDED: dict[str, tuple[str, type[Any]]] = {
     "namespaces": ("/api/v1/namespaces", wire.Owner),
     "queues": ("/apis/windlass.dev/v1alpha1/queues", wire.Owner),
     "topologies": ("/apis/windlass.dev/v1alpha1/topologies", wire.Owner),
     "policies": ("/apis/windlass.dev/v1alpha1/policies", wire.Owner),
+    "Gang.windlass.dev": ("/apis/windlass.dev/v1alpha1/gangs", wire.Owner),
+    "priorities": ("/apis/scheduling.k8s.io/v1/priorityclasses", wire.PriorityClass),
     "budgets": ("/apis/policy/v1/poddisruptionbudgets", wire.Owner),
+    "claims": ("/api/v1/persistentvolumeclaims", volumes_wire.Claim),
+    "volumes": ("/api/v1/persistentvolumes", volumes_wire.PersistentVolume),
+    "storageclasses": ("/apis/storage.k8s.io/v1/storageclasses", volumes_wire.StorageClass),
+    "csidrivers": ("/apis/storage.k8s.io/v1/csidrivers", volumes_wire.CsiDriver),
+    "csicapacities": ("/apis/storage.k8s.io/v1/csistoragecapacities", volumes_wire.CsiCapacity),
+    "csinodes": ("/apis/storage.k8s.io/v1/csinodes", volumes_wire.CsiNode),
     "nodes": ("/api/v1/nodes", wire.Node),
     "pods": ("/api/v1/pods", wire.Pod),
 }
-OWNERS = {kind: row.path for (kind, _), row in KINDS.items()}
+
+
+def paths_of(kinds: Kinds) -> dict[str, str]:
+    """Where the owners of pods are read, by kind."""
+    return {str(key): row.path for key, row in kinds.items() if row.path}
+
+
+OWNERS = paths_of(KINDS)
 FRESH_S = 90.0
 """A watch of which nothing was heard for longer is not trusted; bookmarks come every minute."""
 LOOK_AGAIN_S = 30.0
@@ -46,11 +62,25 @@ class _Groups(msgspec.Struct):
     groups: list[_Group]
 
 
+class _Resource(msgspec.Struct):
+    name: str
+
+
+class _Resources(msgspec.Struct):
+    resources: list[_Resource]
+
+
 class Watches:
     """Watches everything, and hands on what it sees."""
 
-    def __init__(self, api: Api, see: Callable[[list[Piece]], None], chance: Random) -> None:
-        self._api, self._see, self._chance = api, see, chance
+    def __init__(
+        self,
+        api: Api,
+        see: Callable[[list[Piece]], None],
+        chance: Random,
+        owners: Mapping[str, str] = OWNERS,
+    ) -> None:
+        self._api, self._see, self._chance, self._owners = api, see, chance, owners
         self._watches: dict[str, Watch[Any]] = {}
         self._is_open = False
 
@@ -92,16 +122,29 @@ class Watches:
         )
 
     async def _look_for_kinds(self, group: asyncio.TaskGroup) -> None:
+        """Watch the owners that the cluster knows; of an API group it may know only some kinds."""
+        unwatched = {k: path for k, path in self._owners.items() if k not in self._watches}
         try:
-            found = msgspec.json.decode(await self._api.get("/apis"), type=_Groups)
+            served = await self._served({path.rpartition("/")[0] for path in unwatched.values()})
         except ApiError:
             return  # the watches say what is wrong
-        served = {version["groupVersion"] for each in found.groups for version in each.versions}
-        for kind, path in OWNERS.items():
-            is_served = "/".join(path.split("/")[2:4]) in served
-            if is_served and kind not in self._watches:
+        for kind, path in unwatched.items():
+            if path in served:
                 self._open(group, kind, path, wire.Owner)
         self._is_open = True
+
+    async def _served(self, places: set[str]) -> set[str]:
+        """The paths of all kinds that are served at these versions of API groups."""
+        found = msgspec.json.decode(await self._api.get("/apis"), type=_Groups)
+        versions = {
+            f"/apis/{each['groupVersion']}" for part in found.groups for each in part.versions
+        }
+        paths: set[str] = set()
+        for place in sorted(places & versions):
+            with suppress(NotFound):  # it went away meanwhile
+                listed = msgspec.json.decode(await self._api.get(place), type=_Resources)
+                paths |= {f"{place}/{each.name}" for each in listed.resources}
+        return paths
 
     def _open(self, group: asyncio.TaskGroup, kind: str, path: str, struct: type[Any]) -> None:
         self._watches[kind] = watch = Watch(self._api, path, struct, chance=self._chance)
@@ -123,10 +166,14 @@ class Watches:
 
 def in_order(pieces: list[Piece]) -> list[Piece]:
     """The pieces in the order in which they are understood best: owners and then pods last."""
-    order = ["namespaces", "queues", "topologies", "policies", "nodes", *OWNERS, "pods"]
-    rank = {kind: at for at, kind in enumerate(order)}
+    stored = ("csidrivers", "csicapacities", "csinodes", "storageclasses", "volumes", "claims")
+    first = ("namespaces", "queues", "topologies", "policies", "priorities", *stored, "nodes")
+    rank = {kind: at for at, kind in enumerate(first)} | {"pods": len(first) + 1}
     return sorted(
-        pieces, key=lambda each: rank[each.kind] if isinstance(each, Seen | Lost) else len(rank)
+        pieces,
+        key=lambda each: (
+            rank.get(each.kind, len(first)) if isinstance(each, Seen | Lost) else len(first) + 2
+        ),
     )
 
 

@@ -22,6 +22,7 @@ from windlass.engine.draft import Draft
 from windlass.engine.harm import RESTART_S
 from windlass.engine.index import Class
 from windlass.engine.limits import Limits
+from windlass.engine.overlay import still_suits
 from windlass.engine.place import Placer
 from windlass.engine.pool import IMPOSSIBLE, Offer, Pool
 from windlass.engine.progress import Part, Progress
@@ -183,12 +184,23 @@ class Displacer:
             return None
         if len(draft.evicted) > 1 and not self._spare(progress, mark):
             return None
+        if not self._suits_still(gang, mark):
+            return None
         claims = draft.claims(mark)
         moved = list(self._move_all())
         rights = self._judge(list(draft.evicted), {unit for unit, _ in moved})
         if rights is None or (not rights and not self._worth_it(gang, moved)):
             return None
         return Outcome(progress, claims, tuple(rights), tuple(moved))
+
+    def _suits_still(self, gang: Gang, mark: int) -> bool:
+        """Are its tasks near what they seek, after what was taken away since they were placed?"""
+        draft = self._draft
+        tasks, slots = draft.cluster.tasks, draft.columns.slot
+        return not draft.neighbours.tallies or all(
+            still_suits(draft.neighbours, draft.index, tasks[bind.task], gang, slots[bind.node])
+            for bind in draft.binds[mark:]
+        )
 
     # -- taking away (the placer asks for room)
 
@@ -270,7 +282,7 @@ class Displacer:
             rule = self._rule(unit)
             if rule is not None and self._unprotected(unit, rule):
                 return True
-        if self._way is Way.TAKE or unit.is_torn:
+        if self._way is Way.TAKE or unit.is_torn or unit.gang.spared:
             return None
         return False if self._unprotected(unit, Rule.CONSOLIDATE) else None
 
@@ -279,7 +291,7 @@ class Displacer:
         if unit.gang.queue == self._gang.queue:
             return Rule.PRIORITY if self._rights.preempts(self._gang, unit.gang) else None
         assert self._case is not None
-        return self._case.against_now(unit.gang.queue)
+        return None if unit.gang.spared else self._case.against_now(unit.gang.queue)
 
     def _unprotected(self, unit: Unit, rule: Rule) -> bool:
         until = self._rights.protected_until(unit.gang.queue, unit.started_at, rule)
@@ -340,7 +352,7 @@ class Displacer:
 
     def _move(self, unit: Unit) -> tuple[Claim, ...] | None:
         draft, need = self._draft, dict(unit.charges)
-        if unit.is_torn or any(each.gone for each in unit.after):
+        if unit.is_torn or unit.gang.spared or any(each.gone for each in unit.after):
             return None  # an elastic member does not return before those that joined earlier
         if self._limits.now(unit.gang, need) is not None:
             return None
@@ -368,7 +380,7 @@ class Displacer:
                     key = (queue, dimension)
                     later[key] = later.get(key, 0) + amount
             rule = Rule.PRIORITY if self._rights.preempts(self._gang, unit.gang) else None
-            if rule is None:
+            if rule is None and not unit.gang.spared:
                 rule = case.against(unit.gang.queue, before)
             if rule is None or not self._unprotected(unit, rule):
                 return None

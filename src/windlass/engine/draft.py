@@ -25,6 +25,7 @@ from windlass.model.jobs import Gang, Task
 from windlass.state.accounts import Due, charges_of, charges_per_model
 from windlass.state.cluster import Cluster
 from windlass.state.devices import has_left
+from windlass.state.neighbours import who_is
 
 
 class Draft:
@@ -235,7 +236,7 @@ class Draft:
     def _count(self, task: Task, gang: Gang, slot: int, sign: int) -> None:
         neighbours = self.neighbours
         if neighbours.tallies:
-            who, constraints = (task.labels, gang.namespace), task.shape.constraints
+            who, constraints = who_is(task, gang.namespace), task.shape.constraints
             neighbours.count(who, constraints, slot, sign)
             self._journal.append(partial(neighbours.count, who, constraints, slot, -sign))
 

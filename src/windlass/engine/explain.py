@@ -12,15 +12,18 @@ import numpy as np
 from windlass.engine import bounds
 from windlass.engine.draft import Draft
 from windlass.engine.limits import Limits
+from windlass.engine.overlay import overlay
 from windlass.engine.plan import Decision, Verdict
 from windlass.engine.progress import Progress, Progresses
+from windlass.engine.score import NOWHERE
 from windlass.engine.second import Found
 from windlass.engine.topology import Topologies
 from windlass.model.actions import Hold, Rule
 from windlass.model.jobs import GangId, Shape
 from windlass.model.reasons import Reason, Why, in_words
+from windlass.model.resources import describe
 from windlass.state.cluster import Cluster
-from windlass.state.columns import CPU, MEMORY, PODS
+from windlass.state.columns import CPU, MEMORY, PODS, Mask
 
 _DISPLACED_BY = {
     Rule.GUARANTEE: Why.LOST_BY_GUARANTEE,
@@ -129,7 +132,7 @@ class _Explainer:
         """What is lacking on the nodes, remembered for gangs that are alike."""
         holds, gang = self._draft.holds, progress.gang
         view = holds.view(gang)
-        key = (view, progress.signature)
+        key = (view, progress.signature, _company(progress))
         if view is None or key not in self._known:
             with holds.lifted(gang):
                 found = self._work_out(progress)
@@ -143,10 +146,30 @@ class _Explainer:
         reason = bounds.never(index, self._topologies, progress)
         if reason is not None:
             return Verdict.NEVER, (reason, *self._causes(progress))
-        reason = bounds.not_now(index, self._topologies, progress)
+        reason = bounds.not_now(index, self._topologies, progress) or self._crowded_out(progress)
         if reason is None:
             reason = Reason(Why.NO_ARRANGEMENT)
         return Verdict.WAITS, (reason, *self._reserved(progress), *self._causes(progress))
+
+    def _crowded_out(self, progress: Progress) -> Reason | None:
+        """Too little room where the tasks of others, and those it seeks, let it go."""
+        for shape, need in progress.counts.items():
+            walls = self._walls(progress, shape)
+            if walls is not None:
+                room = int(self._draft.index.of(shape).room()[~walls].sum())
+                if room < need:
+                    values = {"need": need, "shape": describe(shape.request), "room": room}
+                    return Reason(Why.NO_ROOM, values)
+        return None
+
+    def _walls(self, progress: Progress, shape: Shape) -> Mask | None:
+        """The nodes that other tasks close to one of this shape; None if it minds no others."""
+        if not _minds_others(shape):
+            return None
+        tasks = (task for part in progress.parts for task in part.tasks)
+        task = next(each for each in tasks if each.shape == shape)
+        over = overlay(self._draft.neighbours, self._draft.index, task, progress.gang)
+        return None if over is None else over >= NOWHERE
 
     def _reserved(self, progress: Progress) -> list[Reason]:
         """The holds in the way, on nodes that the gang could use if they were empty."""
@@ -173,7 +196,7 @@ class _Explainer:
     def _causes(self, progress: Progress) -> list[Reason]:
         """What the nodes refuse the first shape that does not fit everywhere it should."""
         for shape in progress.counts:
-            causes = self._causes_of(shape)
+            causes = self._causes_of(shape, self._walls(progress, shape))
             if causes:
                 return [
                     Reason(Why.REFUSED_BY, {"nodes": count, "cause": cause})
@@ -181,7 +204,7 @@ class _Explainer:
                 ]
         return []
 
-    def _causes_of(self, shape: Shape) -> list[tuple[str, int]]:
+    def _causes_of(self, shape: Shape, walls: Mask | None) -> list[tuple[str, int]]:
         """Each refusing node counted once, by the first rule that refuses it."""
         index, columns = self._draft.index, self._draft.columns
         amounts = columns.amounts(shape.request)
@@ -191,16 +214,19 @@ class _Explainer:
         empty_room, _ = index.chooser(shape.request.gpu).look_up(columns.empty_number)
         rules = [
             (
-                "cordoned, or kept away by a taint, selector or affinity",
+                "cordoned, or kept away by a taint, selector, affinity or volume",
                 ~index.admits(shape.constraints),
             ),
             ("not the GPUs it asks for", empty_room <= 0),
             ("too little GPU free", device_room <= 0),
         ]
         names = {field: f"too little {name} free" for name, field in columns.extras.items()}
+        names |= {field: f"its {name} is taken" for name, field in columns.ports.items()}
         for field in np.flatnonzero(amounts).tolist():
             cause = _FIELDS.get(field) or names[field]
             rules.append((cause, columns.free[field] < amounts[field]))
+        if walls is not None:
+            rules.append(("other tasks keep it away, or those that it seeks are not there", walls))
         refused = np.zeros(len(columns), np.bool_)
         counts: list[tuple[str, int]] = []
         for cause, mask in rules:
@@ -221,6 +247,19 @@ def _refusal(cluster: Cluster, progress: Progress) -> Reason | None:
         seen = gang.needed() - progress.short
         return Reason(Why.INCOMPLETE, {"seen": seen, "needed": gang.needed()})
     return None
+
+
+def _minds_others(shape: Shape) -> bool:
+    wants = shape.constraints
+    return bool(wants.near or wants.apart or wants.spread)
+
+
+def _company(progress: Progress) -> Hashable:
+    """What neighbours see of a gang that minds others; to the rest they are not explained."""
+    if not any(_minds_others(shape) for shape in progress.counts):
+        return None
+    tasks = (task for part in progress.parts for task in part.tasks)
+    return progress.gang.namespace, tuple((task.shape, task.labels) for task in tasks)
 
 
 def _promise(hold: Hold, now: int) -> Reason:

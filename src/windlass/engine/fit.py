@@ -9,10 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from windlass.model.constraints import (
+    CORDON,
     Constraints,
     Effect,
     Expression,
     Operator,
+    Spread,
     Taint,
     Term,
     holds,
@@ -26,11 +28,22 @@ MOST_POINTS = 100
 
 def admits(columns: Columns, constraints: Constraints) -> Mask:
     """The nodes whose taints, labels and cordon let the task in."""
-    mask = ~columns.cordoned & _tolerated(columns, constraints)
-    for key, value in constraints.selector:
-        mask &= _holds(columns, Expression(key, Operator.IN, (value,)))
-    if constraints.affinity:
-        mask &= np.logical_or.reduce([_matches(columns, term) for term in constraints.affinity])
+    mask = _is_open(columns) & _tolerated(columns, constraints)
+    for terms in constraints.reach:
+        mask &= _any_of(columns, terms)
+    return mask & _wanted(columns, constraints)
+
+
+def counted(columns: Columns, constraints: Constraints, spread: Spread) -> Mask:
+    """The nodes over which a task spreads: whether it may go there is another question."""
+    mask: Mask = np.ones(len(columns), np.bool_)
+    for each in constraints.spread:
+        if each.required:
+            mask &= columns.labels(each.topology_key)[0] >= 0
+    if spread.heeds_affinity:
+        mask &= _wanted(columns, constraints)
+    if spread.heeds_taints:
+        mask &= _tolerated(columns, constraints)
     return mask
 
 
@@ -42,6 +55,29 @@ def penalty(columns: Columns, constraints: Constraints) -> Ints:
     number, sets = columns.taints()
     soft = [_soft_taints(taints, constraints) for taints in sets]
     return points + np.array([*soft, 0], np.int64)[number]
+
+
+def _is_open(columns: Columns) -> Mask:
+    """The nodes that are not cordoned, or only by a taint, which some tolerate."""
+    number, sets = columns.taints()
+    by_taint = np.array([*(CORDON in taints for taints in sets), False], np.bool_)
+    return ~columns.cordoned | by_taint[number]
+
+
+def _wanted(columns: Columns, constraints: Constraints) -> Mask:
+    mask: Mask = np.ones(len(columns), np.bool_)
+    for key, value in constraints.selector:
+        mask &= _holds(columns, Expression(key, Operator.IN, (value,)))
+    if constraints.affinity:
+        mask &= _any_of(columns, constraints.affinity)
+    return mask
+
+
+def _any_of(columns: Columns, terms: tuple[Term, ...]) -> Mask:
+    mask: Mask = np.zeros(len(columns), np.bool_)
+    for term in terms:
+        mask |= _matches(columns, term)
+    return mask
 
 
 def _matches(columns: Columns, term: Term) -> Mask:

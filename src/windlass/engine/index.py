@@ -14,7 +14,7 @@ import numpy as np
 from windlass.engine import fit, score
 from windlass.engine.devices import Chooser
 from windlass.engine.score import NOWHERE
-from windlass.model.constraints import Constraints
+from windlass.model.constraints import Constraints, Spread
 from windlass.model.gpus import GpuRequest
 from windlass.model.jobs import Shape
 from windlass.model.settings import Settings
@@ -130,6 +130,7 @@ class Index:
         self._classes: dict[Shape, Class] = {}
         self._choosers: dict[GpuRequest | None, Chooser] = {}
         self._admits: dict[Constraints, Mask] = {}
+        self._counted: dict[tuple[Constraints, Spread], Mask] = {}
         self._base: dict[Constraints, Ints] = {}
         self._empty: dict[Shape, Ints] = {}
         self._dropped = 0
@@ -157,6 +158,14 @@ class Index:
         """The nodes that let such tasks in."""
         return self._remember(
             self._admits, constraints, lambda: fit.admits(self.columns, constraints)
+        )
+
+    def counted(self, constraints: Constraints, spread: Spread) -> Mask:
+        """The nodes over which such tasks spread."""
+        return self._remember(
+            self._counted,
+            (constraints, spread),
+            lambda: fit.counted(self.columns, constraints, spread),
         )
 
     def base(self, constraints: Constraints) -> Ints:

@@ -1,7 +1,7 @@
 """What a queue still may have: its limits, those of the queues above it, and its guarantee.
 
-Limits bind every gang. A gang that cannot be preempted must also stay within the guarantee of its
-queue, or the guarantee of others could not be honoured.
+Limits bind every gang. A gang from which nothing can be taken back must also stay within the
+guarantee of its queue, or the guarantee of others could not be honoured.
 """
 
 from __future__ import annotations
@@ -84,8 +84,9 @@ class Limits:
         for queue, dimension, guarantee in self._guarantees(gang):
             has = self._accounts.firm.get(queue.name, {}).get(dimension, 0)
             if dimension in need and has + need[dimension] > guarantee:
+                why = Why.SPARED_BEYOND_GUARANTEE if gang.preemptible else Why.BEYOND_GUARANTEE
                 values = {"held": has, "guarantee": guarantee}
-                return _reason(Why.BEYOND_GUARANTEE, queue, dimension, need, **values)
+                return _reason(why, queue, dimension, need, **values)
         return None
 
     def kept(self, gang: Gang, need: dict[str, int]) -> bool:
@@ -125,7 +126,7 @@ class Limits:
 
     def _may_depend_on_model(self, gang: Gang, gpu: GpuRequest) -> bool:
         """Could a rule of the queue let one model pass and not another?"""
-        if gpu.profile or gpu.memory_mib or not gang.preemptible:
+        if gpu.profile or gpu.memory_mib or gang.is_firm:
             return True
         if self._lending.by_model:
             return True
@@ -179,7 +180,7 @@ class Limits:
 
     def _guarantees(self, gang: Gang) -> Iterable[tuple[Queue, str, int]]:
         queue = self._cluster.queues.get(gang.queue)
-        if gang.preemptible or queue is None:
+        if not gang.is_firm or queue is None:
             return
         for dimension in sorted({GPU, *queue.guarantee}):
             yield queue, dimension, guaranteed(queue, dimension)

@@ -10,19 +10,25 @@ import numpy as np
 
 from windlass.engine.index import Index
 from windlass.engine.score import NOWHERE, POINT
-from windlass.model.constraints import Constraints, PodTerm
+from windlass.model.constraints import Constraints, Spread
 from windlass.model.jobs import Gang, Task
 from windlass.state.columns import Ints, Mask
-from windlass.state.neighbours import Neighbours, Tally, spread_subject, subject_of
+from windlass.state.neighbours import (
+    Neighbours,
+    Tally,
+    Who,
+    near_subjects,
+    spread_subject,
+    subject_of,
+)
 
 MOST_POINTS = 100
 
 
 def overlay(neighbours: Neighbours, index: Index, task: Task, gang: Gang) -> Ints | None:
     """What to add to each node's key for this task now; None if neighbours do not matter."""
-    constraints = task.shape.constraints
     forbidden = _forbidden(neighbours, index, task, gang)
-    points = _points(neighbours, constraints, gang.namespace)
+    points = _points(neighbours, index, task.shape.constraints, gang.namespace)
     if not forbidden and not points:
         return None
     total: Ints = np.zeros(len(index.columns), np.int64)
@@ -33,11 +39,19 @@ def overlay(neighbours: Neighbours, index: Index, task: Task, gang: Gang) -> Int
     return total
 
 
+def still_suits(neighbours: Neighbours, index: Index, task: Task, gang: Gang, slot: int) -> bool:
+    """Would a task that was placed on a node be let in there again, as its neighbours are now?"""
+    who, constraints = Who(task.labels, gang.namespace), task.shape.constraints
+    neighbours.count(who, constraints, slot, -1)
+    over = overlay(neighbours, index, task, gang)
+    neighbours.count(who, constraints, slot, 1)
+    return over is None or int(over[slot]) < NOWHERE
+
+
 def _forbidden(neighbours: Neighbours, index: Index, task: Task, gang: Gang) -> list[Mask]:
     constraints, namespace = task.shape.constraints, gang.namespace
-    who = (task.labels, namespace)
-    own = neighbours.matching(who)
-    masks = [_too_far(neighbours, term, namespace, own) for term in constraints.near]
+    own = neighbours.matching(Who(task.labels, namespace))
+    masks = _too_far(neighbours, constraints, namespace, own)
     masks += [
         _near(tally, tally.matching)
         for tally in (neighbours.tallies[subject_of(t, namespace)] for t in constraints.apart)
@@ -45,7 +59,7 @@ def _forbidden(neighbours: Neighbours, index: Index, task: Task, gang: Gang) -> 
     ]
     masks += [_near(tally, tally.holders) for tally in own if tally.holders.any()]
     masks += [
-        _uneven(tally, spread.max_skew - (tally in own), index.admits(constraints))
+        _uneven(index, tally, spread, constraints, tally in own)
         for spread in constraints.spread
         for tally in [neighbours.tallies[spread_subject(spread, namespace)]]
         if spread.required
@@ -53,7 +67,9 @@ def _forbidden(neighbours: Neighbours, index: Index, task: Task, gang: Gang) -> 
     return masks
 
 
-def _points(neighbours: Neighbours, constraints: Constraints, namespace: str) -> list[Ints]:
+def _points(
+    neighbours: Neighbours, index: Index, constraints: Constraints, namespace: str
+) -> list[Ints]:
     found: list[Ints] = []
     for preference in constraints.pod_preferences:
         tally = neighbours.tallies[subject_of(preference.term, namespace)]
@@ -63,33 +79,48 @@ def _points(neighbours: Neighbours, constraints: Constraints, namespace: str) ->
     for spread in constraints.spread:
         if not spread.required:
             tally = neighbours.tallies[spread_subject(spread, namespace)]
-            above = np.minimum(tally.matching - _least(tally), MOST_POINTS)
-            above[-1] = MOST_POINTS
-            found.append(above[tally.domain_of])
+            found.append(_crowded(index, tally, spread.topology_key))
     return found
 
 
-def _too_far(neighbours: Neighbours, term: PodTerm, namespace: str, own: list[Tally]) -> Mask:
+def _too_far(
+    neighbours: Neighbours, constraints: Constraints, namespace: str, own: list[Tally]
+) -> list[Mask]:
     """Nodes without a match nearby; the first of a group that seeks itself may go anywhere."""
-    tally = neighbours.tallies[subject_of(term, namespace)]
-    if not tally.matching[:-1].any() and tally in own:
-        return tally.domain_of < 0
-    return ~_near(tally, tally.matching)
+    tallies = [neighbours.tallies[each] for each in near_subjects(constraints, namespace)]
+    if tallies and tallies[0] in own and not any(each.matching[:-1].any() for each in tallies):
+        return [tally.domain_of < 0 for tally in tallies]
+    return [~_near(tally, tally.matching) for tally in tallies]
 
 
 def _near(tally: Tally, counts: Ints) -> Mask:
     return (counts > 0)[tally.domain_of] & (tally.domain_of >= 0)
 
 
-def _uneven(tally: Tally, most_above: int, admitted: Mask) -> Mask:
-    """Nodes in domains too far above the emptiest one that the task may enter."""
-    reachable = np.unique(tally.domain_of[admitted])
-    reachable = reachable[reachable >= 0]
-    least = int(tally.matching[reachable].min()) if reachable.size else 0
-    too_many = tally.matching - least > most_above
-    too_many[-1] = True
-    return too_many[tally.domain_of]
+def _uneven(
+    index: Index, tally: Tally, spread: Spread, constraints: Constraints, is_own: bool
+) -> Mask:
+    """Nodes in domains too far above the emptiest one of those that count."""
+    domain_of, names = index.columns.labels(spread.topology_key)
+    counted = index.counted(constraints, spread)
+    there = _per_domain(domain_of, len(names), counted.astype(np.int64)) > 0
+    sums = _per_domain(domain_of, len(names), np.where(counted, tally.matching[:-1], 0))
+    few = np.count_nonzero(there) < spread.min_domains
+    least = 0 if few or not there.any() else int(sums[there].min())
+    too_many = sums + is_own - least > spread.max_skew
+    return np.append(too_many, True)[domain_of]
 
 
-def _least(tally: Tally) -> int:
-    return int(tally.matching[:-1].min()) if len(tally.matching) > 1 else 0
+def _crowded(index: Index, tally: Tally, topology_key: str) -> Ints:
+    """Points against each node for what its domain has above the emptiest one."""
+    domain_of, names = index.columns.labels(topology_key)
+    sums = _per_domain(domain_of, len(names), tally.matching[:-1])
+    least = int(sums.min()) if sums.size else 0
+    above = np.minimum(sums - least, MOST_POINTS)
+    return np.append(above, MOST_POINTS)[domain_of]
+
+
+def _per_domain(domain_of: Ints, domains: int, values: Ints) -> Ints:
+    """The sums of what nodes have; nodes without the label, of number -1, do not count."""
+    sums = np.bincount(domain_of + 1, values, domains + 1)
+    return sums[1:].astype(np.int64)

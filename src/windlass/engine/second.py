@@ -214,7 +214,7 @@ class _Second:
         if ready > cluster.now:
             self._again(ready)
             return None
-        alike = (gang.queue, gang.priority, gang.preemptible, self._grows, progress.signature)
+        alike = (gang.queue, gang.priority, gang.is_firm, self._grows, progress.signature)
         self._draft.steps += 1
         if alike in self._failures:
             self._again(self._failures[alike])

@@ -218,7 +218,9 @@ class _Asked:
         if rule is None:
             bar = Bar.GAINER if self._rule(name, _endless) is None else Bar.LOSER
             return Side(name, has, 0, bar=bar, gainer=gainer, loser=loser)
-        return self._side(name, units, rule, gainer, loser)
+        return self._side(
+            name, [unit for unit in units if not unit.gang.spared], rule, gainer, loser
+        )
 
     def _side(
         self,
@@ -248,7 +250,7 @@ class _Asked:
             if queue == self._gang.queue:
                 rule = Rule.PRIORITY if self._rights.preempts(self._gang, unit.gang) else None
             else:
-                rule = self._rule(queue, before)
+                rule = None if unit.gang.spared else self._rule(queue, before)
             if rule is None or self._is_protected(unit, rule):
                 continue
             for name in self._cluster.accounts.path(queue):

@@ -58,16 +58,29 @@ def load(kubeconfig: str | None = None, context: str | None = None) -> Access:
     return access
 
 
+def namespace(kubeconfig: str | None = None, context: str | None = None) -> str:
+    """The namespace that is meant where none is named: the context's, or the pod's own."""
+    if paths := _files(kubeconfig):
+        return identity.namespace_of_kubeconfig(paths, context)
+    return identity.namespace_of_service_account()
+
+
 def _reader(kubeconfig: str | None, context: str | None) -> Callable[[], Identity]:
-    if kubeconfig:
-        return partial(identity.from_kubeconfig, kubeconfig, context)
-    if named := os.environ.get("KUBECONFIG"):
-        return partial(identity.from_kubeconfig, named, context)
-    if (usual := Path.home() / ".kube" / "config").exists():
-        return partial(identity.from_kubeconfig, str(usual), context)
+    if paths := _files(kubeconfig):
+        return partial(identity.from_kubeconfig, paths, context)
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return identity.from_service_account
     raise NoAccess(
         "No way to an API server was found: there is no --kubeconfig, no $KUBECONFIG, no"
-        f" {usual}, and this is no pod of a cluster. Name a kubeconfig."
+        f" {_usual()}, and this is no pod of a cluster. Name a kubeconfig."
     )
+
+
+def _files(kubeconfig: str | None) -> str:
+    """The kubeconfig to read, or a list of them; empty if there is none."""
+    named = kubeconfig or os.environ.get("KUBECONFIG") or ""
+    return named or (str(_usual()) if _usual().exists() else "")
+
+
+def _usual() -> Path:
+    return Path.home() / ".kube" / "config"

@@ -8,6 +8,7 @@ How each answer to a bind is taken:
     429, 5xx, no answer     the same bind again, later: it cannot take effect twice
 
 A gang's places are promised before its first bind; if that cannot be written, nothing is bound.
+A pod whose claims wait for its node is bound once they have their volumes (`claims.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from windlass.kube import claims
 from windlass.kube.backoff import Backoff
 from windlass.kube.client import Api, Patch
 from windlass.kube.errors import (
@@ -60,6 +62,8 @@ class Binding:
 
     pod: PodRef
     node: str
+    claims: tuple[str, ...] = ()
+    """Claims that are told the node, and must have volumes, before the pod is bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,8 @@ Report = Callable[[News], None]
 
 MOST_BEGUN = 20_000
 """Binds that are remembered, so that nobody is told to wait after it was bound."""
+LOOK_AGAIN_S, MOST_LOOKS = 1.0, 600
+"""How often claims are looked at whose volumes are being made, and for how long."""
 AGAIN = (TooMany, ServerFault, Unanswered)
 """Answers after which the same request is made again."""
 
@@ -182,7 +188,39 @@ class Binder:
 
     def _bind_all(self, bindings: Sequence[Binding]) -> None:
         for each in bindings:
-            self._workers.put(Urgency.BIND, self._bind(each))
+            bind = self._provision(each) if each.claims else self._bind(each)
+            self._workers.put(Urgency.BIND, bind)
+
+    def _provision(self, binding: Binding) -> Write:
+        """Have volumes made for the node, and then bind."""
+
+        async def write() -> None:
+            await claims.select(self._api, binding.pod.namespace, binding.claims, binding.node)
+            self._await_volumes(binding, MOST_LOOKS)
+
+        def give_up(error: ApiError) -> None:
+            self._fail([binding], f"its claims could not be told their node: {error.message}")
+
+        return self.repeated(Urgency.BIND, write, give_up)
+
+    def _await_volumes(self, binding: Binding, looks: int) -> None:
+        async def look() -> None:
+            where = (binding.pod.namespace, binding.claims, binding.node)
+            found = await claims.look(self._api, *where)
+            if found is claims.Volumes.THERE:
+                self._workers.put(Urgency.BIND, self._bind(binding))
+            elif found is claims.Volumes.FAILED:
+                self._fail([binding], "a volume for it could not be made there")
+            elif looks:
+                self._await_volumes(binding, looks - 1)
+            else:
+                self._fail([binding], "its volumes were not made in time")
+
+        def give_up(error: ApiError) -> None:
+            self._fail([binding], f"its claims could not be read: {error.message}")
+
+        again = self.repeated(Urgency.BIND, look, give_up)
+        self._workers.put(Urgency.BIND, again, LOOK_AGAIN_S)
 
     def _bind(self, binding: Binding) -> Write:
         pod = binding.pod

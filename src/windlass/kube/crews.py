@@ -15,9 +15,13 @@ from windlass.model.jobs import Gang, GangId, Group, JobId, TaskId
 from windlass.model.moments import read_if_any
 from windlass.model.reasons import Reason, Why
 from windlass.model.spans import seconds
-from windlass.workloads.kinds import Membership, Survives
-from windlass.workloads.marks import DURATION, PREEMPTIBLE, QUEUE, mark
+from windlass.workloads.kinds import Membership
+from windlass.workloads.marks import CREATOR, DURATION, PREEMPTIBLE, QUEUE, mark
+from windlass.workloads.survival import Survives
 from windlass.workloads.wire import Pod
+
+LONGEST_USER = 256
+"""More of a name is not kept, as in the ledger of a queue's status."""
 
 
 class Facts(NamedTuple):
@@ -33,6 +37,8 @@ class Facts(NamedTuple):
     refusal: Reason | None
     foreign: bool = False
     """It was placed by somebody else: it counts, and nobody touches it."""
+    creator: str = ""
+    """Who made it, as it says; to be believed only where the webhook writes it."""
 
 
 def facts_of(pod: Pod, member: Membership, refusal: Reason | None, foreign: bool) -> Facts:
@@ -48,6 +54,7 @@ def facts_of(pod: Pod, member: Membership, refusal: Reason | None, foreign: bool
         duration=mark(meta, DURATION),
         refusal=refusal,
         foreign=foreign,
+        creator=(meta.annotations or {}).get(CREATOR, ""),
     )
 
 
@@ -61,6 +68,11 @@ class Crew:
     created_at: int = 0
     gang: Gang | None = None
     """As it was told last."""
+
+    @property
+    def namespace(self) -> str:
+        """Where its members live."""
+        return next(iter(self.said)).namespace
 
     def join(self, task: TaskId, facts: Facts, pod: Pod) -> bool:
         """A pod is seen; answers whether the gang may look different now."""
@@ -87,8 +99,11 @@ class Crew:
         return True
 
 
-def gang_of(crew: Crew, queue: str, refusal: Reason | None) -> Gang:
-    """The gang that its members describe, in the queue that was found for it."""
+def gang_of(crew: Crew, queue: str, refusal: Reason | None, believes: bool = False) -> Gang:
+    """The gang that its members describe, in the queue that was found for it.
+
+    `believes` says that what they tell about their creator can be believed.
+    """
     # most members say the same, and putting it into words takes longer than all the rest
     said = sorted(crew.said, key=repr) if len(crew.said) > 1 else list(crew.said)
     first = said[0]
@@ -105,6 +120,7 @@ def gang_of(crew: Crew, queue: str, refusal: Reason | None) -> Gang:
         priority=max(each.priority for each in said),
         preemptible=preemptible,
         created_at=crew.created_at,
+        user=min(each.creator for each in said)[:LONGEST_USER] if believes else "",
         duration_s=next((s for each in said if (s := seconds(each.duration))), None),
         displaces_after_s=None if never else 0,
         # what would be lost for good is never taken away only because its gang is incomplete

@@ -11,7 +11,7 @@ has begun. All clocks are monotonic: a wall clock that jumps changes nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic, time
 
@@ -82,6 +82,8 @@ class Election:
     lead: asyncio.Event = field(default_factory=asyncio.Event)
     reign: int = 0
     """Counts the times of leading: after a gap, however short, another one has begun."""
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Annotations that whoever leads puts on the lease."""
     _until: float = 0.0
     _seen: tuple[str, str] = ("", "")
     _seen_at: float = 0.0
@@ -182,7 +184,7 @@ class Election:
                 "name": meta.name,
                 "namespace": meta.namespace,
                 "resourceVersion": meta.resource_version,
-                "annotations": meta.annotations or {},
+                "annotations": (meta.annotations or {}) | dict(self.notes),
                 "labels": meta.labels or {},
             },
             "spec": spec,

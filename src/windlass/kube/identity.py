@@ -57,6 +57,29 @@ def from_service_account(folder: str = ACCOUNT) -> Identity:
         raise NoAccess(f"The service account in {folder} cannot be used: {error}") from error
 
 
+def namespace_of_kubeconfig(paths: str, context: str | None) -> str:
+    """The namespace that a context is for, as kubectl takes it."""
+    library = import_module("kubernetes.config.kube_config")
+    try:
+        files = library.KubeConfigMerger(paths)
+        chosen = context or _current_context(files.config_files.values())
+        found = files.config["contexts"].get_with_name(chosen)["context"]
+        return found.safe_get("namespace") or "default"
+    except NoAccess:
+        raise
+    except Exception as error:
+        raise NoAccess(f"The kubeconfig {paths} cannot be used: {error}") from error
+
+
+def namespace_of_service_account(folder: str = ACCOUNT) -> str:
+    """The namespace of the pod that we run in."""
+    try:
+        with open(f"{folder}/namespace", encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        return "default"
+
+
 def _read_kubeconfig(paths: str, context: str | None) -> Identity:
     library = import_module("kubernetes.config.kube_config")
     files = library.KubeConfigMerger(paths)

@@ -2,43 +2,58 @@
 
 An owner may come after its pods, or change its size: then the pods that asked for it are looked at
 again. It is found by uid; by kind and name only where a pod's chain of owners does not lead to it.
+What a reference says besides must be true as well, since users can write references too.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from windlass.model.jobs import TaskId
-from windlass.workloads.kinds import key_of
+from windlass.workloads.kinds import Key, key_of, kind_of
 from windlass.workloads.wire import Owner, OwnerRef
+
+
+class _Known(NamedTuple):
+    kind: Key
+    owner: Owner
 
 
 class Owners:
     """Owners by what they are remembered by, and who asked for them."""
 
     def __init__(self) -> None:
-        self._owners: dict[str, Owner] = {}
+        self._owners: dict[str, _Known] = {}
         self._asked: dict[str, set[TaskId]] = {}
 
-    def see(self, kind: str, owner: Owner) -> list[TaskId]:
+    def see(self, kind: Key, owner: Owner) -> list[TaskId]:
         """An owner is new or has changed; answers whom that may concern."""
         concerned: set[TaskId] = set()
         for key in _keys(kind, owner):
             before = self._owners.get(key)
-            self._owners[key] = owner
-            if before is None or _matters(before) != _matters(owner):
+            self._owners[key] = _Known(kind, owner)
+            if before is None or _matters(before.owner) != _matters(owner):
                 concerned |= self._asked.get(key, set())
         return sorted(concerned)
 
-    def lose(self, kind: str, owner: Owner) -> None:
+    def lose(self, kind: Key, owner: Owner) -> None:
         """An owner was deleted; its pods are about to follow."""
         for key in _keys(kind, owner):
             there = self._owners.get(key)
-            if there is not None and there.metadata.uid == owner.metadata.uid:
+            if there is not None and there.owner.metadata.uid == owner.metadata.uid:
                 del self._owners[key]
+
+    def asked(self, kind: Key, owner: Owner) -> list[TaskId]:
+        """Who depends on an owner."""
+        return sorted({task for key in _keys(kind, owner) for task in self._asked.get(key, ())})
 
     def find(self, ref: OwnerRef, namespace: str) -> Owner | None:
         """An owner that has been seen, in this namespace."""
-        owner = self._owners.get(key_of(ref, namespace))
-        return owner if owner is not None and owner.metadata.namespace == namespace else None
+        known = self._owners.get(key_of(ref, namespace))
+        if known is None or known.kind != kind_of(ref):
+            return None
+        meta = known.owner.metadata
+        return known.owner if (meta.namespace, meta.name) == (namespace, ref.name) else None
 
     def ask(self, task: TaskId, keys: tuple[str, ...]) -> None:
         """A pod depends on these owners."""
@@ -54,9 +69,10 @@ class Owners:
                 self._asked.pop(key, None)
 
 
-def _keys(kind: str, owner: Owner) -> tuple[str, str]:
+def _keys(kind: Key, owner: Owner) -> tuple[str, str]:
     meta = owner.metadata
-    return meta.uid, key_of(OwnerRef(kind, meta.name), meta.namespace)
+    named = OwnerRef(kind.kind, meta.name, "", f"{kind.group}/")
+    return meta.uid, key_of(named, meta.namespace)
 
 
 def _matters(owner: Owner) -> tuple[object, ...]:

@@ -11,6 +11,7 @@ from windlass.model import events
 from windlass.model.events import Event
 from windlass.model.queues import Queue
 from windlass.model.reasons import Reason, Why
+from windlass.workloads.marks import MANAGED
 
 
 class Queues:
@@ -41,8 +42,14 @@ class Queues:
         """A namespace is new or has changed; answers whether that may matter."""
         if self._labels.get(name) == labels:
             return False
+        was_managed = self.is_managed(name)
         self._labels[name] = labels
-        return any(each.users.term is not None for each in self._owned.values())
+        is_chosen = any(each.users.term is not None for each in self._owned.values())
+        return is_chosen or self.is_managed(name) != was_managed
+
+    def is_managed(self, namespace: str) -> bool:
+        """Does the webhook write there who made a pod, and the policies let nobody else?"""
+        return self._labels.get(namespace, {}).get(MANAGED) == "true"
 
     def lose_namespace(self, name: str) -> None:
         """A namespace was deleted."""

@@ -1,37 +1,85 @@
 """Shapes of pods, worked out once: thousands of pods are made from a few templates.
 
 Reading a pod's needs takes longer than comparing them as bytes. Pods of equal needs also share one
-shape, which the engine then recognises without looking into it.
+shape, which the engine then recognises without looking into it. Some pods ask for what depends on
+others: on namespaces that are chosen by their labels, and on claims. They are looked at again
+whenever that changes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
 import msgspec
 
-from windlass.model.jobs import Shape
-from windlass.workloads.pods import shape_of
+from windlass.kube.storage import Storage, refusal_of, with_volumes
+from windlass.model.jobs import Shape, TaskId
+from windlass.model.reasons import Reason
+from windlass.workloads.pods import chooses_namespaces, shape_of
 from windlass.workloads.requests import RESIZE
+from windlass.workloads.volumes import has_claims
 from windlass.workloads.wire import Pod, condition
 
 MOST = 500
 """Templates that are remembered; then it begins anew."""
 
 
+class Asked(NamedTuple):
+    """What a pod asks for."""
+
+    shape: Shape
+    lacking: Reason | None = None
+    """What its volumes keep it waiting for."""
+    rivals: Sequence[TaskId] = ()
+    """Who may have a claim that the pod now has, or has no more."""
+
+
 class Shapes:
     """What pods ask for and where they may run, by what they say about it."""
 
-    def __init__(self) -> None:
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
         self._known: dict[bytes, Shape] = {}
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._choosy: set[TaskId] = set()
+        """Pods that look at namespaces which are chosen by their labels."""
         self._encode = msgspec.msgpack.Encoder().encode
 
-    def of(self, pod: Pod) -> Shape:
-        """The shape of a pod, as it is now: a resize changes it."""
+    def ask(self, task: TaskId, pod: Pod, is_placed: bool) -> Asked:
+        """What a pod asks for, as it and all that it depends on are now."""
+        if chooses_namespaces(pod):
+            self._choosy.add(task)
+        shape = self._of(pod)
+        if not has_claims(pod):
+            return Asked(shape)
+        rivals = self._storage.use(task, pod, is_placed)
+        needs = self._storage.needs(pod)
+        return Asked(with_volumes(shape, needs), refusal_of(needs), rivals)
+
+    def forget(self, task: TaskId) -> Sequence[TaskId]:
+        """A pod is gone; answers who waited for what it had."""
+        self._choosy.discard(task)
+        return self._storage.forget(task)
+
+    def see_namespace(self, name: str, labels: Mapping[str, str] | None) -> Sequence[TaskId]:
+        """A namespace has these labels, or is gone; answers which pods to look at again."""
+        if self._namespaces.get(name) == labels:
+            return ()
+        if labels is None:
+            del self._namespaces[name]
+        else:
+            self._namespaces[name] = labels
+        self._known.clear()
+        return sorted(self._choosy)
+
+    def _of(self, pod: Pod) -> Shape:
         key = self._encode(_needs(pod))
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= MOST:
                 self._known.clear()
-            found = self._known[key] = shape_of(pod)
+            found = self._known[key] = shape_of(pod, self._namespaces)
         return found
 
 

@@ -92,10 +92,15 @@ def _constraints(constraints: Constraints) -> Iterator[Problem]:
             yield from _pod_term((*path, field, index), pod_term)
     for index, spread in enumerate(constraints.spread):
         yield from _spread((*path, "spread", index), spread)
+    for index, places in enumerate(constraints.reach):
+        for at, place in enumerate(places):
+            yield from _term((*path, "reach", index, at), place)
 
 
 def _spread(path: Path, spread: Spread) -> Iterator[Problem]:
     yield from outside((*path, "max_skew"), "the skew of a spread", spread.max_skew, 1)
+    domains = spread.min_domains
+    yield from outside((*path, "min_domains"), "the fewest domains of a spread", domains, 1)
     yield from _label((*path, "topology_key"), spread.topology_key)
     yield from _term((*path, "selector"), spread.selector)
 

@@ -44,6 +44,10 @@ class Taint:
     effect: Effect = Effect.NO_SCHEDULE
 
 
+CORDON = Taint("node.kubernetes.io/unschedulable")
+"""What a node that somebody cordoned says; who tolerates it may still come."""
+
+
 @dataclass(frozen=True, slots=True)
 class Toleration:
     """A task's acceptance of taints; an empty key tolerates every one, no effect means all."""
@@ -79,7 +83,8 @@ class Preference:
 class PodTerm:
     """Tasks that match `selector`, seen from the domains of `topology_key`.
 
-    Without namespaces the term looks at tasks of its owner's namespace; "*" means all.
+    Without namespaces the term looks at tasks of its owner's namespace; "*" means all, and "",
+    which nobody can call a namespace, none.
     """
 
     selector: Term
@@ -97,12 +102,21 @@ class PodPreference:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Keep matching tasks even over domains: no more than `max_skew` above the emptiest."""
+    """Keep matching tasks even over domains: no more than `max_skew` above the emptiest.
+
+    Tasks on their way out do not count. Nodes that lack the label of any required spread of the
+    task do not count either, nor those that its selector and affinity, or its tolerations, rule
+    out, as far as they are heeded.
+    """
 
     topology_key: str
     max_skew: int
     selector: Term
     required: bool = True
+    min_domains: int = 1
+    """With fewer domains the emptiest one counts as empty."""
+    heeds_affinity: bool = True
+    heeds_taints: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +132,8 @@ class Constraints:
     apart: tuple[PodTerm, ...] = ()
     pod_preferences: tuple[PodPreference, ...] = ()
     spread: tuple[Spread, ...] = ()
+    reach: tuple[tuple[Term, ...], ...] = ()
+    """For each of its volumes, terms of which one must hold where it can be reached."""
 
 
 def holds(expression: Expression, labels: Mapping[str, str]) -> bool:

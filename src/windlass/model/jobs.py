@@ -120,8 +120,15 @@ class Gang:
     """How long it may run below its minimum; None: as the settings say, negative: for ever."""
     saved_at: int | None = None
     """When its work was last saved: what it did since is lost if it is displaced."""
+    spared: bool = False
+    """It lost its place to others once: only its own queue may displace it again."""
     refusal: Reason | None = None
     """What keeps it out of the line altogether, found while it was read."""
+
+    @property
+    def is_firm(self) -> bool:
+        """Can other queues take nothing back from it? Then it stays within its own guarantee."""
+        return self.spared or not self.preemptible
 
     def needed(self) -> int:
         """How many members it takes for the gang to run."""

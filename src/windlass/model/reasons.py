@@ -13,7 +13,9 @@ class Why(StrEnum):
     UNREADABLE = "Unreadable"
     LEFT_OUT = "LeftOut"
     OWNER_UNSEEN = "OwnerUnseen"
+    OWNER_SUSPENDED = "OwnerSuspended"
     NO_QUEUE = "NoQueue"
+    NO_VOLUME = "NoVolume"
     FAILED_BEFORE = "FailedBefore"
     INCOMPLETE = "Incomplete"
     UNKNOWN_QUEUE = "UnknownQueue"
@@ -24,6 +26,7 @@ class Why(StrEnum):
     NEVER_DOMAIN = "NeverDomain"
     AT_LIMIT = "AtLimit"
     BEYOND_GUARANTEE = "BeyondGuarantee"
+    SPARED_BEYOND_GUARANTEE = "SparedBeyondGuarantee"
     NOT_LENT = "NotLent"
     NO_ROOM = "NoRoom"
     NO_DOMAIN = "NoDomain"
@@ -80,7 +83,9 @@ SENTENCES: dict[Why, str] = {
     "for it",
     Why.OWNER_UNSEEN: "its owner, {kind} {owner}, has not been seen, so the size of its gang is "
     "not known",
+    Why.OWNER_SUSPENDED: "its owner, {kind} {owner}, is suspended; resume that to start it",
     Why.NO_QUEUE: "{what}",
+    Why.NO_VOLUME: "{what}",
     Why.FAILED_BEFORE: "it could not be bound ({what}); it is tried again in {wait}",
     Why.INCOMPLETE: "{seen} of the {needed} task{needed_s} it starts with exist; it waits for the "
     "others",
@@ -95,6 +100,9 @@ SENTENCES: dict[Why, str] = {
     Why.NEVER_DOMAIN: "it needs {need} task{need_s} inside one {level} and the largest, empty, "
     "holds {room}",
     Why.AT_LIMIT: "queue {queue} has {held} of at most {limit} {unit}; this needs {need} more",
+    Why.SPARED_BEYOND_GUARANTEE: "it lost its place to others before and is to lose no other, so "
+    "it starts within the guarantee of queue {queue}, {guarantee} {unit}: {held} are in firm use "
+    "and it needs {need}",
     Why.BEYOND_GUARANTEE: "it cannot be preempted, so it must stay within the guarantee of queue "
     "{queue}: {held} of {guarantee} {unit} are in use, this needs {need} more",
     Why.NOT_LENT: "queue {queue} would have to borrow, and of the {free} {unit} that nobody holds "

@@ -20,6 +20,15 @@ class Remembering:
 
 
 @dataclass(frozen=True, slots=True)
+class Port:
+    """A port of the node itself, at one of its addresses; without an address at all of them."""
+
+    number: int
+    protocol: str = "TCP"
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Request(Remembering):
     """The resources of one task; it also takes one pod slot."""
 
@@ -27,13 +36,14 @@ class Request(Remembering):
     memory_mib: int = 0
     gpu: GpuRequest | None = None
     extra: tuple[tuple[str, int], ...] = ()
+    ports: tuple[Port, ...] = ()
 
     def __hash__(self) -> int:
         # asked for many times per decision
         try:
             return self._hash
         except AttributeError:
-            parts = (self.cpu_milli, self.memory_mib, self.gpu, self.extra)
+            parts = (self.cpu_milli, self.memory_mib, self.gpu, self.extra, self.ports)
             object.__setattr__(self, "_hash", hash(parts))
             return self._hash
 
@@ -46,6 +56,7 @@ def describe(request: Request) -> str:
     if request.memory_mib:
         parts.append(f"{request.memory_mib / 1024:g} GiB")
     parts += [f"{amount} {name}" for name, amount in request.extra]
+    parts += [f"{each.protocol} port {each.number} of the node" for each in request.ports]
     return ", ".join(parts) or "nothing but a pod slot"
 
 

@@ -11,9 +11,17 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Protocol
 
-from windlass.model.constraints import HOSTNAME, Effect, PodTerm, Spread, matches, tolerates
+from windlass.model.constraints import (
+    CORDON,
+    HOSTNAME,
+    Effect,
+    PodTerm,
+    Spread,
+    matches,
+    tolerates,
+)
 from windlass.model.gpus import MOST_WORTH, WHOLE, Gpu, GpuRequest, Slice, milli_of_memory, worth
-from windlass.model.jobs import OCCUPYING, Gang, Task
+from windlass.model.jobs import OCCUPYING, Gang, Task, TaskState
 from windlass.model.mig import GEOMETRIES, Instance, legal_starts, milli_of_profile, profile_of
 from windlass.model.nodes import Node
 from windlass.model.resources import Request
@@ -37,7 +45,7 @@ def fits(world: World, task: Task, node: Node) -> bool:
         accepts(node, task)
         and has_room(world, node, task.shape.request)
         and any(True for _ in choices(world, node, task.shape.request.gpu))
-        and all(is_near(world, task, node, term) for term in task.shape.constraints.near)
+        and is_near(world, task, node)
         and not is_repelled(world, task, node)
         and all(is_even(world, task, node, each) for each in task.shape.constraints.spread)
     )
@@ -45,15 +53,20 @@ def fits(world: World, task: Task, node: Node) -> bool:
 
 def accepts(node: Node, task: Task) -> bool:
     """Do the node and the task accept each other, whatever else runs?"""
-    wants = task.shape.constraints
-    return (
-        not node.cordoned
-        and all(
-            tolerates(wants.tolerations, taint)
-            for taint in node.taints
-            if taint.effect != Effect.PREFER_NO_SCHEDULE
-        )
-        and is_wanted(node, task)
+    is_open = not node.cordoned or CORDON in node.taints
+    reached = all(
+        any(matches(term, labels_of(node)) for term in terms)
+        for terms in task.shape.constraints.reach
+    )
+    return is_open and is_tolerated(node, task) and is_wanted(node, task) and reached
+
+
+def is_tolerated(node: Node, task: Task) -> bool:
+    """Does the task tolerate every taint of the node that is more than a wish?"""
+    return all(
+        tolerates(task.shape.constraints.tolerations, taint)
+        for taint in node.taints
+        if taint.effect != Effect.PREFER_NO_SCHEDULE
     )
 
 
@@ -71,12 +84,23 @@ def labels_of(node: Node) -> Mapping[str, str]:
 
 
 def has_room(world: World, node: Node, request: Request) -> bool:
-    """Is there cpu, memory, a pod slot and every extra?"""
+    """Is there cpu, memory, a pod slot and every extra, and is every port free?"""
     asked, offered = amounts(request), allocatable(node)
-    taken = [amounts(task.shape.request) for task in tenants(world, node)]
+    there = [task.shape.request for task in tenants(world, node)]
+    taken = [amounts(each) for each in there]
     return all(
         amount == 0 or sum(t.get(name, 0) for t in taken) + amount <= offered.get(name, 0)
         for name, amount in asked.items()
+    ) and not any(clash(request, each) for each in there)
+
+
+def clash(one: Request, other: Request) -> bool:
+    """Do two requests want the same port at the same address?"""
+    return any(
+        (mine.number, mine.protocol) == (theirs.number, theirs.protocol)
+        and (not mine.address or not theirs.address or mine.address == theirs.address)
+        for mine in one.ports
+        for theirs in other.ports
     )
 
 
@@ -181,16 +205,17 @@ def is_legal(gpu: Gpu, there: Sequence[Slice]) -> bool:
 # --- other tasks ----------------------------------------------------------------------------------
 
 
-def is_near(world: World, task: Task, node: Node, term: PodTerm) -> bool:
-    """Is a task the term asks for in the node's domain, or is this one the first of its kind?"""
-    domain = labels_of(node).get(term.topology_key)
-    if domain is None:
+def is_near(world: World, task: Task, node: Node) -> bool:
+    """Is a task that all terms ask for in each of the node's domains, or is this one the first?"""
+    terms = task.shape.constraints.near
+    keys = [term.topology_key for term in terms]
+    if any(key not in labels_of(node) for key in keys):
         return False
-    wanted = [each for each in world.tasks if is_meant(world, task, term, each)]
-    there = [_label_of(world, each, term.topology_key) for each in wanted]
-    if not any(each is not None for each in there):
-        return is_meant(world, task, term, task, waiting=True)
-    return domain in there
+    wanted = [t for t in world.tasks if all(is_meant(world, task, term, t) for term in terms)]
+    there = {(key, _label_of(world, each, key)) for each in wanted for key in keys}
+    if all(domain is None for _, domain in there):
+        return all(is_meant(world, task, term, task, waiting=True) for term in terms)
+    return all((key, labels_of(node)[key]) in there for key in keys)
 
 
 def is_repelled(world: World, task: Task, node: Node) -> bool:
@@ -205,20 +230,33 @@ def is_repelled(world: World, task: Task, node: Node) -> bool:
 
 
 def is_even(world: World, task: Task, node: Node, spread: Spread) -> bool:
-    """Would the node's domain stay within the skew of the emptiest domain the task may use?"""
+    """Would the node's domain stay within the skew of the emptiest domain that counts?"""
     key = spread.topology_key
     if not spread.required:
         return True
     if key not in labels_of(node):
         return False
-    counts = {labels_of(n)[key]: 0 for n in world.nodes if key in labels_of(n) and accepts(n, task)}
+    there = [each for each in world.nodes if counts_for(each, task, spread)]
+    counts = {labels_of(each)[key]: 0 for each in there}
     here = PodTerm(spread.selector, key)
-    for each in world.tasks:
-        domain = _label_of(world, each, key)
-        if domain in counts and is_meant(world, task, here, each):
-            counts[domain] += 1
+    for each in there:
+        counts[labels_of(each)[key]] += sum(
+            is_meant(world, task, here, other) and other.state != TaskState.RELEASING
+            for other in tenants(world, each)
+        )
+    least = min(counts.values(), default=0) if len(counts) >= spread.min_domains else 0
     itself = is_meant(world, task, here, task, waiting=True)
-    return counts[labels_of(node)[key]] + itself - min(counts.values()) <= spread.max_skew
+    return counts.get(labels_of(node)[key], 0) + itself - least <= spread.max_skew
+
+
+def counts_for(node: Node, task: Task, spread: Spread) -> bool:
+    """Is the node one of those over which the task spreads?"""
+    keys = [each.topology_key for each in task.shape.constraints.spread if each.required]
+    return (
+        all(key in labels_of(node) for key in keys)
+        and (not spread.heeds_affinity or is_wanted(node, task))
+        and (not spread.heeds_taints or is_tolerated(node, task))
+    )
 
 
 def is_meant(world: World, owner: Task, term: PodTerm, other: Task, waiting: bool = False) -> bool:
@@ -284,7 +322,8 @@ def _crowd(world: World, task: Task, node: Node, spread: Spread) -> int:
     counts = {labels_of(each)[key]: 0 for each in world.nodes if key in labels_of(each)}
     for each in world.tasks:
         domain = _label_of(world, each, key)
-        if domain in counts and is_meant(world, task, here, each):
+        stays = each.state != TaskState.RELEASING
+        if domain in counts and stays and is_meant(world, task, here, each):
             counts[domain] += 1
     domain = labels_of(node).get(key)
     return MOST_POINTS if domain is None else min(counts[domain] - min(counts.values()), 100)

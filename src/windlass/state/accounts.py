@@ -1,7 +1,7 @@
 """What each queue has, at every level of the tree.
 
-`held` is everything its tasks occupy, `firm` the part that cannot be preempted. Charging a queue
-charges all queues above it. Amounts are per dimension, see `model/queues.py`.
+`held` is everything its tasks occupy, `firm` the part that others cannot take back. Charging a
+queue charges all queues above it. Amounts are per dimension, see `model/queues.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Accounts:
 
     def charge(self, gang: Gang, charges: Charges, sign: int) -> None:
         """Add (sign 1) or take away (sign -1) the amounts of one task of a gang."""
-        books = (self.held,) if gang.preemptible else (self.held, self.firm)
+        books = (self.held, self.firm) if gang.is_firm else (self.held,)
         self._changes += 1
         for name in self.path(gang.queue):
             self.stamps[name] = self._changes
@@ -77,7 +77,7 @@ class Accounts:
         sums: dict[object, tuple[Gang, dict[str, int]]] = {}
         for gang, charges in dues:
             has_gpu = bool(charges) and charges[0][0] == GPU
-            like = (gang.queue, gang.user, gang.priority, gang.preemptible, has_gpu)
+            like = (gang.queue, gang.user, gang.priority, gang.preemptible, gang.spared, has_gpu)
             total = sums.setdefault(like, (gang, {}))[1]
             for dimension, amount in charges:
                 total[dimension] = total.get(dimension, 0) + amount

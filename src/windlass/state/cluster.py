@@ -21,7 +21,8 @@ from windlass.model.settings import Settings
 from windlass.model.topology import Topology
 from windlass.state.accounts import Accounts, charges_of, models_of
 from windlass.state.columns import Columns
-from windlass.state.neighbours import Neighbours, Subject, subjects_of
+from windlass.state.neighbours import Neighbours, Subject, subjects_of, who_is
+from windlass.state.ports import Ports
 from windlass.state.snapshot import Broken, Searched, Snapshot, Usage
 from windlass.usage.ledger import Holder, Ledger
 
@@ -82,7 +83,7 @@ class Cluster:
         self._on_node: dict[str, dict[TaskId, None]] = {}
         self._columns: Columns | None = None
         self._neighbours: Neighbours | None = None
-        self._subjects: dict[Subject, int] = {}
+        self._subjects, self._ports = dict[Subject, int](), Ports()
         self._memory: dict[Callable[..., object], object] = {}
 
     @classmethod
@@ -277,7 +278,7 @@ class Cluster:
                 self._charge_queue(task, 1)
 
     def _lay_out(self) -> None:
-        self._columns = columns = Columns(self.nodes.values())
+        self._columns = columns = Columns(self.nodes.values(), self._ports.shared())
         self._neighbours = Neighbours(columns, self._subjects)
         self._memory.clear()
         for task in self.tasks.values():
@@ -374,6 +375,10 @@ class Cluster:
             if subject not in self._subjects:
                 self._columns = self._neighbours = None
             _count(self._subjects, subject, 1)
+        for port in task.shape.request.ports:
+            is_shared, columns = self._ports.count(port, 1) > 1, self._columns
+            if is_shared and columns is not None and not columns.knows(port):
+                self._columns = self._neighbours = None
         if task.state == TaskState.WAITING:
             _count(self.waiting.setdefault(gang.queue, {}), gang.id, 1)
             _count(self.wanted.setdefault(gang.queue, {}), task.shape, 1)
@@ -393,6 +398,8 @@ class Cluster:
         for subject in subjects_of(task.shape.constraints, gang.namespace):
             # an unused tally stays until columns are laid out again; counting on is harmless
             _count(self._subjects, subject, -1)
+        for port in task.shape.request.ports:
+            self._ports.count(port, -1)
         if task.state == TaskState.WAITING:
             _count(self.waiting[gang.queue], gang.id, -1)
             _count(self.wanted[gang.queue], task.shape, -1)
@@ -415,7 +422,7 @@ class Cluster:
             return
         amounts, slices = columns.taken(task.shape.request), columns.present(slot, task.devices)
         (columns.take if sign > 0 else columns.give)(slot, amounts, slices)
-        who = (task.labels, gang.namespace)
+        who = who_is(task, gang.namespace)
         self.neighbours.count(who, task.shape.constraints, slot, sign)
 
     def _charge(self, task: Task, sign: int) -> None:

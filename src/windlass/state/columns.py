@@ -1,8 +1,9 @@
 """Nodes as columns: what is free, node by node, in arrays that placement can sweep.
 
-`free[field, slot]` holds CPU, memory, pod slots and every extra resource; `device_number[slot]`
-the interned device state. Slots follow node names, so neither arrival order nor history shows.
-Labels and taints become small integers per key, so a selector is one comparison over all nodes.
+`free[field, slot]` holds CPU, memory, pod slots, every extra resource and every port that several
+tasks ask for; `device_number[slot]` the interned device state. Slots follow node names, so neither
+arrival order nor history shows. Labels and taints become small integers per key, so a selector is
+one comparison over all nodes.
 Whoever changes a slot appends it to `log`; class vectors catch up from there.
 """
 
@@ -19,13 +20,15 @@ from windlass.model.constraints import HOSTNAME, Taint
 from windlass.model.gpus import WHOLE, Gpu, Slice
 from windlass.model.mig import profile_of
 from windlass.model.nodes import Node
-from windlass.model.resources import Request
+from windlass.model.resources import Port, Request
 from windlass.state.devices import MOST_REMEMBERED, Devices, DeviceStates, with_back
 
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
 CPU, MEMORY, PODS = 0, 1, 2
+ALL_ADDRESSES = 1 << 20
+"""A port has room for one task at all addresses, or for one at each of fewer than so many."""
 
 
 class Columns:
@@ -47,21 +50,24 @@ class Columns:
         "log",
         "names",
         "nodes",
+        "ports",
         "slot",
         "states",
     )
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    def __init__(self, nodes: Iterable[Node], ports: Iterable[Port] = ()) -> None:
         self.nodes: list[Node] = sorted(nodes, key=lambda node: node.name)
         self.names = [node.name for node in self.nodes]
         self.slot = {name: slot for slot, name in enumerate(self.names)}
         names = sorted({name for node in self.nodes for name in node.extra})
         self.extras = {name: PODS + 1 + at for at, name in enumerate(names)}
+        offers = {name: most for port in ports for name, _, most in _parts(port)}
+        self.ports = {name: PODS + 1 + len(names) + at for at, name in enumerate(sorted(offers))}
         self.states = DeviceStates()
         self.devices: list[Devices] = _empty_devices(self.nodes, self.states)
         numbers = [self.states.number(devices) for devices in self.devices]
         self.device_number: Ints = np.array(numbers, np.int64)
-        self.free: Ints = _allocatable(self.nodes, names)
+        self.free: Ints = _allocatable(self.nodes, names, [offers[name] for name in self.ports])
         self.empty: Ints = self.free.copy()
         self.empty_number: Ints = self.device_number.copy()
         self.cordoned: Mask = np.array([node.cordoned for node in self.nodes], np.bool_)
@@ -160,6 +166,10 @@ class Columns:
             self._taints = np.array(column, np.int64), list(numbers)
         return self._taints
 
+    def knows(self, port: Port) -> bool:
+        """Is it counted who has the port? Where only one task asks for it, there is no need."""
+        return all(name in self.ports for name, _, _ in _parts(port))
+
     def free_gpu(self) -> int:
         """Thousandths of GPU that are free on all nodes together."""
         return self._free_gpu
@@ -200,6 +210,9 @@ class Columns:
             if name not in self.extras:
                 return None
             column[self.extras[name]] = amount
+        for port in request.ports:
+            for name, amount, _ in _parts(port) if self.knows(port) else ():
+                column[self.ports[name]] += amount
         return column
 
     @staticmethod
@@ -215,14 +228,24 @@ def _empty_devices(nodes: Sequence[Node], states: DeviceStates) -> list[Devices]
     return [seen[node.gpus] for node in nodes]
 
 
-def _allocatable(nodes: Sequence[Node], extras: Sequence[str]) -> Ints:
-    table: Ints = np.zeros((PODS + 1 + len(extras), len(nodes)), np.int64)
+def _allocatable(nodes: Sequence[Node], extras: Sequence[str], ports: Sequence[int]) -> Ints:
+    first_port = PODS + 1 + len(extras)
+    table: Ints = np.zeros((first_port + len(ports), len(nodes)), np.int64)
+    table[first_port:] = np.array(ports, np.int64)[:, np.newaxis]
     for slot, node in enumerate(nodes):
         table[CPU, slot], table[MEMORY, slot] = node.cpu_milli, node.memory_mib
         table[PODS, slot] = node.pods
         if node.extra:
-            table[PODS + 1 :, slot] = _extra_column(node.extra, extras)
+            table[PODS + 1 : first_port, slot] = _extra_column(node.extra, extras)
     return table
+
+
+def _parts(port: Port) -> list[tuple[str, int, int]]:
+    """The fields that a port takes something of: their names, how much, and what a node has."""
+    name = f"{port.protocol} port {port.number}"
+    if not port.address:
+        return [(name, ALL_ADDRESSES, ALL_ADDRESSES)]
+    return [(name, 1, ALL_ADDRESSES), (f"{name} at {port.address}", 1, 1)]
 
 
 def _extra_column(extra: Mapping[str, int], names: Sequence[str]) -> list[int]:

@@ -2,7 +2,8 @@
 
 For each term that any task uses, a tally counts per domain the tasks that match it, and the tasks
 that carry it as their own anti-affinity (which also binds newcomers). Tallies are kept while tasks
-come and go; placement reads them as `counts[domain_of]`.
+come and go; placement reads them as `counts[domain_of]`. What a spread counts depends on the nodes
+that its owner may use, so its tallies count per node, and are added up when they are read.
 """
 
 from __future__ import annotations
@@ -13,11 +14,22 @@ from typing import NamedTuple
 import numpy as np
 
 from windlass.model.constraints import Constraints, PodTerm, Spread, Term, matches
+from windlass.model.jobs import Task, TaskState
 from windlass.model.resources import Pairs
 from windlass.state.columns import Columns, Ints
 from windlass.state.devices import MOST_REMEMBERED
 
 EVERYWHERE = "*"
+EACH_NODE = ""
+"""Instead of a label: each node is a domain of its own."""
+
+
+class Who(NamedTuple):
+    """What terms see of a task."""
+
+    labels: Pairs
+    namespace: str
+    is_leaving: bool = False
 
 
 class Subject(NamedTuple):
@@ -26,6 +38,8 @@ class Subject(NamedTuple):
     selector: Term
     topology_key: str
     namespaces: tuple[str, ...]
+    overlooks_leaving: bool = False
+    """Tasks on their way out do not count."""
 
 
 class Tally:
@@ -35,7 +49,10 @@ class Tally:
 
     def __init__(self, subject: Subject, columns: Columns) -> None:
         self.subject = subject
-        self.domain_of, self.names = columns.labels(subject.topology_key)
+        if subject.topology_key == EACH_NODE:
+            self.domain_of, self.names = np.arange(len(columns)), columns.names
+        else:
+            self.domain_of, self.names = columns.labels(subject.topology_key)
         self.matching: Ints = np.zeros(len(self.names) + 1, np.int64)
         self.holders: Ints = np.zeros(len(self.names) + 1, np.int64)
 
@@ -48,16 +65,16 @@ class Neighbours:
     def __init__(self, columns: Columns, subjects: Iterable[Subject]) -> None:
         self._columns = columns
         self.tallies = {subject: Tally(subject, columns) for subject in subjects}
-        self._matching: dict[tuple[Pairs, str], list[Tally]] = {}
+        self._matching: dict[Who, list[Tally]] = {}
 
-    def count(self, who: tuple[Pairs, str], constraints: Constraints, slot: int, sign: int) -> None:
-        """A task with these labels, of this namespace, comes to a node (sign 1) or leaves (-1)."""
+    def count(self, who: Who, constraints: Constraints, slot: int, sign: int) -> None:
+        """A task comes to a node (sign 1) or leaves it (-1)."""
         if not self.tallies:
             return
         for tally in self.matching(who):
             tally.matching[tally.domain_of[slot]] += sign
         for term in constraints.apart:
-            tally = self.tallies[subject_of(term, who[1])]
+            tally = self.tallies[subject_of(term, who.namespace)]
             tally.holders[tally.domain_of[slot]] += sign
 
     def saver(self) -> Callable[[], None]:
@@ -72,8 +89,8 @@ class Neighbours:
 
         return put_back
 
-    def matching(self, who: tuple[Pairs, str]) -> list[Tally]:
-        """The tallies that count tasks with these labels in this namespace."""
+    def matching(self, who: Who) -> list[Tally]:
+        """The tallies that count such a task."""
         found = self._matching.get(who)
         if found is None:
             if len(self._matching) >= MOST_REMEMBERED:
@@ -84,13 +101,35 @@ class Neighbours:
         return found
 
 
+def who_is(task: Task, namespace: str) -> Who:
+    """What terms see of a task."""
+    return Who(task.labels, namespace, task.state == TaskState.RELEASING)
+
+
 def subjects_of(constraints: Constraints, namespace: str) -> list[Subject]:
     """All that a task's constraints want counted."""
-    terms = [*constraints.near, *constraints.apart]
-    terms += [each.term for each in constraints.pod_preferences]
-    return [subject_of(term, namespace) for term in terms] + [
-        spread_subject(spread, namespace) for spread in constraints.spread
+    terms = [*constraints.apart, *(each.term for each in constraints.pod_preferences)]
+    return [
+        *near_subjects(constraints, namespace),
+        *(subject_of(term, namespace) for term in terms),
+        *(spread_subject(spread, namespace) for spread in constraints.spread),
     ]
+
+
+def near_subjects(constraints: Constraints, namespace: str) -> list[Subject]:
+    """What the terms of a pod affinity count, one for each: tasks that match all of them."""
+    if not constraints.near:
+        return []
+    selector: Term = ()
+    spaces = (EVERYWHERE,)
+    for term in constraints.near:
+        selector += term.selector
+        also = term.namespaces or (namespace,)
+        if EVERYWHERE in spaces:
+            spaces = also
+        elif EVERYWHERE not in also:
+            spaces = tuple(each for each in spaces if each in also)
+    return [Subject(selector, term.topology_key, spaces) for term in constraints.near]
 
 
 def subject_of(term: PodTerm, namespace: str) -> Subject:
@@ -100,10 +139,10 @@ def subject_of(term: PodTerm, namespace: str) -> Subject:
 
 def spread_subject(spread: Spread, namespace: str) -> Subject:
     """What a spread constraint counts."""
-    return Subject(spread.selector, spread.topology_key, (namespace,))
+    return Subject(spread.selector, EACH_NODE, (namespace,), overlooks_leaving=True)
 
 
-def _matches(subject: Subject, who: tuple[Pairs, str]) -> bool:
-    labels, namespace = who
-    inside = namespace in subject.namespaces or EVERYWHERE in subject.namespaces
-    return inside and matches(subject.selector, dict(labels))
+def _matches(subject: Subject, who: Who) -> bool:
+    inside = who.namespace in subject.namespaces or EVERYWHERE in subject.namespaces
+    counts = not (subject.overlooks_leaving and who.is_leaving)
+    return inside and counts and matches(subject.selector, dict(who.labels))

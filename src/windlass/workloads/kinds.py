@@ -2,33 +2,26 @@
 
 A pod belongs to the gang that its owners' specs describe, never the pods seen so far: pods come one
 at a time. The way up its owners is followed as far as there are rows; the topmost decides, or
-passes it down. The label `windlass.dev/gang` makes a gang of any pods; a pod whose owner has no
-row, or none at all, is a gang of its own.
+passes it down. The label `windlass.dev/gang` makes a gang of any pods, with a Gang object of that
+name or without; a pod whose owner has no row, or none at all, is a gang of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from windlass.model.reasons import Reason, Why
-from windlass.workloads import gangs
+from windlass.workloads import gangs, survival
 from windlass.workloads.gangs import BELOW, Answer, Link, Part
-from windlass.workloads.marks import GANG, MINIMUM, mark
+from windlass.workloads.marks import GANG, GROUP, MINIMUM, mark
+from windlass.workloads.specs import count, inner, items, text
+from windlass.workloads.survival import Survival, Survives
 from windlass.workloads.wire import Meta, Owner, OwnerRef, Pod, controller
 
 MOST_MEMBERS = 100_000
-
-
-class Survives(StrEnum):
-    """What becomes of a pod that is evicted."""
-
-    RECREATED = "recreated"
-    """Its owner makes another."""
-    LOST = "lost"
-    """It is gone for good: not to be preempted unless its owner opted in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,47 +39,105 @@ class Membership:
     """Pods that succeeded do not count towards the minimum; it is smaller by their number."""
     owners: tuple[str, ...] = ()
     """The owners that were asked for, seen or not: if one changes, so may this."""
+    priority_class: str = ""
+    """Whose value counts instead of the pods' own priority."""
+    group: str = ""
+    """Which part of a gang it says it belongs to."""
+    explicit: bool = False
+    """A Gang object says what the gang is like."""
+
+
+class Key(NamedTuple):
+    """What a kind is known by; names of kinds alone are not unique."""
+
+    kind: str
+    group: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.group}"
+
+    @classmethod
+    def of(cls, written: str) -> Key:
+        """A kind as it is written: `Job.batch`."""
+        kind, _, group = written.partition(".")
+        return cls(kind, group)
+
+
+def pods_own(_owner: Owner) -> str:
+    """That of the pods."""
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One row: where such owners are found, and how many of an owner's pods start together."""
+    """One row: where such owners are found, and what they say about their pods."""
 
     path: str
+    """Where all of them are read; empty if the reference to one says enough."""
     gang: Callable[[Link], Answer]
-    survives: Survives = Survives.RECREATED
+    survives: Survival = survival.recreated
+    priority: Callable[[Owner], str] = pods_own
+    """The PriorityClass that it names beside its pods."""
+    above: tuple[str, ...] = ()
+    """Kinds that make such owners and have no say in the gang."""
 
 
+Kinds: TypeAlias = Mapping[Key, Kind]
 Owners: TypeAlias = Callable[[OwnerRef, str], Owner | None]
 """Finds an owner that has been seen, by reference (without a uid: by name) and namespace."""
 
 
-def membership(pod: Pod, owners: Owners) -> Membership:
+class _Step(NamedTuple):
+    ref: OwnerRef
+    row: Kind
+    owner: Owner | None
+
+
+def membership(pod: Pod, owners: Owners, kinds: Kinds | None = None) -> Membership:
     """The gang of a pod, with what speaks against it."""
     meta = pod.metadata
-    way = list(_climb(pod, owners))
-    keys = tuple(key_of(ref, meta.namespace) for ref, _ in way)
-    return replace(_decide(pod, way), owners=keys)
+    way = _climb(pod, owners, KINDS if kinds is None else kinds)
+    asked = [step.ref for step in way]
+    if name := mark(meta, GANG):
+        asked.append(gang_named(name))
+    keys = tuple([key_of(ref, meta.namespace) for ref in asked])
+    say = partial(Membership, owners=keys, survives=_survives(way))
+    if name:
+        return _labelled(say, meta, name, owners(asked[-1], meta.namespace))
+    return _owned(say, pod, way) if way else _alone(say, meta, controller(meta))
+
+
+_Say: TypeAlias = Callable[..., Membership]
+"""Makes a membership that knows its owners already: a frozen one is not changed cheaply."""
 
 
 def key_of(ref: OwnerRef, namespace: str) -> str:
     """What an owner is remembered by."""
-    return ref.uid or f"{ref.kind}/{namespace}/{ref.name}"
+    return ref.uid or f"{kind_of(ref)}/{namespace}/{ref.name}"
 
 
-_Way: TypeAlias = list[tuple[OwnerRef, Owner | None]]
+def kind_of(ref: OwnerRef) -> Key:
+    """The kind that a reference names."""
+    return Key(ref.kind, ref.api_version.rpartition("/")[0])
 
 
-def _climb(pod: Pod, owners: Owners) -> _Way:
+def gang_named(name: str) -> OwnerRef:
+    """The Gang object that pods name by a label."""
+    return OwnerRef("Gang", name, "", "windlass.dev/v1alpha1")
+
+
+def _climb(pod: Pod, owners: Owners, kinds: Kinds) -> list[_Step]:
     """The owners above a pod, nearest first, as far as there are rows and they have been seen."""
-    meta, way = pod.metadata, list[tuple[OwnerRef, Owner | None]]()
+    meta, way = pod.metadata, list[_Step]()
+    ref = controller(meta)
     if name := gangs.set_of_leader(meta):
         ref = OwnerRef("LeaderWorkerSet", name, "", "leaderworkerset.x-k8s.io/v1")
-        return [(ref, owners(ref, meta.namespace))]
-    ref = controller(meta)
-    while ref is not None and _row(ref) is not None and len(way) < MOST_STEPS:
-        owner = owners(ref, meta.namespace)
-        way.append((ref, owner))
+    while ref is not None and len(way) < MOST_STEPS:
+        row = kinds.get(kind_of(ref))
+        if row is None:
+            break
+        owner = owners(ref, meta.namespace) if row.path else _as_named(ref, meta.namespace)
+        way.append(_Step(ref, row, owner))
         ref = controller(owner.metadata) if owner else None
     return way
 
@@ -95,72 +146,78 @@ MOST_STEPS = 8
 """No chain of owners is longer, unless somebody made a circle."""
 
 
-def _decide(pod: Pod, way: _Way) -> Membership:
-    meta, ref = pod.metadata, controller(pod.metadata)
-    row = _row(way[0][0]) if way else None
-    survives = row.survives if row else _survives(ref)
-    if name := mark(meta, GANG):
-        return _labelled(meta, name, survives)
-    if not way:
-        return _alone(meta, ref, survives)
-    last, seen = way[-1]
-    if seen is None:
-        missing = Reason(Why.OWNER_UNSEEN, {"kind": last.kind, "owner": last.name})
-        return Membership(_id(meta, last.name, last.uid), last.name, 1, survives, missing)
-    return _owned(pod, way, survives)
+def _as_named(ref: OwnerRef, namespace: str) -> Owner:
+    """An owner that is not read: all that its reference says."""
+    return Owner(Meta(name=ref.name, namespace=namespace, uid=ref.uid))
 
 
-def _owned(pod: Pod, way: _Way, survives: Survives) -> Membership:
-    meta, between = pod.metadata, [owner for _, owner in way if owner is not None]
-    while between:
-        owner, ref = between[-1], way[len(between) - 1][0]
-        row = _row(ref)
-        answer = row.gang(Link(pod, owner, tuple(between[:-1]))) if row else BELOW
-        if answer is BELOW:
-            between.pop()
-            continue
-        written = mark(owner.metadata, MINIMUM) or mark(meta, MINIMUM)
-        if not isinstance(answer, Part) and not written:
-            return _alone(meta, ref, survives)
-        part = answer if isinstance(answer, Part) else Part(1)
-        name = f"{ref.name}.{part.name}" if part.name else ref.name
-        gang = _id(meta, name, owner.metadata.uid)
-        found = Membership(gang, ref.name, min(part.minimum, MOST_MEMBERS), survives)
-        if written:
-            return _sized(found, written)
-        return replace(found, without_done=part.without_done)
-    return _alone(meta, controller(meta), survives)
+def _owned(say: _Say, pod: Pod, way: list[_Step]) -> Membership:
+    """What the topmost owner says that has something to say."""
+    last = way[-1]
+    if last.owner is None:
+        missing = Reason(Why.OWNER_UNSEEN, {"kind": last.ref.kind, "owner": last.ref.name})
+        return say(_id(pod.metadata, last.ref.name, last.ref.uid), last.ref.name, refusal=missing)
+    below = [step.owner for step in way if step.owner is not None]
+    for step in reversed(way):
+        owner = below.pop()
+        answer = step.row.gang(Link(pod, owner, tuple(below)))
+        if answer is not BELOW:
+            more = partial(say, priority_class=step.row.priority(owner))
+            return _said(more, pod.metadata, owner, answer, _suspension(way))
+    return _alone(say, pod.metadata, way[0].ref)
 
 
-def _row(ref: OwnerRef) -> Kind | None:
-    return KINDS.get((ref.kind, _group(ref.api_version)))
+def _said(
+    say: _Say, meta: Meta, owner: Owner, answer: Answer, refusal: Reason | None
+) -> Membership:
+    above, written = owner.metadata, mark(owner.metadata, MINIMUM) or mark(meta, MINIMUM)
+    if not isinstance(answer, Part) and not written:
+        return say(_id(meta, meta.name, meta.uid), above.name, refusal=refusal)
+    part = answer if isinstance(answer, Part) else Part(1)
+    gang = _id(meta, f"{above.name}.{part.name}" if part.name else above.name, above.uid)
+    if written:
+        size, wrong = _size(written)
+        return say(gang, above.name, size, refusal=wrong or refusal)
+    size = min(part.minimum, MOST_MEMBERS)
+    return say(gang, above.name, size, refusal=refusal, without_done=part.without_done)
 
 
-def _labelled(meta: Meta, name: str, survives: Survives) -> Membership:
-    gang = f"{meta.namespace}/{name}"
-    written = mark(meta, MINIMUM)
-    if not written:
-        missing = Reason(
-            Why.UNREADABLE,
-            {
-                "what": f"label {GANG} is set but {MINIMUM} is not; "
-                "say there how many pods the gang starts with"
-            },
-        )
-        return Membership(gang, name, 1, survives, missing)
-    return _sized(Membership(gang, name, 1, survives), written)
+def _suspension(way: list[_Step]) -> Reason | None:
+    """Pods of a suspended owner are about to be deleted: a place would be wasted on them."""
+    for step in way:
+        spec = step.owner.spec if step.owner else {}
+        if spec.get("suspend") is True or inner(spec, "runPolicy").get("suspend") is True:
+            return Reason(Why.OWNER_SUSPENDED, {"kind": step.ref.kind, "owner": step.ref.name})
+    return None
 
 
-def _alone(meta: Meta, ref: OwnerRef | None, survives: Survives) -> Membership:
-    return Membership(_id(meta, meta.name, meta.uid), ref.name if ref else meta.name, 1, survives)
+def _labelled(say: _Say, meta: Meta, name: str, seen: Owner | None) -> Membership:
+    say = partial(say, f"{meta.namespace}/{name}", name, group=mark(meta, GROUP))
+    if seen is not None:
+        spec = seen.spec
+        groups = sum(count(each, "minimum", 1) for each in items(spec, "groups"))
+        minimum = max(1, count(spec, "minimum", 0), groups)
+        return say(minimum, priority_class=text(spec, "priorityClassName"), explicit=True)
+    if written := mark(meta, MINIMUM):
+        size, wrong = _size(written)
+        return say(size, refusal=wrong)
+    what = (
+        f"label {GANG} is set, but there is no Gang {name} in its namespace and {MINIMUM} is not "
+        "set; say in one of them how many pods the gang starts with"
+    )
+    return say(refusal=Reason(Why.UNREADABLE, {"what": what}))
 
 
-def _sized(found: Membership, written: str) -> Membership:
-    if not _is_size(written):
-        what = f'{MINIMUM} is "{written[:40]}"; write a whole number from 1 to {MOST_MEMBERS}'
-        refusal = Reason(Why.UNREADABLE, {"what": what})
-        return replace(found, refusal=refusal)
-    return replace(found, minimum=int(written))
+def _alone(say: _Say, meta: Meta, ref: OwnerRef | None) -> Membership:
+    return say(_id(meta, meta.name, meta.uid), ref.name if ref else meta.name)
+
+
+def _size(written: str) -> tuple[int, Reason | None]:
+    """The size that a user wrote, and what is wrong with it."""
+    if _is_size(written):
+        return int(written), None
+    what = f'{MINIMUM} is "{written[:40]}"; write a whole number from 1 to {MOST_MEMBERS}'
+    return 1, Reason(Why.UNREADABLE, {"what": what})
 
 
 def _is_size(written: str) -> bool:
@@ -175,30 +232,51 @@ def _id(meta: Meta, name: str, uid: str) -> str:
     return f"{meta.namespace}/{name}~{uid[:8]}"
 
 
-def _survives(ref: OwnerRef | None) -> Survives:
-    return Survives.RECREATED if ref is not None and ref.kind in _RECREATING else Survives.LOST
+def _survives(way: list[_Step]) -> Survives:
+    """What the topmost owner says that has a say in it; without one, it is lost."""
+    for step in reversed(way):
+        said = step.row.survives(step.owner.spec if step.owner else {})
+        if said is not None:
+            return said
+    return Survives.LOST
 
 
-def _group(api_version: str) -> str:
-    return api_version.rpartition("/")[0]
+def _of_policy(owner: Owner) -> str:
+    """`runPolicy.schedulingPolicy.priorityClass`, or that of the pods."""
+    return text(inner(inner(owner.spec, "runPolicy"), "schedulingPolicy"), "priorityClass")
 
 
-_KUBEFLOW = "/apis/kubeflow.org/v1/"
+def _of_label(owner: Owner) -> str:
+    """The label `ray.io/priority-class-name`, or that of the pods."""
+    return (owner.metadata.labels or {}).get("ray.io/priority-class-name", "")
 
-KINDS: dict[tuple[str, str], Kind] = {
-    ("Job", "batch"): Kind("/apis/batch/v1/jobs", gangs.job),
-    ("JobSet", "jobset.x-k8s.io"): Kind("/apis/jobset.x-k8s.io/v1alpha2/jobsets", gangs.jobset),
-    ("PyTorchJob", "kubeflow.org"): Kind(_KUBEFLOW + "pytorchjobs", gangs.training),
-    ("TFJob", "kubeflow.org"): Kind(_KUBEFLOW + "tfjobs", gangs.training),
-    ("XGBoostJob", "kubeflow.org"): Kind(_KUBEFLOW + "xgboostjobs", gangs.training),
-    ("JAXJob", "kubeflow.org"): Kind(_KUBEFLOW + "jaxjobs", gangs.training),
-    ("MPIJob", "kubeflow.org"): Kind("/apis/kubeflow.org/v2beta1/mpijobs", gangs.mpi),
-    ("RayCluster", "ray.io"): Kind("/apis/ray.io/v1/rayclusters", gangs.ray),
-    ("LeaderWorkerSet", "leaderworkerset.x-k8s.io"): Kind(
+
+def _kubeflow(plural: str) -> Kind:
+    return Kind(f"/apis/kubeflow.org/v1/{plural}", gangs.training, survival.training, _of_policy)
+
+
+KINDS: dict[Key, Kind] = {
+    Key("Job", "batch"): Kind("/apis/batch/v1/jobs", gangs.job, survival.job, above=("CronJob",)),
+    Key("ReplicaSet", "apps"): Kind("", gangs.alone, above=("Deployment",)),
+    Key("StatefulSet", "apps"): Kind("", gangs.alone),
+    Key("DaemonSet", "apps"): Kind("", gangs.alone),
+    Key("ReplicationController", ""): Kind("", gangs.alone),
+    Key("JobSet", "jobset.x-k8s.io"): Kind(
+        "/apis/jobset.x-k8s.io/v1alpha2/jobsets", gangs.jobset, survival.jobset, above=("TrainJob",)
+    ),
+    Key("PyTorchJob", "kubeflow.org"): _kubeflow("pytorchjobs"),
+    Key("TFJob", "kubeflow.org"): _kubeflow("tfjobs"),
+    Key("XGBoostJob", "kubeflow.org"): _kubeflow("xgboostjobs"),
+    Key("JAXJob", "kubeflow.org"): _kubeflow("jaxjobs"),
+    Key("MPIJob", "kubeflow.org"): Kind(
+        "/apis/kubeflow.org/v2beta1/mpijobs", gangs.mpi, survival.mpi, _of_policy
+    ),
+    Key("RayCluster", "ray.io"): Kind(
+        "/apis/ray.io/v1/rayclusters", gangs.ray, priority=_of_label, above=("RayService",)
+    ),
+    Key("RayJob", "ray.io"): Kind("/apis/ray.io/v1/rayjobs", gangs.below, survival.ray_job),
+    Key("LeaderWorkerSet", "leaderworkerset.x-k8s.io"): Kind(
         "/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets", gangs.leader_worker_set
     ),
 }
-"""What stands above these (CronJob, TrainJob, RayJob, RayService) need not be read: the gang is the
-same. A RayJob's submitter is a Job that is not Indexed, and so stands for itself."""
-_RECREATING = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"})
-"""Owners whose pods stand for themselves and are made again."""
+"""The submitter of a RayJob is a Job that is not Indexed, and so stands for itself."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from windlass.model.constraints import Effect, Taint
+from windlass.model.constraints import CORDON, Effect, Taint
 from windlass.model.gpus import WORTH, Gpu
 from windlass.model.nodes import Node
 from windlass.workloads import wire
@@ -39,7 +39,7 @@ def node_of(node: wire.Node) -> Node:
         gpus=_gpus(whole_offered(offered.get(GPU, "0")), labels),
         extra=_extras(offered),
         labels=labels | {NODE_NAME: node.metadata.name},
-        taints=_taints(node.spec.taints or ()),
+        taints=_taints(node.spec),
         cordoned=node.spec.unschedulable or not _is_ready(node),
     )
 
@@ -63,12 +63,14 @@ def _extras(offered: Mapping[str, str]) -> dict[str, int]:
     return {name: _OFFERED[reader_of(name).__name__](offered[name]) for name in names}
 
 
-def _taints(taints: list[wire.Taint] | tuple[()]) -> tuple[Taint, ...]:
-    return tuple(
+def _taints(spec: wire.NodeSpec) -> tuple[Taint, ...]:
+    found = tuple(
         Taint(each.key, each.value, Effect(each.effect))
-        for each in taints
+        for each in spec.taints or ()
         if each.effect in _EFFECTS
     )
+    # the node controller adds the taint of a cordon, a moment later
+    return (*found, CORDON) if spec.unschedulable and CORDON not in found else found
 
 
 def _is_ready(node: wire.Node) -> bool:

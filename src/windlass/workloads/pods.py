@@ -11,9 +11,9 @@ from windlass.model.jobs import GangId, Shape, Task, TaskId, TaskState
 from windlass.model.moments import read_if_any
 from windlass.model.reasons import Reason, Why
 from windlass.model.resources import pairs
-from windlass.workloads.constraints import constraints_of
+from windlass.workloads.constraints import Namespaces, constraints_of
 from windlass.workloads.requests import request_of
-from windlass.workloads.wire import LabelSelector, Pod, PodTerm
+from windlass.workloads.wire import Pod, PodSpec, PodTerm
 
 
 def task_id(pod: Pod) -> TaskId:
@@ -22,12 +22,15 @@ def task_id(pod: Pod) -> TaskId:
     return TaskId(f"{meta.namespace}/{meta.name}/{meta.uid}")
 
 
-def task_of(pod: Pod, gang: GangId, shape: Shape, devices: tuple[Slice, ...]) -> Task:
+def task_of(
+    pod: Pod, gang: GangId, shape: Shape, devices: tuple[Slice, ...], group: str = ""
+) -> Task:
     """The pod as a task of its gang, on these devices if it has a node."""
     return Task(
         id=task_id(pod),
         gang=gang,
         shape=shape,
+        group=group,
         labels=pairs(pod.metadata.labels or {}),
         state=state_of(pod),
         node=pod.spec.node_name,
@@ -37,9 +40,9 @@ def task_of(pod: Pod, gang: GangId, shape: Shape, devices: tuple[Slice, ...]) ->
     )
 
 
-def shape_of(pod: Pod) -> Shape:
-    """All that decides where the pod can run."""
-    return Shape(request_of(pod), constraints_of(pod))
+def shape_of(pod: Pod, namespaces: Namespaces | None = None) -> Shape:
+    """All that decides where the pod can run, given the namespaces that there are."""
+    return Shape(request_of(pod), constraints_of(pod, namespaces))
 
 
 def state_of(pod: Pod) -> TaskState:
@@ -59,33 +62,39 @@ def state_of(pod: Pod) -> TaskState:
 
 def refusal_of(pod: Pod, shape: Shape) -> Reason | None:
     """What keeps a pod from being placed, whatever the cluster is like."""
-    for what in _left_out(pod):
+    for what in _left_out(pod.spec):
         return Reason(Why.LEFT_OUT, {"what": what})
     problem = _problem(shape)
     return Reason(Why.UNREADABLE, {"what": problem}) if problem else None
 
 
-@lru_cache(maxsize=1 << 14)
 @lru_cache(maxsize=1 << 12)
 def _problem(shape: Shape) -> str:
     """What is wrong with a shape by itself; empty if nothing is."""
     return next((str(each) for each in check_shape(shape) if not each.passing), "")
 
 
-def _left_out(pod: Pod) -> Iterator[str]:
-    spec = pod.spec
+def _left_out(spec: PodSpec) -> Iterator[str]:
     if spec.resource_claims:
         yield "devices by resource claims"
-    claims = [(each.persistent_volume_claim, each.ephemeral) for each in spec.volumes or ()]
-    if any(each != (None, None) for each in claims):
-        yield "a volume by claim"
-    staying = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
-    if any(port.host_port for each in (*spec.containers, *staying) for port in each.ports or ()):
-        yield "a port of its node"
-    if any((each.min_domains or 1) > 1 for each in spec.topology_spread_constraints or ()):
-        yield "a spread over a minimum of domains"
-    if any(_selects(term.namespace_selector) for term in _pod_terms(pod)):
-        yield "pods of namespaces chosen by labels"
+    if any(each.is_a_disk() for each in spec.volumes or ()):
+        yield "a disk that is named in the pod itself, instead of a claim"
+    # features that nodes declare, and that only some of them have
+    if spec.host_network and spec.host_users is False:
+        yield "the network of its node together with users of its own"
+    rules = (
+        rule
+        for container in (*spec.containers, *(spec.init_containers or ()))
+        for rule in container.restart_policy_rules or ()
+    )
+    if any(rule.get("action") == "RestartAllContainers" for rule in rules):
+        yield "a rule that restarts all its containers"
+
+
+def chooses_namespaces(pod: Pod) -> bool:
+    """Does a term of the pod look at namespaces that are chosen by their labels?"""
+    selectors = (term.namespace_selector for term in _pod_terms(pod))
+    return any(each and (each.match_labels or each.match_expressions) for each in selectors)
 
 
 def _pod_terms(pod: Pod) -> Iterator[PodTerm]:
@@ -95,7 +104,3 @@ def _pod_terms(pod: Pod) -> Iterator[PodTerm]:
             yield from side.required_during_scheduling_ignored_during_execution or ()
             wishes = side.preferred_during_scheduling_ignored_during_execution or ()
             yield from (each.pod_affinity_term for each in wishes)
-
-
-def _selects(selector: LabelSelector | None) -> bool:
-    return selector is not None and bool(selector.match_labels or selector.match_expressions)

@@ -10,16 +10,18 @@ and huge pages asked for by the pod as a whole replace the sum of its containers
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from windlass.model.gpus import GpuRequest
 from windlass.model.problems import MOST
-from windlass.model.resources import Request
+from windlass.model.resources import Port, Request
 from windlass.workloads.quantities import mib, milli, whole
 from windlass.workloads.wire import Container, ContainerStatus, Pod
 
 GPU = "nvidia.com/gpu"
 RESIZE = "PodResizePending"
 """The condition of a pod whose resize has not been granted."""
+ALL_ADDRESSES = "0.0.0.0"
 Sums = dict[str, int]
 
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
@@ -34,7 +36,7 @@ def request_of(pod: Pod) -> Request:
     gpus = sums.pop(GPU, 0)
     cpu, memory = sums.pop("cpu", 0), sums.pop("memory", 0)
     extra = tuple(sorted((name, amount) for name, amount in sums.items() if amount))
-    return Request(cpu, memory, GpuRequest(gpus) if gpus else None, extra)
+    return Request(cpu, memory, GpuRequest(gpus) if gpus else None, extra, _ports(pod))
 
 
 def reader_of(resource: str) -> Callable[[str], int]:
@@ -42,6 +44,24 @@ def reader_of(resource: str) -> Callable[[str], int]:
     if resource == "cpu":
         return milli
     return mib if resource.startswith(_BYTES) else whole
+
+
+def _ports(pod: Pod) -> tuple[Port, ...]:
+    """The ports of the node that the pod listens on as long as it runs, each once."""
+    staying = [each for each in pod.spec.init_containers or () if each.restart_policy == "Always"]
+    found = {
+        Port(
+            each.host_port,
+            each.protocol or "TCP",
+            "" if each.host_ip == ALL_ADDRESSES else each.host_ip,
+        )
+        for container in (*pod.spec.containers, *staying)
+        for each in container.ports or ()
+        if each.host_port > 0
+    }
+    # who has a port at all addresses has it at each
+    chosen = {each for each in found if not each.address or replace(each, address="") not in found}
+    return tuple(sorted(chosen, key=lambda each: (each.number, each.protocol, each.address)))
 
 
 def _together(pod: Pod) -> Sums:

@@ -61,6 +61,7 @@ class Container(Wire, frozen=True):
     name: str = ""
     resources: Amounts = Amounts()
     restart_policy: str | None = None
+    restart_policy_rules: list[dict[str, Any]] | None = None
     ports: list[Port] | None = None
 
 
@@ -173,6 +174,15 @@ class Volume(Wire, frozen=True):
     name: str = ""
     persistent_volume_claim: dict[str, Any] | None = None
     ephemeral: dict[str, Any] | None = None
+    aws_elastic_block_store: dict[str, Any] | None = None
+    gce_persistent_disk: dict[str, Any] | None = None
+    iscsi: dict[str, Any] | None = None
+    rbd: dict[str, Any] | None = None
+
+    def is_a_disk(self) -> bool:
+        """Is it a disk of an old kind, which two pods may not have at once?"""
+        disks = (self.aws_elastic_block_store, self.gce_persistent_disk, self.iscsi, self.rbd)
+        return any(each is not None for each in disks)
 
 
 class PodSpec(Wire, frozen=True):
@@ -193,6 +203,8 @@ class PodSpec(Wire, frozen=True):
     scheduling_gates: list[Gate] | None = None
     volumes: list[Volume] | None = None
     resource_claims: list[dict[str, Any]] | None = None
+    host_network: bool = False
+    host_users: bool | None = None
 
 
 class Condition(Wire, frozen=True):

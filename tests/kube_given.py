@@ -22,6 +22,7 @@ from windlass.model.queues import Queue
 from windlass.model.settings import Settings
 from windlass.state.cluster import Cluster
 from windlass.workloads import wire
+from windlass.workloads.kinds import Key
 from windlass.workloads.marks import GANG, MINIMUM, PROMISE, QUEUE
 
 Json: TypeAlias = dict[str, Any]
@@ -250,7 +251,7 @@ class Reading:
                 case wire.Node():
                     self.translator.node_seen(each)
                 case wire.Owner():
-                    self.translator.owner_seen("Job", each)
+                    self.translator.owner_seen(Key("Job", "batch"), each)
 
     def task(self, name: str) -> Task:
         return task_called(self.cluster, name)
@@ -285,6 +286,6 @@ def _piece(thing: Thing) -> Piece:
         case wire.Node():
             return Seen("nodes", thing)
         case wire.Owner():
-            return Seen("Job", thing)
+            return Seen("Job.batch", thing)
         case _:
             return thing

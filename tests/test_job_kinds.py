@@ -10,7 +10,9 @@ import pytest
 
 from tests.kube_given import pod
 from windlass.workloads import wire
-from windlass.workloads.kinds import KINDS, Membership, Survives, membership
+from windlass.workloads.kinds import KINDS, Membership, membership
+from windlass.workloads.marks import MINIMUM
+from windlass.workloads.survival import Survives
 
 Json = dict[str, Any]
 _owner = msgspec.json.Decoder(wire.Owner)
@@ -134,6 +136,24 @@ def test_jobs_that_depend_on_others_are_gangs_of_their_own():
     assert member(first, made, job).gang != member(then, made, other).gang
 
 
+def test_jobs_that_wait_for_the_same_others_start_together():
+    after = [{"name": "data", "status": "Complete"}]
+    jobs = [
+        job_of("data", 1),
+        job_of("launcher", 1, dependsOn=after),
+        job_of("node", 3, dependsOn=after),
+    ]
+    made = owner("s", {"replicatedJobs": jobs})
+    launcher, node = (member(*in_set(made, name), made) for name in ("launcher", "node"))
+    assert (launcher.gang, launcher.minimum) == (node.gang, 8)
+
+
+def test_jobs_of_a_set_that_starts_them_in_order_are_gangs_of_their_own():
+    spec = {"replicatedJobs": [job_of("driver", 1), job_of("workers", 3)]}
+    made = owner("s", spec | {"startupPolicy": {"startupPolicyOrder": "InOrder"}})
+    assert [member(*in_set(made, name), made).minimum for name in ("driver", "workers")] == [2, 6]
+
+
 def test_a_restart_of_a_set_is_a_new_gang():
     made = owner("s", {"replicatedJobs": [job_of("workers", 3)]})
     before, job = in_set(made, "workers")
@@ -179,8 +199,9 @@ def test_a_ray_cluster_starts_with_its_head_and_the_workers_it_asks_for(spec: Js
 
 def test_the_submitter_of_a_ray_job_stands_for_itself():
     above = ref("RayJob", "ray.io/v1", "r")
-    submitting = owner("r-submit", {"backoffLimit": 2}, above)
-    found = member(pod("r-submit-x", owner=ref("Job", "batch/v1", "r-submit")), submitting)
+    submitting, ray_job = owner("r-submit", {"backoffLimit": 2}, above), owner("r", {})
+    made = pod("r-submit-x", owner=ref("Job", "batch/v1", "r-submit"))
+    found = member(made, submitting, ray_job)
     assert (found.minimum, found.refusal) == (1, None)
 
 
@@ -209,13 +230,83 @@ def test_a_leader_that_must_be_ready_first_does_not_wait_for_its_workers():
     assert member(in_group("0", "1"), made).minimum == 3
 
 
+# --- what an eviction does to them
+
+DISRUPTED = {"type": "DisruptionTarget", "status": "True"}
+FORGIVING = {"rules": [{"action": "Ignore", "onPodConditions": [DISRUPTED]}]}
+ONCE = {"template": {"spec": {"backoffLimit": 0}}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "api", "spec", "survives"),
+    [
+        ("Job", "batch/v1", {}, Survives.RECREATED),
+        ("Job", "batch/v1", {"backoffLimit": 0}, Survives.LOST),
+        ("Job", "batch/v1", {"backoffLimitPerIndex": 0}, Survives.LOST),
+        (
+            "Job",
+            "batch/v1",
+            {"backoffLimit": 0, "podFailurePolicy": FORGIVING},
+            Survives.RECREATED,
+        ),
+        ("JobSet", "jobset.x-k8s.io/v1alpha2", {"replicatedJobs": [ONCE]}, Survives.LOST),
+        (
+            "JobSet",
+            "jobset.x-k8s.io/v1alpha2",
+            {"replicatedJobs": [ONCE], "failurePolicy": {"maxRestarts": 3}},
+            Survives.RECREATED,
+        ),
+        (
+            "TFJob",
+            "kubeflow.org/v1",
+            {"tfReplicaSpecs": {"Worker": {"restartPolicy": "Never"}}},
+            Survives.LOST,
+        ),
+        ("MPIJob", "kubeflow.org/v2beta1", {"runPolicy": {"backoffLimit": 0}}, Survives.LOST),
+        ("StatefulSet", "apps/v1", {}, Survives.RECREATED),
+        ("Sandwich", "food.example.com/v1", {}, Survives.LOST),
+    ],
+)
+def test_pods_survive_an_eviction_if_their_owner_makes_them_again(
+    kind: str, api: str, spec: Json, survives: Survives
+):
+    assert member(pod("p", owner=ref(kind, api, "x")), owner("x", spec)).survives is survives
+
+
+def test_a_ray_job_is_lost_with_its_cluster_unless_it_is_tried_again():
+    cluster = owner("c", {}, ref("RayJob", "ray.io/v1", "r"))
+    head = pod("head", owner=ref("RayCluster", "ray.io/v1", "c"))
+    assert member(head, cluster, owner("r", {})).survives is Survives.LOST
+    assert member(head, cluster, owner("r", {"backoffLimit": 1})).survives is Survives.RECREATED
+
+
+# --- priority
+
+
+def test_a_training_job_may_name_its_priority_beside_its_pods():
+    spec = {"runPolicy": {"schedulingPolicy": {"priorityClass": "high"}}}
+    made = pod("p", owner=ref("TFJob", "kubeflow.org/v1", "t"))
+    assert member(made, owner("t", spec)).priority_class == "high"
+    assert member(made, owner("t", {})).priority_class == ""
+
+
 # --- all of them
 
 
-@pytest.mark.parametrize(("kind", "group_name"), KINDS)
+@pytest.mark.parametrize("spec", [{"suspend": True}, {"runPolicy": {"suspend": True}}], ids=str)
+def test_pods_of_a_suspended_owner_are_not_placed(spec: Json):
+    found = member(pod("p", owner=ref("TFJob", "kubeflow.org/v1", "t")), owner("t", spec))
+    assert str(found.refusal) == "its owner, TFJob t, is suspended; resume that to start it"
+
+
+def test_a_word_on_its_pods_makes_a_gang_of_a_stateful_set():
+    made = pod("s-0", owner=ref("StatefulSet", "apps/v1", "s"), annotations={MINIMUM: "3"})
+    assert (member(made).gang, member(made).minimum) == ("ml/s~s-uid", 3)
+
+
+@pytest.mark.parametrize(("kind", "group_name"), [tuple(key) for key in KINDS])
 def test_an_owner_with_an_empty_or_odd_spec_is_a_gang_of_at_least_one(kind: str, group_name: str):
-    version = KINDS[kind, group_name].path.split("/")[3]
-    made = ref(kind, f"{group_name}/{version}", "x")
+    made = ref(kind, f"{group_name}/v1", "x")
     odd: list[Json] = [{}, {"replicas": None, "replicatedJobs": 7, "workerGroupSpecs": [None]}]
     odd.append({"parallelism": -3, "completions": 0, "pytorchReplicaSpecs": {"Worker": {}}})
     for spec in odd:

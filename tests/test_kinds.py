@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.kube_given import Reading, job, made_by, node, pod
+from tests.kube_given import NAMESPACE, Reading, Stage, job, made_by, node, pod, queue
 from windlass.crds.read import Users
 from windlass.model.reasons import Why
 from windlass.workloads import wire
-from windlass.workloads.kinds import Membership, Survives, membership
+from windlass.workloads.kinds import Membership, membership
 from windlass.workloads.marks import GANG, MINIMUM, PREEMPTIBLE
+from windlass.workloads.survival import Survives
 
 
 def member(found: wire.Pod, *owners: wire.Owner) -> Membership:
@@ -90,6 +91,14 @@ def test_a_late_owner_makes_a_gang_of_the_pods_that_came_before_it():
     found = there.gang_of("train-0")
     assert (found.needed(), found.id) == (2, there.gang_of("train-1").id)
     assert found.refusal is None
+
+
+def test_all_pods_that_wait_for_their_owner_are_told_so():
+    owner = job("train", 3)
+    team = queue("team", NAMESPACE)
+    pods = [pod(f"train-{number}", 1, owner=owner) for number in range(3)]
+    said = Stage(node("n1", 8), team, *pods).settle().said
+    assert said == dict.fromkeys(["train-0", "train-1", "train-2"], "GangIncomplete")
 
 
 def test_a_job_of_a_recycled_name_is_another_job():

@@ -113,12 +113,16 @@ def left_over(there: Stage) -> Iterator[str]:
     cluster, translator = there.cluster, there.translator
     places: Json = {
         "scribe": there.brain._scribe._said,
-        "promised": there.brain._promised,
+        "promised": there.brain._promised._written,
         "allotments": translator._allotments._nodes,
         "binds": translator.assumed._binds,
         "leaving": translator.assumed._leaving,
         "troubles": translator.assumed._troubles,
         "asked": translator._owners._asked,
+        "choosy": translator._shapes._choosy,
+        "users": translator._storage._users,
+        "used by": translator._storage._used_by,
+        "ports": cluster._ports._asked,
     }
     for name in ("pods", "on", "away", "away_on", "crews"):
         places[f"translator.{name}"] = getattr(translator, f"_{name}")

@@ -46,7 +46,7 @@ async def scene(
     fleet = [Machine(f"{key}-{at}", labels={LABEL: key}) for at in range(nodes)]
     async with connect(access, timeout_s=60) as api:
         await _define(api)
-        await _make_namespace(api, key)
+        await make_namespace(api, key)
         for name, gpus in queues.items():
             await _make_queue(api, key, name, gpus)
         async with AsyncExitStack() as stack:
@@ -283,7 +283,9 @@ class Scene:
             **TIMES,
             **flags,
         }
-        pairs = ((f"--{key.replace('_', '-')}", str(value)) for key, value in told.items())
+        # None takes a flag back, so that its default counts
+        chosen = {key: value for key, value in told.items() if value is not None}
+        pairs = ((f"--{key.replace('_', '-')}", str(value)) for key, value in chosen.items())
         return [word for pair in pairs for word in pair]
 
     def _template(self, gpus: int, queue: str, labels: dict[str, str]) -> dict[str, Any]:
@@ -350,7 +352,8 @@ async def _define(api: Api) -> None:
     await wait_until(served, "the custom resources are served")
 
 
-async def _make_namespace(api: Api, name: str) -> None:
+async def make_namespace(api: Api, name: str) -> None:
+    """A namespace in which pods can be created at once."""
     meta = {"name": name}
     await api.post("/api/v1/namespaces", {"metadata": meta})
     with suppress(Conflict):

@@ -59,8 +59,9 @@ class GangSpec(Words):
     """All its tasks close together."""
     priority_class_name: ObjectName | None = None
     """The PriorityClass whose value counts inside the queue; that of its pods, if not given."""
-    preemptible: bool = True
-    """False: it must stay within its queue's guarantee, and is then never displaced."""
+    preemptible: bool | None = None
+    """False: it must stay within its queue's guarantee, and is then never displaced; as its pods
+    say, if not given."""
     expected_seconds: Seconds | None = None
     """How long it is expected to run; backfill and reservations rest on it."""
     displaces_after_seconds: Never = 0
@@ -74,6 +75,8 @@ class GangStatus(Status):
 
     state: Literal["Waiting", "Admitted", "Running", "Finished"] | None = None
     """Waiting: its queue does not let it run yet; Admitted: it lacks nothing but nodes."""
+    reason: Annotated[str, Field(max_length=1024)] | None = None
+    """Why it waits, in a sentence."""
     waiting: Annotated[int, Field(ge=0)] | None = None
     """So many of its tasks wait."""
     running: Annotated[int, Field(ge=0)] | None = None

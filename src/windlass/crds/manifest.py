@@ -9,6 +9,9 @@ import yaml
 from windlass.crds.kinds import API_VERSION, GROUP, KINDS, VERSION, Column, Kind
 from windlass.crds.structural import Schema, structural
 
+KEPT = {"helm.sh/resource-policy": "keep"}
+"""With a definition all its objects would go: Helm leaves it where it is."""
+
 
 def manifests() -> dict[str, str]:
     """Per file name, the YAML of one definition."""
@@ -23,6 +26,7 @@ def definition(kind: Kind) -> dict[str, Any]:
         "metadata": {
             "name": f"{kind.plural}.{GROUP}",
             "labels": {"app.kubernetes.io/name": "windlass"},
+            "annotations": KEPT,
         },
         "spec": {
             "group": GROUP,

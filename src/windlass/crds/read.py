@@ -120,21 +120,23 @@ def shaped(gang: Gang, words: GangSpec, only_topology: str = "") -> Gang:
     """The gang as its object wants it.
 
     The queue and the priority stay as they are: who may use a queue and what a PriorityClass is
-    worth is known elsewhere. `only_topology` stands in where a domain names none.
+    worth is known elsewhere. So does what it does not say. `only_topology` stands in where a domain
+    names none.
     """
     groups = tuple(
         Group(each.name, each.minimum, _domain(each.domain, only_topology)) for each in words.groups
     )
-    after = words.displaces_after_seconds
+    after, stale = words.displaces_after_seconds, words.stale_after_seconds
+    never = after < 0 or gang.displaces_after_s is None
     return replace(
         gang,
         groups=groups or (Group(minimum=words.minimum or 1),),
         minimum=(words.minimum or 0) if groups else 0,
         domain=_domain(words.domain, only_topology),
-        preemptible=words.preemptible,
-        duration_s=words.expected_seconds,
-        displaces_after_s=None if after < 0 else after,
-        stale_after_s=words.stale_after_seconds,
+        preemptible=gang.preemptible if words.preemptible is None else words.preemptible,
+        duration_s=words.expected_seconds or gang.duration_s,
+        displaces_after_s=None if never else after,
+        stale_after_s=gang.stale_after_s if stale is None else stale,
     )
 
 

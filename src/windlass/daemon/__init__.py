@@ -7,7 +7,10 @@
     statuses   the status of queues
     term       one time of leading: watches, brain and writes, until the lease is lost
     run        election, port and signals around it
+    leads      who leads, for those who only ask
+    once       the cluster read once, for commands that only look
     serve      health, readiness and metrics
+    webhook    `windlass webhook`, the admission webhook with its certificates
 
 Only here do the edges meet the engine. State lives as long as a term: whoever begins to lead lists
 everything after it has the lease, and so cannot have missed what its predecessor wrote.

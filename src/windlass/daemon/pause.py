@@ -5,18 +5,22 @@ from __future__ import annotations
 import msgspec
 
 from windlass.config import Config
-from windlass.kube.access import load
-from windlass.kube.client import connect
-from windlass.kube.election import PAUSED, Lease, Terms
+from windlass.daemon.leads import lease_path
+from windlass.daemon.once import CannotLook, opened
+from windlass.kube.election import PAUSED, Lease
+from windlass.kube.errors import NotFound
 
 _lease = msgspec.json.Decoder(Lease)
 
 
 async def set_paused(config: Config, paused: bool) -> str:
     """Pause or resume; answers who leads."""
-    terms = Terms(config.lease.name, config.lease.namespace)
-    access = load(config.kubeconfig or None, config.context or None)
     body = {"metadata": {"annotations": {PAUSED: "true" if paused else None}}}
-    async with connect(access) as api:
-        lease = _lease.decode(await api.patch(terms.path, body))
+    async with opened(config) as api:
+        path = await lease_path(api, config)
+        try:
+            lease = _lease.decode(await api.patch(path, body))
+        except NotFound:
+            found = f"there is no lease {config.lease.name}, so nobody has ever led here"
+            raise CannotLook(f"{found}; start `windlass run`, or name its --config") from None
     return lease.spec.holder_identity or ""

@@ -10,8 +10,10 @@ import os
 import signal
 import socket
 import sys
+from typing import Any
 
 from windlass.config import Config
+from windlass.daemon.leads import SETTINGS, published
 from windlass.daemon.log import Log
 from windlass.daemon.serve import application, server
 from windlass.daemon.term import Parts, Term
@@ -71,9 +73,12 @@ class _Daemon:
             identity = (
                 f"{config.replica or socket.gethostname()}_{os.getpid()}_{os.urandom(3).hex()}"
             )
-            self._election = Election(unguarded, identity, terms, self._on_error)
+            notes = {SETTINGS: published(config)}
+            self._election = Election(unguarded, identity, terms, self._on_error, notes=notes)
             parts = Parts(config, api, self._election, self._metrics, self._log)
-            web = server(application(self._trouble, self._metrics), config.address, config.port)
+            shadow = self._shadow_report if config.shadow else None
+            app = application(self._trouble, self._metrics, shadow)
+            web = server(app, config.address, config.port)
             async with asyncio.TaskGroup() as group:
                 serving = group.create_task(web.serve())
                 standing = group.create_task(self._stand(self._election))
@@ -132,6 +137,9 @@ class _Daemon:
         if self._config.shadow or self._election is None:
             raise NotAllowed("shadow mode: nothing is written")
         self._election.guard(self._reign)
+
+    def _shadow_report(self) -> dict[str, Any]:
+        return self._term.shadow_report() if self._term is not None else {}
 
     def _trouble(self) -> str:
         if self._term is not None:

@@ -1,20 +1,26 @@
-"""Health, readiness and metrics, on one port."""
+"""Health, readiness and metrics, and in shadow mode its report, on one port."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from windlass.metrics import Metrics
 
 
-def application(trouble: Callable[[], str], metrics: Metrics) -> Starlette:
+def application(
+    trouble: Callable[[], str],
+    metrics: Metrics,
+    shadow: Callable[[], dict[str, Any]] | None = None,
+) -> Starlette:
     """`trouble` says in a sentence why this process is not ready; empty if it is."""
 
     async def healthz(_request: Request) -> Response:
@@ -27,13 +33,16 @@ def application(trouble: Callable[[], str], metrics: Metrics) -> Starlette:
     async def tell_metrics(_request: Request) -> Response:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
-    return Starlette(
-        routes=[
-            Route("/healthz", healthz),
-            Route("/readyz", readyz),
-            Route("/metrics", tell_metrics),
-        ]
-    )
+    async def tell_shadow(_request: Request) -> Response:
+        assert shadow is not None
+        return JSONResponse(await asyncio.to_thread(shadow))
+
+    routes = [
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+        Route("/metrics", tell_metrics),
+    ]
+    return Starlette(routes=routes + ([Route("/shadow", tell_shadow)] if shadow else []))
 
 
 class Server(uvicorn.Server):

@@ -87,7 +87,10 @@ class Statuses:
             if name not in numbers:
                 continue
             ready = condition(
-                verdicts[name], _generation(file), moments.written(now), _ready(file.object)
+                verdicts[name],
+                _generation(file),
+                moments.written(now),
+                ready_in(file.object.status),
             )
             status = queue_status(numbers[name], now, _generation(file), [ready]).as_json()
             if _steady(status) != file.told or now >= file.told_at + LATEST_S:
@@ -117,8 +120,9 @@ def _generation(file: _File) -> int:
     return file.object.metadata.generation
 
 
-def _ready(found: wire.Owner) -> Condition | None:
-    conditions = cast(list[dict[str, Any]], found.status.get("conditions") or [])
+def ready_in(status: dict[str, Any]) -> Condition | None:
+    """The condition that a status has."""
+    conditions = cast(list[dict[str, Any]], status.get("conditions") or [])
     for each in conditions:
         if each.get("type") == "Ready":
             return Condition.model_validate(each)

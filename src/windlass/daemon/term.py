@@ -13,11 +13,15 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from windlass.config import Config
+from windlass.config.kinds import kinds_of
 from windlass.daemon.brain import Brain, Piece, Work
 from windlass.daemon.log import Log
-from windlass.daemon.watches import Watches, in_order
+from windlass.daemon.shadow import Shadow
+from windlass.daemon.shadow_report import report_of, sum_up
+from windlass.daemon.watches import Watches, in_order, paths_of
 from windlass.kube.carry_out import Binder, BindFailed, News, PodRead
 from windlass.kube.client import Api
 from windlass.kube.election import Election
@@ -91,9 +95,11 @@ class Term:
         self._evictor = Evictor(api, self._workers, self._binder, self._refused, manners)
         self._evictor.clock = time.monotonic
         self._teller = Teller(api, self._workers, self._binder)
-        self._watches = Watches(api, self._inbox.put_all, parts.chance)
+        scope = scope_of(config)
+        self._watches = Watches(api, self._inbox.put_all, parts.chance, paths_of(scope.kinds))
         self._evictor.has_budget = self._watches.has_budget
-        self._brain = Brain(_scope(config), parts.clock.now(), shadow=config.shadow)
+        self._brain = Brain(scope, parts.clock.now(), shadow=config.shadow)
+        self._shadow = Shadow(parts.clock.now()) if config.shadow else None
         self._reign = parts.election.reign
         self._stop = asyncio.Event()
         self._paused = False
@@ -127,9 +133,15 @@ class Term:
                     await self._step()
                 if self._leads():
                     await self._finish()
+                if self._shadow is not None:
+                    sum_up(self._shadow, self._parts.log)
             finally:
                 for task in tasks:
                     task.cancel()
+
+    def shadow_report(self) -> dict[str, Any]:
+        """What would have been different so far; nothing unless in shadow mode."""
+        return report_of(self._shadow) if self._shadow is not None else {}
 
     def _goes_on(self) -> bool:
         return (self._parts.config.shadow or self._leads()) and not self._stop.is_set()
@@ -178,11 +190,14 @@ class Term:
         await self._rest(work)
 
     def _think(self, pieces: list[Piece], now: int) -> Work:
-        self._brain.take(pieces)
+        if self._shadow is None:
+            self._brain.take(pieces)
         if self._snapshot_asked:
             self._snapshot_asked = False
             self._write_snapshot(now)
-        return self._brain.step(now)
+        if self._shadow is None:
+            return self._brain.step(now)
+        return self._shadow.think(self._brain, pieces, now)
 
     def _write_snapshot(self, now: int) -> None:
         folder = Path(self._parts.config.snapshot_folder or ".")
@@ -270,12 +285,15 @@ def _in_bulk(brain: Brain, pieces: list[Piece]) -> None:
         gc.freeze()
 
 
-def _scope(config: Config) -> Scope:
+def scope_of(config: Config) -> Scope:
+    """What a daemon of this configuration is responsible for."""
+    shadowed = config.shadow_of if config.shadow else []
     return Scope(
-        frozenset(config.scheduler_names),
+        frozenset([*config.scheduler_names, *shadowed]),
         frozenset(config.namespaces),
         config.node_selector,
         config.default_queue,
+        kinds_of(config.kinds),
     )
 
 

@@ -1,27 +1,20 @@
-"""The daemon's configuration: flags before environment before file before defaults.
-
-    file          windlass.yaml: `lease: {duration_s: 15}`
-    environment   WINDLASS_LEASE_DURATION_S=15
-    flags         --lease-duration-s 15, handed over as {"lease.duration_s": 15}
-
-An unknown key, or a value of another kind, is refused in one sentence that says where it stands.
-"""
+"""Reading flags, environment and file; what cannot be used is refused in one sentence."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from windlass.config.kinds import OwnKind
+from windlass.config.section import Section
+from windlass.config.words import KINDS, PREFIX, Config, Option, options
 from windlass.model.errors import InputError, close_names
 from windlass.model.problems import listed
-
-PREFIX = "WINDLASS_"
 
 # A Service named "windlass" puts WINDLASS_PORT=tcp://... and the like into every pod beside it.
 _SERVICE_LINK = re.compile(
@@ -29,117 +22,7 @@ _SERVICE_LINK = re.compile(
 )
 _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://.*")
 
-Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
 _Place: TypeAlias = tuple[str, int | None]
-Seconds: TypeAlias = Annotated[int, Field(ge=1, le=86_400)]
-
-
-class Section(BaseModel):
-    """What all parts share: nothing is guessed, and unknown keys are errors."""
-
-    model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True
-    )
-
-
-class Lease(Section):
-    """Leadership; the names are those of kube-scheduler."""
-
-    name: Text = "windlass"
-    """The Lease by which one of several replicas leads."""
-    namespace: Text = "kube-system"
-    """Where the Lease lies."""
-    duration_s: Seconds = 15
-    """Another replica takes over when the Lease was not renewed for so long."""
-    renew_deadline_s: Seconds = 10
-    """A leader that could not renew for so long writes nothing more."""
-    retry_s: Seconds = 2
-    """How often a Lease is renewed, or asked for."""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Lease:
-        if not self.retry_s < self.renew_deadline_s < self.duration_s:
-            found = f"{self.retry_s}, {self.renew_deadline_s} and {self.duration_s}"
-            names = "retry_s, renew_deadline_s and duration_s"
-            raise ValueError(f"{names} are {found}; each must be above the one before it")
-        return self
-
-
-class Writes(Section):
-    """How hard the API server is pressed."""
-
-    concurrency: Annotated[int, Field(ge=1, le=1024)] = 16
-    """So many writes are in flight at most."""
-    per_second: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """So many writes begin in a second at most; 0: as many as there are."""
-
-
-class Cycle(Section):
-    """How often decisions are made."""
-
-    at_least_ms: Annotated[int, Field(ge=0, le=60_000)] = 20
-    """Changes are gathered for so long before they are decided on."""
-    at_most_s: Seconds = 5
-    """A decision is made at least so often, even if nothing has changed."""
-
-
-class Log(Section):
-    """What is logged, on stderr."""
-
-    format: Literal["json", "text"] = "json"
-    """One JSON object per line, or text for people."""
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least that is told."""
-
-
-class Config(Section):
-    """All that a daemon is told from outside."""
-
-    scheduler_names: Annotated[list[Text], Field(min_length=1, max_length=16)] = ["windlass"]
-    """The schedulerName of pods that it answers to."""
-    kubeconfig: str = ""
-    """The kubeconfig file; empty: $KUBECONFIG, the pod's own account, or ~/.kube/config."""
-    context: str = ""
-    """The context of the kubeconfig; empty: its current one."""
-    namespaces: list[Text] = []
-    """Only pods of these namespaces are scheduled; empty: all."""
-    node_selector: dict[Text, str] = {}
-    """Only nodes with these labels are used; empty: all."""
-    default_queue: str = ""
-    """The queue of namespaces that no queue names; empty: their pods are refused with a reason."""
-    shadow: bool = False
-    """Decide and report, but write nothing."""
-    replica: str = ""
-    """What this replica calls itself in the Lease; empty: the name of its host."""
-    address: Text = "0.0.0.0"
-    """Where health, readiness and metrics are served."""
-    port: Annotated[int, Field(ge=0, le=65_535)] = 10259
-    """Health, readiness and metrics are served here; 0: any free port."""
-    evictions_per_queue_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 600
-    """So many pods of one queue are evicted in a minute at most; 0: none."""
-    snapshot_folder: str = ""
-    """Where SIGUSR1 writes a snapshot for a bug report; empty: the working folder."""
-    lease: Lease = Lease()
-    writes: Writes = Writes()
-    cycle: Cycle = Cycle()
-    log: Log = Log()
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One key (lease.duration_s), for flags and for the documentation."""
-
-    key: str
-    default: Any
-    meaning: str
-
-    @property
-    def variable(self) -> str:  # in the environment
-        return PREFIX + self.key.replace(".", "_").upper()
-
-    @property
-    def flag(self) -> str:  # on the command line
-        return "--" + self.key.replace(".", "-").replace("_", "-")
 
 
 def read_config(
@@ -159,15 +42,6 @@ def read_config(
         found = error.errors(include_url=False)
         where, line = told.place(_path(found[0]))
         raise InputError(where, line, _complaint(found[0]), len(found) - 1) from None
-
-
-def options(section: type[BaseModel] = Config, above: str = "") -> Iterator[Option]:
-    """Every key, in the order of the documentation."""
-    for name, field in section.model_fields.items():
-        if isinstance(field.default, Section):
-            yield from options(type(field.default), f"{name}.")
-        else:
-            yield Option(above + name, field.default, " ".join((field.description or "").split()))
 
 
 class _Told:
@@ -230,6 +104,11 @@ def _lines(node: yaml.MappingNode, above: str, file: str) -> Iterator[tuple[str,
         yield key, (file, line)
         if isinstance(value, yaml.MappingNode) and not above:
             yield from _lines(value, f"{key}.", file)
+        elif key == KINDS and isinstance(value, yaml.SequenceNode):
+            for number, item in enumerate(cast(list[yaml.Node], value.value)):
+                yield f"{key}.{number}", (file, item.start_mark.line + 1)
+                if isinstance(item, yaml.MappingNode):
+                    yield from _lines(item, f"{key}.{number}.", file)
 
 
 def _take_environment(told: _Told, environment: Mapping[str, str]) -> None:
@@ -270,7 +149,11 @@ _EXPECTED = dict.fromkeys(("dict", "model"), "a mapping") | {
 
 
 def _path(error: ErrorDetails) -> tuple[str, ...]:
-    return tuple(step for step in error["loc"] if isinstance(step, str) and step != "[key]")
+    """The keys on the way to a value; of lists, only rows have keys inside and so a number."""
+    steps = list(error["loc"])
+    rows = steps[:2] if steps[:1] == [KINDS] else []
+    keys = [step for step in steps[len(rows) :] if isinstance(step, str) and step != "[key]"]
+    return (*map(str, rows), *keys)
 
 
 def _complaint(error: ErrorDetails) -> str:
@@ -286,7 +169,8 @@ def _complaint(error: ErrorDetails) -> str:
 
 def _unknown(path: tuple[str, ...]) -> str:
     section = Config.model_fields[path[0]].default if len(path) > 1 else Config()
-    known = list(type(cast(Section, section)).model_fields)
+    kind = OwnKind if section == [] else type(cast(Section, section))
+    known = list(kind.model_fields)
     close = close_names("".join(path[-1:]), known)
     hint = f'did you mean "{close[0]}"?' if close else f"known are {listed(known, most=30)}"
     return f'the key "{".".join(path)}" is not known; {hint}'

@@ -1,0 +1,133 @@
+"""The keys of the configuration, their kinds of values and their defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, Field, model_validator
+
+from windlass.config.kinds import OwnKind
+from windlass.config.section import Section, Text
+
+PREFIX = "WINDLASS_"
+KINDS = "kinds"
+"""The key with too much in it for a flag or a variable."""
+
+Seconds: TypeAlias = Annotated[int, Field(ge=1, le=86_400)]
+
+
+class Lease(Section):
+    """Leadership; the names are those of kube-scheduler."""
+
+    name: Text = "windlass"
+    """The Lease by which one of several replicas leads."""
+    namespace: Text = "kube-system"
+    """Where the Lease lies."""
+    duration_s: Seconds = 15
+    """Another replica takes over when the Lease was not renewed for so long."""
+    renew_deadline_s: Seconds = 10
+    """A leader that could not renew for so long writes nothing more."""
+    retry_s: Seconds = 2
+    """How often a Lease is renewed, or asked for."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Lease:
+        if not self.retry_s < self.renew_deadline_s < self.duration_s:
+            found = f"{self.retry_s}, {self.renew_deadline_s} and {self.duration_s}"
+            names = "retry_s, renew_deadline_s and duration_s"
+            raise ValueError(f"{names} are {found}; each must be above the one before it")
+        return self
+
+
+class Writes(Section):
+    """How hard the API server is pressed."""
+
+    concurrency: Annotated[int, Field(ge=1, le=1024)] = 16
+    """So many writes are in flight at most."""
+    per_second: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """So many writes begin in a second at most; 0: as many as there are."""
+
+
+class Cycle(Section):
+    """How often decisions are made."""
+
+    at_least_ms: Annotated[int, Field(ge=0, le=60_000)] = 20
+    """Changes are gathered for so long before they are decided on."""
+    at_most_s: Seconds = 5
+    """A decision is made at least so often, even if nothing has changed."""
+
+
+class Log(Section):
+    """What is logged, on stderr."""
+
+    format: Literal["json", "text"] = "json"
+    """One JSON object per line, or text for people."""
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least that is told."""
+
+
+class Config(Section):
+    """All that a daemon is told from outside."""
+
+    scheduler_names: list[Text] = Field(default=["windlass"], min_length=1, max_length=16)
+    """The schedulerName of pods that it answers to."""
+    kubeconfig: str = ""
+    """The kubeconfig file; empty: $KUBECONFIG, the pod's own account, or ~/.kube/config."""
+    context: str = ""
+    """The context of the kubeconfig; empty: its current one."""
+    namespaces: list[Text] = Field(default=[])
+    """Only pods of these namespaces are scheduled; empty: all."""
+    node_selector: dict[Text, str] = Field(default={})
+    """Only nodes with these labels are used; empty: all."""
+    default_queue: str = ""
+    """The queue of namespaces that no queue names; empty: their pods are refused with a reason."""
+    shadow: bool = False
+    """Decide and report, but write nothing."""
+    shadow_of: list[Text] = Field(default=[], max_length=16)
+    """In shadow mode, the schedulerName of the pods that another scheduler places."""
+    replica: str = ""
+    """What this replica calls itself in the Lease; empty: the name of its host."""
+    address: Text = "0.0.0.0"
+    """Where health, readiness and metrics are served."""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 10259
+    """Health, readiness and metrics are served here; 0: any free port."""
+    evictions_per_queue_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 600
+    """So many pods of one queue are evicted in a minute at most; 0: none."""
+    snapshot_folder: str = ""
+    """Where SIGUSR1 writes a snapshot for a bug report; empty: the working folder."""
+    kinds: list[OwnKind] = Field(default=[], max_length=64)
+    """Job kinds of your own; in the file only."""
+    lease: Lease = Lease()
+    writes: Writes = Writes()
+    cycle: Cycle = Cycle()
+    log: Log = Log()
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One key (lease.duration_s), for flags and for the documentation."""
+
+    key: str
+    default: Any
+    meaning: str
+
+    @property
+    def variable(self) -> str:  # in the environment
+        return PREFIX + self.key.replace(".", "_").upper()
+
+    @property
+    def flag(self) -> str:  # on the command line
+        return "--" + self.key.replace(".", "-").replace("_", "-")
+
+
+def options(section: type[BaseModel] = Config, above: str = "") -> Iterator[Option]:
+    """Every key that a flag or a variable can give, in the order of the documentation."""
+    for name, field in section.model_fields.items():
+        if name == KINDS:
+            continue
+        if isinstance(field.default, Section):
+            yield from options(type(field.default), f"{name}.")
+        else:
+            yield Option(above + name, field.default, " ".join((field.description or "").split()))

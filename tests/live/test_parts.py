@@ -132,4 +132,4 @@ def test_a_cache_that_cannot_be_written_to_is_told(
 
 
 def test_the_parts_that_tests_use_are_new_enough(parts: dict[str, Part]):
-    assert all(parts[name].version >= oldest for name, oldest in OLDEST.items())
+    assert all(part.version >= OLDEST[name] for name, part in parts.items())

@@ -20,16 +20,26 @@ from windlass.model.errors import WindlassError
 COMMANDS = {
     "bench": "windlass.cli.bench:command",
     "cluster": "windlass.cli.cluster:command",
+    "completion": "windlass.cli.completion:command",
     "conformance": "windlass.cli.conformance:command",
     "crds": "windlass.cli.crds:command",
     "demo": "windlass.cli.demo:command",
+    "doctor": "windlass.cli.doctor:command",
     "explain": "windlass.cli.explain:command",
+    "install": "windlass.cli.install:install",
+    "jobs": "windlass.cli.jobs:command",
     "pause": "windlass.cli.run:pause",
     "plan": "windlass.cli.plan:command",
+    "queues": "windlass.cli.queues:command",
     "resume": "windlass.cli.run:resume",
     "run": "windlass.cli.run:run",
     "scenario": "windlass.cli.scenario:command",
     "simulate": "windlass.cli.simulate:command",
+    "snapshot": "windlass.cli.snapshot:command",
+    "submit": "windlass.cli.submit:command",
+    "top": "windlass.cli.top:command",
+    "uninstall": "windlass.cli.install:uninstall",
+    "webhook": "windlass.cli.webhook:command",
 }
 
 INTERRUPTED = 130

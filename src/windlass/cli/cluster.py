@@ -56,12 +56,13 @@ def command(
     if version:
         _print_versions()
         return
-    from windlass.lab.parts import find
+    from windlass.lab.parts import TESTED, find
     from windlass.lab.plane import Options, Plane
 
-    kubectl = find()["kubectl"]
     if build:
+        find(TESTED)
         return
+    kubectl = find()["kubectl"]
     click.echo("Starting a control plane ...", err=True)
     options = Options(scheduler=scheduler, port=port)
     with _interruptible(), Plane(options) as plane, _handed_out(plane.kubeconfig, kubeconfig):

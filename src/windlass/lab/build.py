@@ -1,4 +1,4 @@
-"""Build the control plane from its pinned modules with the Go toolchain, once per machine.
+"""Build the control plane, and Helm, from pinned modules with the Go toolchain, once per machine.
 
 The first build takes minutes, so it says how far it is. Each program appears in the cache
 folder whole or not at all, and a build that was broken off goes on where it stopped. A lock
@@ -18,13 +18,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from windlass.lab.errors import PartsMissing
-from windlass.lab.pins import GO_VERSION, KUBERNETES_VERSION, MODULE
+from windlass.lab.pins import (
+    ETCD_VERSION,
+    GO_VERSION,
+    HELM_MODULE,
+    HELM_VERSION,
+    KUBERNETES_VERSION,
+    MODULE,
+)
 from windlass.model.errors import one_line
 
 Tell = Callable[[str], None]
 
 PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
+    "helm": "helm.sh/helm/v3/cmd/helm",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
     "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
@@ -32,6 +40,7 @@ PACKAGES = {
 }
 STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 """Packages that hold the version; without a stamp the programs call themselves v0.0.0-master."""
+VERSIONS = {"etcd": ETCD_VERSION, "helm": HELM_VERSION}
 SIGN_OF_LIFE_SECONDS = 20
 
 
@@ -97,11 +106,15 @@ def _build_one(go: str, name: str, folder: Path, tell: Tell) -> None:
     """Build beside the folder's programs and move into place: what is there is always whole."""
     began = time.monotonic()
     part, log = folder / f".{name}.part", folder / f"{name}.build.log"
-    tell(f"Building {name} {KUBERNETES_VERSION if name != 'etcd' else ''}".rstrip() + " ...")
+    tell(f"Building {name} {VERSIONS.get(name, KUBERNETES_VERSION)} ...")
     with log.open("wb") as stream:
         command = [go, "build", *_flags(), "-o", str(part), PACKAGES[name]]
         process = subprocess.Popen(
-            command, cwd=MODULE, env=_environment(), stdout=stream, stderr=subprocess.STDOUT
+            command,
+            cwd=HELM_MODULE if name == "helm" else MODULE,
+            env=_environment(),
+            stdout=stream,
+            stderr=subprocess.STDOUT,
         )
         status = _wait(process, lambda: tell(f"{name}: {time.monotonic() - began:.0f} s ..."))
     if status != 0:
@@ -117,6 +130,7 @@ def _flags() -> list[str]:
     numbers = _numbers(KUBERNETES_VERSION.removeprefix("v").partition("-")[0])
     values = {"gitVersion": KUBERNETES_VERSION, "gitMajor": numbers[0], "gitMinor": numbers[1]}
     stamps = [f"-X {package}.{key}={value}" for package in STAMPED for key, value in values.items()]
+    stamps.append(f"-X helm.sh/helm/v3/internal/version.version={HELM_VERSION}")
     linker = " ".join(["-s", "-w", *stamps])
     return ["-trimpath", "-mod=readonly", "-buildvcs=false", "-ldflags", linker]
 

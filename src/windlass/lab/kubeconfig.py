@@ -6,7 +6,7 @@ import json
 from base64 import b64encode
 from pathlib import Path
 
-from windlass.lab.certificates import Pair, write_secret
+from windlass.certificates import Pair, write_secret
 
 CLUSTER = "windlass-lab"
 

@@ -24,11 +24,15 @@ Version = tuple[int, ...]
 FAMILY = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 """Taken from PATH together or not at all: a controller may not be newer than its API server."""
 NAMES = ("etcd", *FAMILY, "kubectl")
+TESTED = (*NAMES, "helm")
+"""With what only tests need."""
 OLDEST: dict[str, Version] = {
     "etcd": (3, 5, 13),
+    "helm": (3, 14, 0),
     "kubectl": (1, 36, 0),
     **dict.fromkeys(FAMILY, (1, 36, 0)),
 }
+VERSION_WORDS = {"helm": ["version", "--short"], "kubectl": ["version", "--client"]}
 ASKING_SECONDS = 60
 
 
@@ -94,7 +98,7 @@ def _in_cache(names: Iterable[str]) -> dict[str, Part]:
 
 def _ask_version(name: str, path: Path) -> Part | None:
     """The program with the version it reports; None if it does not run here."""
-    words = ["version", "--client"] if name == "kubectl" else ["--version"]
+    words = VERSION_WORDS.get(name, ["--version"])
     try:
         answer = subprocess.run(
             [path, *words], capture_output=True, text=True, timeout=ASKING_SECONDS, check=True

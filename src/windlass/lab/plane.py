@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from windlass.lab.certificates import Authority, signing_keys, write_secret
+from windlass.certificates import Authority, signing_keys, write_secret
 from windlass.lab.errors import PlaneFailed
 from windlass.lab.flags import Layout, words_of
 from windlass.lab.kubeconfig import write_kubeconfig
@@ -40,6 +40,10 @@ READY_SECONDS = 180
 POLL_SECONDS = 0.05
 ROOM_BYTES = 4 << 30
 """What must be free in memory for a plane to live there; etcd alone sets 128 MiB aside."""
+SERVER_NAMES = (
+    *("localhost", "127.0.0.1"),
+    *("kubernetes", "kubernetes.default", "kubernetes.default.svc"),
+)
 READY_PATHS = {"etcd": "/readyz", "kube-apiserver": "/readyz"}
 
 
@@ -76,7 +80,7 @@ class Plane:
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
         self._ports = Ports()
-        self._authority = Authority()
+        self._authority = Authority.make("windlass-lab")
         self._trust = ssl.create_default_context(cadata=self._authority.certificate.decode())
         self._keeper: Keeper | None = None
         self._processes: dict[str, Process] = {}
@@ -206,7 +210,7 @@ class Plane:
         pki.mkdir(mode=0o700, exist_ok=True)
         self.layout.users.mkdir(mode=0o700, exist_ok=True)
         (pki / "ca.crt").write_bytes(self._authority.certificate)
-        self._authority.serving().write(pki, "serving")
+        self._authority.serving(SERVER_NAMES).write(pki, "serving")
         private, public = signing_keys()
         write_secret(pki / "tokens.key", private)
         (pki / "tokens.pub").write_bytes(public)

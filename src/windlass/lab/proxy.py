@@ -23,8 +23,8 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
+from windlass.certificates import write_secret
 from windlass.kube.access import Access
-from windlass.lab.certificates import write_secret
 from windlass.lab.proxy_calls import Call, call_of
 from windlass.lab.proxy_faults import Answer, Cut, Hook, Verdict, When
 

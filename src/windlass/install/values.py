@@ -1,0 +1,280 @@
+"""What an administrator can choose: one model behind values.yaml, its schema and the reference."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias, cast
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
+
+from windlass.config import Config
+from windlass.model.errors import InputError, close_names
+
+Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
+Replicas: TypeAlias = Annotated[int, Field(ge=1, le=9)]
+Tree: TypeAlias = dict[str, Any]
+
+CONTROLLERS = [
+    "system:kube-controller-manager",
+    *(
+        f"system:serviceaccount:{namespace}:*"
+        for namespace in (
+            "kube-system",
+            "jobset-system",
+            "kubeflow",
+            "kubeflow-system",
+            "kuberay-system",
+            "lws-system",
+            "mpi-operator",
+            "ray-system",
+        )
+    ),
+]
+"""Who makes pods for others. Only administrators can make accounts in these namespaces."""
+
+
+class Section(BaseModel):
+    """What all parts share: names as Helm users write them, and no unknown keys."""
+
+    model_config = ConfigDict(
+        strict=True,
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        use_attribute_docstrings=True,
+    )
+
+
+class Image(Section):
+    """The container image of both programs."""
+
+    repository: Text = "windlass"
+    """Where the image lies; build it with deploy/Containerfile."""
+    tag: str = ""
+    """Its tag; empty: the version of the chart."""
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    """When nodes fetch it."""
+    pull_secrets: list[dict[str, str]] = []
+    """Secrets to fetch it with, such as [{name: regcred}]."""
+
+
+class Webhook(Section):
+    """Sets schedulerName and queue, and records who made a pod, in namespaces that say so."""
+
+    enabled: bool = True
+    """Run the webhook."""
+    replicas: Replicas = 2
+    """So many pods answer."""
+    timeout_seconds: Annotated[int, Field(ge=1, le=30)] = 3
+    """The API server waits so long; then the pod is created as it is."""
+    controllers: list[Text] = CONTROLLERS
+    """Who makes pods for others: what they make belongs to the creator of its owner. A name may
+    end in a star."""
+    resources: Tree = {
+        "requests": {"cpu": "50m", "memory": "128Mi"},
+        "limits": {"memory": "512Mi"},
+    }
+    """Of each of its pods."""
+
+
+class Policy(Section):
+    """Admission policies that keep GPU pods from slipping past the queues."""
+
+    enabled: bool = True
+    """Refuse, in managed namespaces, GPU pods of other schedulers and forged creators."""
+    gpu_resources: list[Text] = ["nvidia.com/*", "amd.com/gpu", "gpu.intel.com/*"]
+    """Resources that make a pod a GPU pod. A name may end in a star."""
+
+
+class NetworkPolicy(Section):
+    """Who may talk to whom."""
+
+    enabled: bool = True
+    """Allow only what is needed."""
+    metrics_from: list[Tree] = []
+    """Peers that may read the metrics, as in a NetworkPolicy; empty: everybody."""
+    egress: list[Tree] = [
+        {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]},
+        {"ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 6443}]},
+    ]
+    """What may be reached: names, and the API server on its usual ports."""
+
+
+class ServiceMonitor(Section):
+    """For clusters with the Prometheus Operator."""
+
+    enabled: bool = False
+    """Have the metrics scraped."""
+    labels: dict[str, str] = {}
+    """More labels, by which your Prometheus chooses its monitors."""
+    interval: Text = "30s"
+    """How often."""
+
+
+class Rbac(Section):
+    """Rights."""
+
+    extra_rules: list[Tree] = []
+    """More rules for the scheduler: to list and watch kinds of jobs that you added."""
+
+
+class Crds(Section):
+    """Custom resources."""
+
+    install: bool = True
+    """Install and upgrade the definitions of Queue, Topology, Policy and Gang."""
+
+
+class Values(Section):
+    """All that can be chosen."""
+
+    image: Image = Image()
+    replicas: Replicas = 2
+    """So many schedulers run; one of them leads."""
+    config: Config = Config(scheduler_names=["windlass"])
+    """The configuration of the daemon, as in its own reference. Port, Lease and snapshot folder are
+    set by the chart."""
+    resources: Tree = {
+        "requests": {"cpu": "500m", "memory": "512Mi"},
+        "limits": {"memory": "2Gi"},
+    }
+    """Of each scheduler."""
+    priority_class_name: str = "system-cluster-critical"
+    """Of all pods of Windlass: they must not wait for what they schedule."""
+    node_selector: dict[str, str] = {}
+    """Where the pods of Windlass run."""
+    tolerations: list[Tree] = []
+    """Taints that they accept."""
+    webhook: Webhook = Webhook()
+    policy: Policy = Policy()
+    network_policy: NetworkPolicy = NetworkPolicy()
+    service_monitor: ServiceMonitor = ServiceMonitor()
+    rbac: Rbac = Rbac()
+    crds: Crds = Crds()
+
+
+def read_values(files: Sequence[str] = (), pairs: Sequence[str] = ()) -> Tree:
+    """The values of an installation, as Helm puts them together: defaults, files, then pairs."""
+    told: Tree = {}
+    for file in files:
+        told = merged(told, _loaded(file))
+    for pair in pairs:
+        told = merged(told, _pair(pair))
+    told.pop("global", None)  # Helm hands that to every chart
+    whole = merged(defaults(), told)
+    try:
+        Values.model_validate(whole)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        raise InputError("values", None, _complaint(found[0]), len(found) - 1) from None
+    return whole
+
+
+def defaults() -> Tree:
+    """What holds if nothing is said."""
+    made = Values().model_dump(by_alias=True, mode="json", exclude={"config"})
+    config = {"config": Values().config.model_dump(mode="json", exclude_unset=True)}
+    return {name: (made | config)[name] for name in _names(Values)}
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
+    """Two trees: what is said later counts, mappings are joined, null takes away."""
+    found: Tree = dict(under)
+    for key, value in over.items():
+        below = found.get(key)
+        if value is None:
+            found.pop(key, None)
+        elif isinstance(value, dict) and isinstance(below, dict):
+            found[key] = merged(cast(Tree, below), cast(Tree, value))
+        else:
+            found[key] = value
+    return found
+
+
+def files() -> dict[str, str]:
+    """The files of the chart that follow from this model."""
+    return {"values.yaml": _values_yaml(), "values.schema.json": _schema()}
+
+
+def keys(section: type[BaseModel] = Values, above: str = "") -> Iterator[tuple[str, Any, str]]:
+    """Every key with its default and its meaning, for the reference."""
+    for name, field in section.model_fields.items():
+        key = above + (field.alias or name)
+        if isinstance(field.default, Section):
+            yield from keys(type(field.default), f"{key}.")
+        else:
+            default = field.default
+            if isinstance(default, Config):
+                default = default.model_dump(mode="json", exclude_unset=True)
+            yield key, default, " ".join((field.description or "").split())
+
+
+def _names(section: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in section.model_fields.items()]
+
+
+def _loaded(file: str) -> Tree:
+    try:
+        with open(file, encoding="utf-8") as stream:
+            found: Any = yaml.safe_load(stream) or {}
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        why = getattr(error, "strerror", None) or getattr(error, "problem", None) or error
+        raise InputError(file, None, f"it cannot be read ({why}); check it") from None
+    if not isinstance(found, dict):
+        raise InputError(file, None, "it holds no mapping; write lines like replicas: 2")
+    return cast(Tree, found)
+
+
+def _complaint(error: ErrorDetails) -> str:
+    path = ".".join(str(step) for step in error["loc"])
+    if error["type"] == "extra_forbidden":
+        close = close_names(path, (key for key, _, _ in keys()))
+        hint = f'did you mean "{close[0]}"?' if close else "docs/reference/values.md lists all"
+        return f'the key "{path}" is not known; {hint}'
+    said = error["msg"].removeprefix("Input should be ")
+    return f'{path}: expected {said}, found "{str(error["input"])[:40]}"; correct it'
+
+
+def _pair(pair: str) -> Tree:
+    key, sign, text = pair.partition("=")
+    if not sign or not key:
+        raise InputError("--set", None, f'found "{pair}"; write key=value, as webhook.replicas=1')
+    try:
+        value: Any = yaml.safe_load(text) if text else ""
+    except yaml.YAMLError:
+        raise InputError("--set", None, f'the value in "{pair}" is not YAML; quote it') from None
+    for step in reversed(key.split(".")):
+        value = {step: value}
+    return value
+
+
+def _values_yaml() -> str:
+    head = "# Written by `windlass install --chart`: the defaults, from the model of the values.\n"
+    return head + "".join(_commented(Values, defaults(), ""))
+
+
+def _commented(section: type[BaseModel], values: Tree, indent: str) -> Iterator[str]:
+    for name, field in section.model_fields.items():
+        key = field.alias or name
+        inner = field.default if isinstance(field.default, Section) else None
+        about = type(inner).__doc__ if inner else field.description
+        yield f"\n{indent}# {' '.join((about or '').split())}\n"
+        if inner:
+            yield f"{indent}{key}:"
+            yield from _commented(type(inner), values[key], indent + "  ")
+        else:
+            text = yaml.safe_dump({key: values[key]}, sort_keys=False, width=100)
+            yield "".join(f"{indent}{line}\n" for line in text.splitlines())
+
+
+def _schema() -> str:
+    schema = Values.model_json_schema(by_alias=True)
+    schema["properties"]["global"] = {"type": "object"}
+    return (
+        json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **schema}, indent=2)
+        + "\n"
+    )

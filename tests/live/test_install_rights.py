@@ -1,0 +1,119 @@
+"""The scheduler works under exactly the rights that the chart gives it, and has no others."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.bound import wait_until
+from tests.live.installation import Installation, installed, may
+from tests.live.scene import Scene, scene
+from windlass.install.chart import Release, objects
+from windlass.install.values import read_values
+from windlass.kube.access import Access
+from windlass.kube.client import connect
+from windlass.lab.plane import Plane
+from windlass.lab.proxy import Proxy, recording
+
+PLAIN: dict[str, Any] = {"namespaces": None, "node_selector": None}
+
+USELESS = [
+    ("get", "", "secrets"),
+    ("list", "", "secrets"),
+    ("delete", "", "nodes"),
+    ("patch", "", "nodes"),
+    ("create", "", "pods"),
+    ("patch", "", "pods"),
+    ("create", "", "pods/exec"),
+    ("create", "coordination.k8s.io", "leases"),
+    ("update", "coordination.k8s.io", "leases"),  # those of others
+    ("update", "windlass.dev", "queues"),
+    ("create", "rbac.authorization.k8s.io", "clusterrolebindings"),
+    ("impersonate", "", "users"),
+]
+
+
+@pytest.fixture
+async def made(plane: Plane, tmp_path: Path) -> AsyncIterator[Scene]:
+    async with scene(plane.api_access(), tmp_path, nodes=2, ours=8, theirs=8) as made:
+        yield made
+        made.check()
+
+
+@pytest.fixture
+async def release(made: Scene) -> AsyncIterator[Installation]:
+    async with installed(made.api, Release(made.key, made.key)) as found:
+        yield found
+
+
+async def as_scheduler(release: Installation, plane: Plane) -> Access:
+    authority = (plane.folder / "pki" / "ca.crt").read_bytes()
+    return await release.access("scheduler", plane.server, authority)
+
+
+async def test_gangs_start_evictions_happen_and_statuses_are_written_without_a_refusal(
+    made: Scene, release: Installation, plane: Plane
+) -> None:
+    async with recording(await as_scheduler(release, plane)) as proxy:
+        await made.leading(proxy)
+        await made.job("greedy", 2, 8, "ours")
+        await made.wait_running(("greedy", 2))
+        await made.gang("due", 1, 8, "theirs")  # its guarantee: one of the others has to go
+        await made.wait_running(("due", 1))
+        await made.gang("late", 1, 8, "theirs")
+        await made.wait_reasons("late", 1)
+        await wait_until(lambda: wrote(proxy, "queues/status"), "the status of a queue is written")
+        assert [str(call) for call in proxy.calls if call.status in (401, 403)] == []
+        used = {(call.verb, call.resource) for call in proxy.calls if call.is_write}
+    assert used == {
+        ("create", "events"),
+        ("create", "pods/binding"),
+        ("create", "pods/eviction"),
+        ("patch", "pods/status"),
+        ("patch", "queues/status"),
+        ("update", "leases"),
+    }
+
+
+def test_nothing_is_granted_for_writing_but_what_is_used() -> None:
+    made = objects(read_values(), Release())
+    roles = [each for each in made if each["kind"] in ("ClusterRole", "Role")]
+    mine = [each for each in roles if each["metadata"]["name"].endswith("-scheduler")]
+    writes = {
+        (verb, resource)
+        for role in mine
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+        if verb not in ("get", "list", "watch")
+    }
+    assert writes == {
+        ("create", "events"),
+        ("create", "pods/binding"),
+        ("create", "pods/eviction"),
+        ("delete", "pods"),  # where a disruption budget has to give way in the end
+        ("patch", "gangs/status"),
+        ("patch", "persistentvolumeclaims"),  # the node for which a volume is to be made
+        ("patch", "pods/status"),
+        ("patch", "queues/status"),
+        ("update", "leases"),
+    }
+
+
+async def test_the_scheduler_cannot_do_what_it_has_no_use_for(
+    release: Installation, plane: Plane
+) -> None:
+    async with connect(await as_scheduler(release, plane)) as api:
+        assert await may(api, verb="list", resource="pods")
+        for verb, group, resource in USELESS:
+            whole, _, part = resource.partition("/")
+            asked = {"verb": verb, "group": group, "resource": whole, "subresource": part}
+            where = {"namespace": "kube-system", "name": "anything"}
+            assert not await may(api, **asked, **where), f"{verb} {resource}"
+
+
+async def wrote(proxy: Proxy, resource: str) -> bool:
+    return any(call.is_write and call.resource == resource for call in proxy.calls)

@@ -213,13 +213,17 @@ def _spread(pod: Json, rolls: Random) -> None:
 
 def _left_out(pod: Json, rolls: Random) -> None:
     spec = pod["spec"]
-    match rolls.randrange(3):
+    match rolls.randrange(4):
         case 0:
             spec["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
         case 1:
+            spec["volumes"] = [{"name": "v", "ephemeral": {}}, {"name": "w", "rbd": {}}]
+        case 2:
             spec["resourceClaims"] = [{"name": "c", "resourceClaimName": "d"}]
         case _:
-            spec["containers"][0]["ports"] = [{"containerPort": 1, "hostPort": 65535}]
+            address = rolls.choice(["", "::", "::1", "0.0.0.0", "10.0.0.1"])
+            port = {"containerPort": 1, "hostPort": 65535, "hostIP": address, "protocol": "SCTP"}
+            spec["containers"][0]["ports"] = [port, port | {"hostIP": "127.0.0.1"}]
 
 
 # --- how it fares

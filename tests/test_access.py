@@ -22,7 +22,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.live.stage import status
 from windlass.kube import credentials, identity
-from windlass.kube.access import Access, load
+from windlass.kube.access import Access, load, namespace
 from windlass.kube.client import connect
 from windlass.kube.credentials import Credentials
 from windlass.kube.errors import NoAccess, Unauthorized
@@ -382,3 +382,29 @@ def test_credentials_are_renewed_with_time_to_spare_but_not_all_the_time() -> No
 def _grow_old(access: Access) -> None:
     """Let the credentials' time come, as if an hour had passed."""
     access.headers.__self__._renew_at = 0.0  # type: ignore[attr-defined]
+
+
+# --- which namespace is meant
+
+
+@pytest.mark.parametrize(("context", "meant"), [(None, "default"), ("there", "team-a")])
+def test_the_namespace_of_the_context_is_meant_where_none_is_named(
+    tmp_path: Path, context: str | None, meant: str
+) -> None:
+    named = [("here", {}), ("there", {"namespace": "team-a"})]
+    contexts = [{"name": name, "context": {"cluster": "c"} | more} for name, more in named]
+    file = tmp_path / "config"
+    file.write_text(yaml.safe_dump({"current-context": "here", "contexts": contexts}))
+    assert namespace(str(file), context) == meant
+
+
+def test_in_a_pod_its_own_namespace_is_meant(tmp_path: Path) -> None:
+    (tmp_path / "namespace").write_text("team-b\n")
+    assert identity.namespace_of_service_account(str(tmp_path)) == "team-b"
+
+
+def test_a_context_that_is_not_there_names_no_namespace(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text(yaml.safe_dump({"current-context": "here", "contexts": []}))
+    with pytest.raises(NoAccess, match="cannot be used"):
+        namespace(str(file), "elsewhere")

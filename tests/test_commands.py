@@ -257,7 +257,6 @@ def test_an_unknown_job_offers_close_names(run: Terminal) -> None:
         ["scenario", GANG, "--out", "x"],
         ["scenario", GANG, RACKS, "--snapshot-at", "1m"],
         ["scenario", GANG, "--snapshot-at", "soon"],
-        ["explain", "j"],
         ["explain", "j", "--scenario", GANG, "--snapshot", "x"],
         ["explain", "j", "--snapshot", "x", "--at", "1m"],
         ["explain", "j", "--scenario", GANG, "--at", "90"],

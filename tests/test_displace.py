@@ -15,10 +15,12 @@ from tests.given import (
     job,
     node,
     outcome_of,
+    pods,
     queue,
 )
 from windlass.engine.plan import Verdict
 from windlass.model.actions import Rule
+from windlass.model.constraints import HOSTNAME, Constraints
 from windlass.model.gpus import Slice
 from windlass.model.reasons import Why
 from windlass.model.settings import Displacing
@@ -123,6 +125,13 @@ def test_switched_off_nobody_is_reclaimed_from():
 def test_a_higher_priority_takes_from_a_lower_one_in_its_queue():
     outcome = late(node("n1", gpus=1), runs("low", 0), job("high", 1, ONE, priority=1))
     assert outcome.evicted == {"low-0": Rule.PRIORITY}
+
+
+def test_nobody_takes_away_whom_it_seeks_to_be_near():
+    near = Constraints(near=(pods("db", per=HOSTNAME),))
+    old = runs("old", 0, labels={"app": "db"})
+    outcome = late(node("n1", gpus=2), old, job("high", 2, ONE, priority=1, constraints=near))
+    assert outcome.evicted == {}
 
 
 def test_an_equal_priority_takes_nothing():

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.given import RACKS, ask, job, node, queue, rack, schedule, within
+from tests.given import RACKS, ask, job, node, pods, queue, rack, schedule, within
 from windlass.engine.plan import Verdict
-from windlass.model.constraints import Constraints, Taint
+from windlass.model.constraints import HOSTNAME, Constraints, Taint
 from windlass.model.reasons import SENTENCES, Reason, Why
 
 
@@ -28,6 +28,20 @@ def test_a_gang_must_name_a_queue_at_the_end_of_the_tree(name):
     outcome = schedule(node("n1"), *tree, job("a", queue=name))
     assert outcome.nothing_of("a")
     assert outcome.reason("a", Why.UNKNOWN_QUEUE).values == {"queue": name}
+
+
+def test_a_task_that_others_keep_away_is_told_so_and_on_how_many_nodes():
+    apart = Constraints(apart=(pods("web", per=HOSTNAME),))
+    old = job("old", labels={"app": "web"}).runs(0, on="n1")
+    full = job("full", 1, ask(gpus=1)).runs(0, on="n2", devices=[0])
+    there = node("n1", gpus=1), node("n2", gpus=1)
+    outcome = schedule(*there, old, full, job("a", 1, ask(gpus=1), constraints=apart))
+    assert outcome.reason("a", Why.NO_ROOM).values["room"] == 0
+    told = [str(each) for each in outcome.decision("a").reasons[1:]]
+    assert told == [
+        "1 node: too little GPU free",
+        "1 node: other tasks keep it away, or those that it seeks are not there",
+    ]
 
 
 def test_a_gang_above_the_limit_of_its_queue_can_never_run():

@@ -3,48 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from windlass.cli.displaced import for_whom, nodes_in_words
 from windlass.cli.output import as_json, reason_as_json, slices_in_words
-from windlass.cli.queues import QueueRow, queue_as_json, queue_rows, queue_sentence
-from windlass.engine.plan import Decision, Plan, Verdict
+from windlass.cli.queue_rows import QueueRow, queue_as_json, queue_rows, queue_sentence
+from windlass.cli.reach import in_namespace, namespace_or_own, reaching, settings
+from windlass.cli.scenes import Scene, evicted, of_cluster, of_scenario, of_snapshot, pod_of
+from windlass.engine.plan import Decision, Verdict
 from windlass.model.actions import Evict
 from windlass.model.errors import NotFound
 from windlass.model.jobs import ACTIVE, Gang, GangId, Task, TaskState
 from windlass.model.problems import listed
 
 if TYPE_CHECKING:
-    from windlass.sim.world import Record
-    from windlass.state.cluster import Cluster
+    from windlass.config import Config
 
 MOST_GANGS = 20
 """So many gangs of one job are told of; the others are counted."""
 MOST_LOSSES = 5
 """So many of the latest displacements of a gang are told of."""
-
-Loss = tuple[int, tuple[Evict, ...]]
-"""When tasks of a gang were displaced, and how."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Scene:
-    """A cluster at a moment, the plan for it, and what is not in it, no longer or not yet."""
-
-    cluster: Cluster
-    plan: Plan
-    after: Cluster
-    """The cluster as the plan leaves it."""
-    jobs: dict[str, list[str]]
-    """Per name a user may give, the gangs it stands for."""
-    ended: dict[str, Record]
-    awaited: dict[str, int]
-    """Gangs that are yet to be submitted, and when."""
-    losses: dict[str, list[Loss]] = field(default_factory=dict[str, list[Loss]])
-    """Per gang, what it lost so far; known only where it was played."""
 
 
 @click.command("explain")
@@ -53,104 +34,87 @@ class _Scene:
 @click.option("--at", metavar="TIME", help="At this time of the scenario, like 20m; else at rest.")
 @click.option("--snapshot", metavar="FILE", help="Look at the job in this snapshot (- for stdin).")
 @click.option("--json", "json_", is_flag=True, help="Print the explanation as JSON.")
+@in_namespace
+@reaching
 def command(
-    job: str, scenario: str | None, at: str | None, snapshot: str | None, json_: bool
+    job: str,
+    scenario: str | None,
+    at: str | None,
+    snapshot: str | None,
+    json_: bool,
+    namespace: str | None,
+    **reach: str | None,
 ) -> None:
     """Say why a job waits, with numbers, where it runs, or for whom it was displaced.
+
+    JOB is NAMESPACE/NAME of a job or pod of the cluster; without a namespace, that of the context
+    is meant. With --scenario or --snapshot it is a name in that file, and no cluster is asked.
 
     For a waiting job it also says what is being freed for it, or what it would have to displace and
     why it may not.
     """
-    if (scenario is None) == (snapshot is None):
+    if scenario is not None and snapshot is not None:
         raise click.UsageError("give either --scenario FILE or --snapshot FILE")
     if at is not None and scenario is None:
-        raise click.UsageError("--at goes with --scenario; a snapshot has its own time")
-    scene = _scene_of_scenario(scenario, at) if scenario else _scene_of_snapshot(snapshot or "-")
+        raise click.UsageError("--at goes with --scenario; what else is there has its own time")
+    if scenario is not None:
+        found = _found(of_scenario(scenario, at), job)
+    elif snapshot is not None:
+        found = _found(of_snapshot(snapshot), job)
+    else:
+        found = _found_on_cluster(settings(**reach), job, namespace)
+    if json_:
+        queues = [queue_as_json(row) for row in found.rows]
+        shown = {"job": found.job, "now": found.now, "gangs": found.stories, "queues": queues}
+        click.echo(as_json(shown))
+        return
+    for line in _in_words(found):
+        click.echo(line)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What there is to tell about a job."""
+
+    job: str
+    now: int
+    stories: list[dict[str, Any]]
+    rows: Sequence[QueueRow] = ()
+    notice: str = ""
+
+
+def _found(scene: Scene, job: str) -> _Found:
     if job not in scene.jobs:
         raise NotFound("job", job, scene.jobs)
     stories = [_story(scene, gang) for gang in scene.jobs[job]]
-    rows = _rows(scene, stories)
-    if json_:
-        queues = [queue_as_json(row) for row in rows]
-        found = {"job": job, "now": scene.cluster.now, "gangs": stories, "queues": queues}
-        click.echo(as_json(found))
-        return
-    for story in stories[:MOST_GANGS]:
-        click.echo("\n".join(_told(story)))
-    if len(stories) > MOST_GANGS:
-        click.echo(f"and {len(stories) - MOST_GANGS} more gangs; --json shows all")
-    for row in rows:
-        click.echo(click.wrap_text(queue_sentence(row), 78, "", "  "))
+    return _Found(job, scene.cluster.now, stories, _rows(scene, stories), scene.notice)
 
 
-def _scene_of_scenario(file: str, time: str | None) -> _Scene:
-    from windlass.cli.inputs import read_scenario_file
-    from windlass.cli.times import time_option
-    from windlass.engine.cycle import plan
-    from windlass.sim.run import Simulation
+def _found_on_cluster(config: Config, job: str, namespace: str | None) -> _Found:
+    """All that can be known; for those who may read only a namespace, what its pods were told."""
+    from windlass.daemon.once import MayNotLook
 
-    at = None if time is None else time_option(time, "--at")
-    scenario = read_scenario_file(file)
-    losses: dict[str, list[Loss]] = {}
+    name = job if "/" in job else f"{namespace_or_own(config, namespace)}/{job}"
+    try:
+        return _found(of_cluster(config), name)
+    except MayNotLook as error:
+        from windlass.cli.on_pods import stories_on_pods
 
-    def watched(cluster: Cluster) -> Plan:
-        found = plan(cluster)
-        for gang, evictions in _evicted(cluster, found).items():
-            losses.setdefault(gang, []).append((cluster.now, evictions))
-        return found
-
-    simulation = Simulation(scenario.workload, watched, start_s=0)
-    simulation.run(until=at)
-    cluster, records = simulation.cluster, simulation.records
-    arrivals = {str(each.gang.id): each.at for each in scenario.workload.arrivals}
-    jobs = {name: [name] for name in arrivals}
-    jobs |= {name: list(copies) for name, copies in scenario.copies.items()}
-    found = plan(cluster)
-    return _Scene(
-        cluster,
-        found,
-        _after(cluster, found),
-        jobs,
-        ended={str(gang): each for gang, each in records.items() if each.ended is not None},
-        awaited={name: at for name, at in arrivals.items() if name not in records},
-        losses=losses,
-    )
+        now, stories = stories_on_pods(config, name)
+        return _Found(name, now, stories, notice=f"that is what its pods were told; {error}")
 
 
-def _evicted(cluster: Cluster, plan: Plan) -> dict[str, tuple[Evict, ...]]:
-    """The evictions of a plan by gang."""
-    found: dict[str, tuple[Evict, ...]] = {}
-    for each in plan.evictions:
-        gang = cluster.tasks[each.task].gang
-        found[gang] = (*found.get(gang, ()), each)
-    return found
+def _in_words(found: _Found) -> Iterator[str]:
+    for story in found.stories[:MOST_GANGS]:
+        yield from _told(story)
+    if len(found.stories) > MOST_GANGS:
+        yield f"and {len(found.stories) - MOST_GANGS} more gangs; --json shows all"
+    sentences = [queue_sentence(row) for row in found.rows] + [found.notice]
+    for sentence in filter(None, sentences):
+        yield click.wrap_text(sentence, 78, "", "  ")
 
 
-def _scene_of_snapshot(file: str) -> _Scene:
-    from windlass.cli.inputs import read_snapshot_file
-    from windlass.engine.cycle import plan
-    from windlass.state.cluster import Cluster
-
-    cluster = Cluster.of(read_snapshot_file(file))
-    jobs: dict[str, list[str]] = {str(gang): [str(gang)] for gang in cluster.gangs}
-    of_job: dict[str, list[str]] = {}
-    for gang in sorted(cluster.gangs.values(), key=lambda gang: gang.id):
-        of_job.setdefault(gang.job, []).append(gang.id)
-    found = plan(cluster)
-    return _Scene(cluster, found, _after(cluster, found), jobs | of_job, {}, {})
-
-
-def _after(cluster: Cluster, plan: Plan) -> Cluster:
-    from windlass.state.cluster import Cluster
-
-    if not plan.actions and {hold.gang: hold for hold in plan.holds} == cluster.holds:
-        return cluster
-    after = Cluster.of(cluster.snapshot())
-    after.assume(plan)
-    return after
-
-
-def _story(scene: _Scene, name: str) -> dict[str, Any]:
+def _story(scene: Scene, name: str) -> dict[str, Any]:
     """All that is known of a gang, for programs; `_told` says the same in words."""
     from windlass.cli.room import held_for
 
@@ -189,13 +153,13 @@ def _losses_as_json(at: int, evictions: Sequence[Evict]) -> Iterator[dict[str, A
         yield found | {"moves_to": nodes, "sentence": for_whom(rule, gainer)}
 
 
-def _losses_now(scene: _Scene, gang: GangId) -> list[dict[str, Any]]:
+def _losses_now(scene: Scene, gang: GangId) -> list[dict[str, Any]]:
     """What the plan would take from it."""
-    evictions = _evicted(scene.cluster, scene.plan).get(gang, ())
+    evictions = evicted(scene.cluster, scene.plan).get(gang, ())
     return list(_losses_as_json(scene.cluster.now, evictions))
 
 
-def _room(scene: _Scene, gang: GangId, decision: Decision | None) -> dict[str, Any]:
+def _room(scene: Scene, gang: GangId, decision: Decision | None) -> dict[str, Any]:
     """What is freed for a gang that waits, or what it would have to displace."""
     from windlass.cli.room import freed_for, would_as_json, would_told
     from windlass.engine.would import would
@@ -212,13 +176,13 @@ def _room(scene: _Scene, gang: GangId, decision: Decision | None) -> dict[str, A
     return {"would": would_as_json(found) | {"sentences": sentences}}
 
 
-def _rows(scene: _Scene, stories: list[dict[str, Any]]) -> list[QueueRow]:
+def _rows(scene: Scene, stories: list[dict[str, Any]]) -> list[QueueRow]:
     """The queues that the stories are about."""
     names = {story.get("queue") for story in stories}
     return [row for row in queue_rows(scene.cluster, scene.plan) if row.name in names]
 
 
-def _state(scene: _Scene, gang: Gang, decision: Decision | None) -> str:
+def _state(scene: Scene, gang: Gang, decision: Decision | None) -> str:
     if decision is not None and decision.verdict == Verdict.DISPLACED:
         return "Displaced"
     members = scene.cluster.members(gang.id)
@@ -230,7 +194,7 @@ def _state(scene: _Scene, gang: Gang, decision: Decision | None) -> str:
     return "Starts" if decision.verdict == Verdict.PLACED else decision.verdict.value
 
 
-def _places(scene: _Scene, gang: Gang) -> list[dict[str, Any]]:
+def _places(scene: Scene, gang: Gang) -> list[dict[str, Any]]:
     """Where its tasks are, or would be started by the plan."""
     members = {task.id: task for task in scene.cluster.members(gang.id)}
     places = [
@@ -257,7 +221,7 @@ def _place(task: Task, node: str, devices: str, verb: str) -> dict[str, Any]:
 def _told(story: dict[str, Any]) -> Iterator[str]:
     from windlass.cli.room import freed_told
 
-    yield f"{story['gang']} {_verdict(story)}"
+    yield f"{story['gang'].partition('~')[0]} {_verdict(story)}"
     for reason in story.get("reasons", ()):
         yield _item(reason["sentence"])
     for sentence in _losses_told(story):
@@ -270,7 +234,8 @@ def _told(story: dict[str, Any]) -> Iterator[str]:
     ):
         yield _item(sentence)
     for place in story.get("places", ()):
-        yield f"  {place['task']} {place['verb']} on {place['node']}, {place['devices']}"
+        where = ", ".join(filter(None, (place["node"], place["devices"])))
+        yield f"  {pod_of(place['task'])} {place['verb']} on {where}"
 
 
 def _item(sentence: str) -> str:
@@ -279,7 +244,7 @@ def _item(sentence: str) -> str:
 
 def _losses_told(story: dict[str, Any]) -> Iterator[str]:
     """What it lost before now; what it loses now stands among the reasons."""
-    from windlass.model.spans import clock
+    from windlass.cli.times import instant
 
     is_now = story["state"] == "Displaced"
     past = [
@@ -288,22 +253,24 @@ def _losses_told(story: dict[str, Any]) -> Iterator[str]:
     for each in past[-MOST_LOSSES:]:
         tasks = f"{each['tasks']} task{'s' if each['tasks'] > 1 else ''}"
         goes = f" moved to {nodes_in_words(each['moves_to'])}" if each["moves_to"] else " evicted"
-        yield f"at {clock(each['at'])}: {tasks}{goes}, {each['sentence']}"
+        yield f"at {instant(each['at'])}: {tasks}{goes}, {each['sentence']}"
 
 
 def _verdict(story: dict[str, Any]) -> str:
-    from windlass.model.spans import clock
+    from windlass.cli.times import instant
 
     needed = story.get("tasks_needed", 0)
     tasks = f"{needed} task{'s' if needed > 1 else ''}"
     match story["state"]:
         case "Absent":
-            return f"will be submitted at {clock(story['submitted'])}"
+            return f"will be submitted at {instant(story['submitted'])}"
         case "Finished" | "Deleted":
             started = story["started"]
-            start = "never started" if started is None else f"started at {clock(started)}"
-            verb, end = story["state"].lower(), clock(story["ended"])
-            return f"was submitted at {clock(story['submitted'])}, {start} and was {verb} at {end}"
+            start = "never started" if started is None else f"started at {instant(started)}"
+            verb, end = story["state"].lower(), instant(story["ended"])
+            return (
+                f"was submitted at {instant(story['submitted'])}, {start} and was {verb} at {end}"
+            )
         case "Running":
             return f"runs; it needs {tasks} and has {len(story['places'])}"
         case "Starts":

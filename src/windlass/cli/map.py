@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from rich.text import Text
 
+from windlass.cli.drawn import Drawn
 from windlass.cli.palette import BAD, FAINT, QUIET, TRAY
 from windlass.model.constraints import HOSTNAME
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import OCCUPYING
 from windlass.model.nodes import Node
-from windlass.sim.run import Moment
 
 PARTS = "▁▂▃▄▅▆▇"
 Place = tuple[str, int]
@@ -32,7 +32,7 @@ class _Cells:
     """The queue it is kept for, and whether only from later on."""
 
 
-def draw_map(moment: Moment, paint: Mapping[str, str], width: int, room: int) -> list[Text]:
+def draw_map(moment: Drawn, paint: Mapping[str, str], width: int, room: int) -> list[Text]:
     """One column of racks if they fit below each other, else several; the rest is counted."""
     cells = _cells(moment)
     away = {node.name for node in moment.away}
@@ -55,7 +55,7 @@ def map_key() -> Text:
     return Text(words, QUIET)
 
 
-def _cells(moment: Moment) -> _Cells:
+def _cells(moment: Drawn) -> _Cells:
     cells, cluster = _Cells(), moment.cluster
     for task in cluster.tasks.values():
         if task.state in OCCUPYING:
@@ -72,7 +72,7 @@ def _cells(moment: Moment) -> _Cells:
     return cells
 
 
-def _racks(moment: Moment, width: int) -> list[tuple[str, list[Node]]]:
+def _racks(moment: Drawn, width: int) -> list[tuple[str, list[Node]]]:
     """Nodes by the narrowest domain that holds several, in rows that fit the width."""
     keys = [key for each in moment.cluster.topologies.values() for key in each.levels]
     key = next((each for each in reversed(keys) if each != HOSTNAME), "")

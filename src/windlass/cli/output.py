@@ -36,13 +36,13 @@ def slices_in_words(slices: Sequence[Slice]) -> str:
     return ", ".join(words) or "no GPU"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns of text: the first to the left, the others, being numbers, to the right."""
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Columns of text: the first ones to the left, the others, being numbers, to the right."""
     lines = [head, *rows]
     widths = [max(len(line[at]) for line in lines) for at in range(len(head))]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if at == 0 else cell.rjust(width)
+            cell.ljust(width) if at < left else cell.rjust(width)
             for at, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines

@@ -9,7 +9,7 @@ import click
 
 from windlass.cli.displaced import displaced, displaced_as_json, holds_told, told
 from windlass.cli.output import as_json, reason_as_json, slices_in_words
-from windlass.cli.queues import queue_as_json, queue_rows, queue_table
+from windlass.cli.queue_rows import queue_as_json, queue_rows, queue_table
 from windlass.engine.plan import Decision, Plan, Verdict
 from windlass.model.actions import Bind
 
@@ -66,11 +66,11 @@ def _compared(snapshot: Snapshot, file: str, json_: bool) -> Iterator[str]:
 
 
 def _in_words(cluster: Cluster, plan: Plan) -> Iterator[str]:
-    from windlass.model.spans import clock
+    from windlass.cli.times import instant
 
     gpus = sum(len(node.gpus) for node in cluster.nodes.values())
     yield (
-        f"At {clock(cluster.now)}: {len(cluster.nodes)} nodes with {gpus} GPUs, "
+        f"At {instant(cluster.now)}: {len(cluster.nodes)} nodes with {gpus} GPUs, "
         f"{len(cluster.gangs)} gangs, {len(cluster.tasks)} tasks"
     )
     yield from _starts(cluster, plan)

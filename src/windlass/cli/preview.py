@@ -20,7 +20,7 @@ from windlass.cli.displaced import (
     told,
 )
 from windlass.cli.output import reason_as_json, table
-from windlass.cli.queues import QueueRow, queue_as_json, queue_rows
+from windlass.cli.queue_rows import QueueRow, queue_as_json, queue_rows
 from windlass.engine.plan import Decision, Verdict
 from windlass.model.errors import InputError
 from windlass.model.gpus import WHOLE

@@ -1,96 +1,165 @@
-"""The queues of a cluster as commands show them: the tree, with what each has and may have."""
+"""`windlass queues`: the tree of queues as their status tells it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from windlass.cli.output import table
-from windlass.engine.plan import Plan
-from windlass.model.gpus import WHOLE
-from windlass.model.problems import amount
-from windlass.model.queues import GPU, ROOT, Queue, guaranteed
+import click
+
+from windlass.cli.output import as_json, table
+from windlass.cli.reach import reaching, settings
 
 if TYPE_CHECKING:
-    from windlass.state.cluster import Cluster
+    from windlass.config import Config
+    from windlass.crds.amounts import Amounts
+    from windlass.crds.queue import QueueStatus
+    from windlass.model.queues import Queue
+    from windlass.workloads.wire import Owner
+
+HEAD = ("queue", "guarantee", "share", "allocated", "borrowed", "limit", "waiting")
+UNKNOWN = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class QueueRow:
-    """One queue in numbers; GPUs in thousandths, `limit` None where there is none."""
+class Line:
+    """One queue: GPUs in thousandths, None where nothing was said."""
 
     name: str
     depth: int
-    guarantee: int
-    share: int
-    allocated: int
+    parent: str
+    guarantee: int | None
+    share: int | None
+    allocated: int | None
+    borrowed: int | None
+    lent: int | None
     limit: int | None
+    waiting: int | None
+    """Gangs."""
+    gpu_hours: int | None
+    """Thousandths as well."""
+    trouble: str
+    """Why it is not ready; empty if it is, or if nobody has judged it yet."""
 
 
-def queue_rows(cluster: Cluster, plan: Plan) -> list[QueueRow]:
+@click.command("queues")
+@click.option("--json", "json_", is_flag=True, help="Print the queues as JSON.")
+@reaching
+def command(json_: bool, **reach: str | None) -> None:
+    """Show the tree of queues: what each is guaranteed, should have, has, and who waits.
+
+    Numbers are GPUs, with all queues below included; waiting counts gangs.
+    """
+    lines = lines_of(asyncio.run(_read(settings(**reach))))
+    if json_:
+        click.echo(as_json({"queues": [_as_json(each) for each in lines]}))
+        return
+    for text in told(lines):
+        click.echo(text)
+
+
+async def _read(config: Config) -> list[Owner]:
+    from windlass.crds.kinds import QUEUE
+    from windlass.daemon.once import NO_CRDS, CannotLook, opened
+    from windlass.kube.errors import NotFound
+    from windlass.kube.lists import list_all
+    from windlass.workloads.wire import Owner
+
+    async with opened(config) as api:
+        try:
+            return await list_all(api, QUEUE.path(), Owner)
+        except NotFound:
+            raise CannotLook(f"queues: {NO_CRDS}") from None
+
+
+def lines_of(objects: Iterable[Owner]) -> list[Line]:
     """All queues, each below its parent."""
-    return [
-        QueueRow(
-            name=queue.name,
-            depth=depth,
-            guarantee=guaranteed(queue, GPU),
-            share=plan.shares.get(queue.name, {}).get(GPU, 0),
-            allocated=cluster.allocated(queue.name, GPU),
-            limit=queue.limit.get(GPU),
-        )
-        for queue, depth in _tree(cluster.queues)
-    ]
+    from windlass.cli.queue_rows import in_tree
+    from windlass.crds.judge import mended
+    from windlass.crds.read import read_queue
+    from windlass.model.queues import Queue
+
+    by_name = {each.metadata.name: each for each in objects}
+    read = {name: read_queue(name, each.spec).noun for name, each in by_name.items()}
+    queues = [owned.queue if owned else Queue(name) for name, owned in sorted(read.items())]
+    tree = {queue.name: queue for queue in mended(queues)}
+    return [_line(queue, depth, by_name[queue.name]) for queue, depth in in_tree(tree)]
 
 
-def queue_table(rows: list[QueueRow]) -> str:
-    """The rows as text."""
-    lines = [
-        (
-            "  " * min(row.depth, 8) + row.name,
-            _gpus(row.guarantee),
-            _gpus(row.share),
-            _gpus(row.allocated),
-            "none" if row.limit is None else _gpus(row.limit),
-        )
-        for row in rows
-    ]
-    return table(("queue", "guarantee", "share", "allocated", "limit"), lines)
+def _line(queue: Queue, depth: int, found: Owner) -> Line:
+    from windlass.model.queues import GPU, ROOT, guaranteed
 
-
-def queue_sentence(row: QueueRow) -> str:
-    """One queue in words."""
-    limit = "no limit" if row.limit is None else f"a limit of {amount(GPU, row.limit)}"
-    return (
-        f"queue {row.name} has {amount(GPU, row.allocated)}: its guarantee is "
-        f"{_gpus(row.guarantee)}, its share now {_gpus(row.share)}, and it has {limit}"
+    status = _status(found.status)
+    return Line(
+        queue.name,
+        depth,
+        "" if queue.parent == ROOT else queue.parent,
+        guaranteed(queue, GPU),
+        *(_gpu(each) for each in (status.share, status.allocated, status.borrowed, status.lent)),
+        limit=queue.limit.get(GPU),
+        waiting=status.waiting.gangs if status.waiting else None,
+        gpu_hours=status.usage.gpu_hours if status.usage else None,
+        trouble=next(
+            (each.message for each in status.conditions if each.status == "False"),
+            "",
+        ),
     )
 
 
-def queue_as_json(row: QueueRow) -> dict[str, Any]:
-    """One queue for programs, in GPUs."""
-    return {
-        "queue": row.name,
-        "depth": row.depth,
-        "guarantee_gpus": row.guarantee / WHOLE,
-        "share_gpus": row.share / WHOLE,
-        "allocated_gpus": row.allocated / WHOLE,
-        "limit_gpus": None if row.limit is None else row.limit / WHOLE,
+def _status(found: dict[str, Any]) -> QueueStatus:
+    """What the scheduler wrote; a status of a later version that cannot be read says nothing."""
+    from pydantic import ValidationError
+
+    from windlass.crds.queue import QueueStatus
+
+    try:
+        return QueueStatus.model_validate(found)
+    except ValidationError:
+        return QueueStatus()
+
+
+def _gpu(amounts: Amounts | None) -> int | None:
+    return None if amounts is None else amounts.gpu or 0
+
+
+def told(lines: list[Line]) -> Iterator[str]:
+    """The tree as a table, and below it what is wrong with whom."""
+    if not lines:
+        yield "There are no queues yet; docs/reference/queue.md shows how one is written."
+        return
+    yield table(HEAD, [_cells(each) for each in lines])
+    for each in lines:
+        if each.trouble:
+            yield click.wrap_text(f"{each.name} is not ready: {each.trouble}", 78, "", "  ")
+    if all(each.allocated is None for each in lines):
+        yield "Nobody has written their status yet; `windlass doctor` says who leads."
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    from windlass.cli.numbers import gpus
+
+    amounts = (line.guarantee, line.share, line.allocated, line.borrowed)
+    shown = [UNKNOWN if each is None else gpus(each) for each in amounts]
+    limit = "none" if line.limit is None else gpus(line.limit)
+    waiting = UNKNOWN if line.waiting is None else f"{line.waiting:,}"
+    mark = " !" if line.trouble else ""
+    return ("  " * min(line.depth, 8) + line.name + mark, *shown, limit, waiting)
+
+
+def _as_json(line: Line) -> dict[str, Any]:
+    from windlass.model.gpus import WHOLE
+
+    amounts = {
+        "guarantee_gpus": line.guarantee,
+        "share_gpus": line.share,
+        "allocated_gpus": line.allocated,
+        "borrowed_gpus": line.borrowed,
+        "lent_gpus": line.lent,
+        "limit_gpus": line.limit,
+        "gpu_hours": line.gpu_hours,
     }
-
-
-def _tree(queues: Mapping[str, Queue]) -> Iterator[tuple[Queue, int]]:
-    """Depth first; a queue whose parent is missing stands at the top."""
-    children: dict[str, list[str]] = {}
-    for name in sorted(queues, reverse=True):
-        parent = queues[name].parent
-        children.setdefault(parent if parent in queues else ROOT, []).append(name)
-    stack = [(name, 0) for name in children.get(ROOT, [])]
-    while stack:
-        name, depth = stack.pop()
-        yield queues[name], depth
-        stack += [(child, depth + 1) for child in children.get(name, [])]
-
-
-def _gpus(milli: int) -> str:
-    return f"{milli / WHOLE:g}"
+    told = {key: None if milli is None else milli / WHOLE for key, milli in amounts.items()}
+    about = {"queue": line.name, "parent": line.parent or None, "depth": line.depth}
+    return about | told | {"waiting_gangs": line.waiting, "trouble": line.trouble or None}

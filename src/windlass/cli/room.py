@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli.output import slices_in_words
+from windlass.cli.scenes import pod_of
 from windlass.engine.plan import Plan
 from windlass.engine.would import Bar, Line, Side, Would
 from windlass.model.actions import Claim, Rule
@@ -50,7 +51,7 @@ def freed_told(freed: list[dict[str, Any]]) -> Iterator[str]:
         what = "is evicted now from" if since is None else "is on its way out of"
         time = f", for {in_words(since)} so far" if since else ""
         stuck = "; it seems to be stuck" if each["stuck"] else ""
-        yield f"{each['task']} {what} {each['node']}, {each['devices']}{time}{stuck}"
+        yield f"{pod_of(each['task'])} {what} {each['node']}, {each['devices']}{time}{stuck}"
     if len(freed) > MOST_ROWS:
         yield f"and {len(freed) - MOST_ROWS} more tasks"
 

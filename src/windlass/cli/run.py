@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from windlass.cli.reach import reaching, settings
 from windlass.config import Option, options
 
 
@@ -56,36 +57,27 @@ def run(config: str | None, **values: Any) -> None:
     asyncio.run(run_daemon(read_config(config, os.environ, _told(values))))
 
 
-def _set_paused(kubeconfig: str | None, context: str | None, paused: bool) -> None:
-    import asyncio
-    import os
+@click.command()
+@reaching
+def pause(**reach: str | None) -> None:
+    """Stop all evictions; pods are still bound."""
+    _set_paused(reach, True)
 
-    from windlass.config import read_config
+
+@click.command()
+@reaching
+def resume(**reach: str | None) -> None:
+    """Allow evictions again."""
+    _set_paused(reach, False)
+
+
+def _set_paused(reach: dict[str, str | None], paused: bool) -> None:
+    import asyncio
+
     from windlass.daemon.pause import set_paused
 
-    told = {"kubeconfig": kubeconfig, "context": context}
-    leader = asyncio.run(set_paused(read_config(None, os.environ, told), paused))
+    leader = asyncio.run(set_paused(settings(**reach), paused))
     click.echo(
         f"{'No evictions from now on' if paused else 'Evictions are planned again'}; "
         f"{leader or 'whoever leads next'} follows within seconds."
     )
-
-
-_KUBECONFIG = click.option("--kubeconfig", help="The kubeconfig file.")
-_CONTEXT = click.option("--context", help="The context of the kubeconfig.")
-
-
-@click.command()
-@_KUBECONFIG
-@_CONTEXT
-def pause(kubeconfig: str | None, context: str | None) -> None:
-    """Stop all evictions; pods are still bound."""
-    _set_paused(kubeconfig, context, True)
-
-
-@click.command()
-@_KUBECONFIG
-@_CONTEXT
-def resume(kubeconfig: str | None, context: str | None) -> None:
-    """Allow evictions again."""
-    _set_paused(kubeconfig, context, False)

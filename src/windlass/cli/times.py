@@ -1,4 +1,4 @@
-"""Times as options of commands."""
+"""Times as options of commands, and as they are printed."""
 
 from __future__ import annotations
 
@@ -13,3 +13,15 @@ def time_option(text: str, option: str) -> int:
         return 0 if text == "0" else seconds(text)
     except ValueError as error:
         raise click.UsageError(f"{option}: {error}") from None
+
+
+LONGEST_PLAYED_S = 10 * 365 * 86400
+"""No scenario lasts longer; what is later is counted from 1970, by a real cluster."""
+
+
+def instant(at: int) -> str:
+    """A moment of a scenario, counted from its start, or of a real cluster."""
+    from windlass.model.moments import written
+    from windlass.model.spans import clock
+
+    return clock(at) if at < LONGEST_PLAYED_S else written(at)

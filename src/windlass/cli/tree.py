@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from windlass.cli.drawn import Drawn
 from windlass.cli.numbers import about
 from windlass.cli.palette import FAINT, INK, QUIET, in_tree_order
 from windlass.model.gpus import WHOLE
 from windlass.model.queues import GPU, Queue, guaranteed
-from windlass.sim.run import Moment
 
 NAME = 11
 NUMBERS = 6
@@ -32,7 +32,7 @@ class _Standing:
     used_hours: float
 
 
-def draw_queues(moment: Moment, paint: Mapping[str, str], width: int) -> list[Text]:
+def draw_queues(moment: Drawn, paint: Mapping[str, str], width: int) -> list[Text]:
     """A heading and a row per queue."""
     columns = _columns(moment, width)
     bar = width - NAME - NUMBERS * len(columns) - 2
@@ -55,14 +55,14 @@ def queue_key() -> Text:
     return Text("queues: █ own  ▓ borrowed  ░ idle guarantee  ┃ share  ] limit", QUIET)
 
 
-def _columns(moment: Moment, width: int) -> list[str]:
+def _columns(moment: Drawn, width: int) -> list[str]:
     """As many numbers as leave room for a bar; limits only if there are any."""
     limited = any(GPU in each.limit for each in moment.cluster.queues.values())
     words = ["has", "share", "guar", *(["limit"] if limited else []), "used"]
     return words[: max(1, (width - NAME - SHORTEST_BAR - 2) // NUMBERS)]
 
 
-def _standing(moment: Moment, queue: Queue) -> _Standing:
+def _standing(moment: Drawn, queue: Queue) -> _Standing:
     cluster = moment.cluster
     return _Standing(
         allocated=cluster.allocated(queue.name, GPU),

@@ -17,6 +17,7 @@ from textwrap import wrap
 from rich.console import Group
 from rich.text import Text
 
+from windlass.cli.drawn import Drawn
 from windlass.cli.map import draw_map, map_key
 from windlass.cli.numbers import about, clock, duration, gpus
 from windlass.cli.palette import FAINT, INK, QUIET, colours
@@ -46,13 +47,13 @@ class Size:
 
 def render(moment: Moment, size: Size) -> Group:
     """A frame that fits."""
-    upper = [*draw_header(moment, size.width), *_upper(moment, size)]
+    upper = [*draw_header(moment, size.width), *draw_upper(moment, size)]
     left = max(4, size.height - len(upper))
     waiting = draw_waiting(moment, size.width, left * 2 // 3)
     gap = [Text()] if size.height >= TALL else []
     notes = draw_notes(moment, left - len(waiting) - len(gap))
     lines = [*upper, *waiting, *gap, *notes]
-    return Group(*(_fitted(line, size.width) for line in lines[: size.height]))
+    return Group(*(fitted(line, size.width) for line in lines[: size.height]))
 
 
 def draw_header(moment: Moment, width: int) -> list[Text]:
@@ -76,7 +77,7 @@ def _share(amount: int, whole: int) -> str:
     return f"{100 * amount // whole if whole else 0} %"
 
 
-def _upper(moment: Moment, size: Size) -> list[Text]:
+def draw_upper(moment: Drawn, size: Size) -> list[Text]:
     """The map on the left and the queues on the right, or below it where there is no room."""
     paint = colours(moment.cluster.queues)
     room = max(3, size.height // 2 - 2)
@@ -98,7 +99,7 @@ def _beside(left: Sequence[Text], right: Sequence[Text], wide: int) -> list[Text
     return lines
 
 
-def draw_waiting(moment: Moment, width: int, room: int) -> list[Text]:
+def draw_waiting(moment: Drawn, width: int, room: int) -> list[Text]:
     """The line of waiting gangs; neighbours of one job share a row."""
     waiting = sorted(
         (each for each in moment.plan.decisions if each.verdict in (Verdict.WAITS, Verdict.NEVER)),
@@ -114,13 +115,13 @@ def draw_waiting(moment: Moment, width: int, room: int) -> list[Text]:
     return lines
 
 
-def _asked_by(moment: Moment, decisions: Iterable[Decision]) -> str:
+def _asked_by(moment: Drawn, decisions: Iterable[Decision]) -> str:
     cards = dict.fromkeys(gpu for node in moment.cluster.nodes.values() for gpu in node.gpus)
     tasks = (task for each in decisions for task in _waiting_of(moment, each))
     return about(sum(requested(task.shape.request.gpu, cards) for task in tasks) / WHOLE)
 
 
-def _by_job(moment: Moment, decisions: Iterable[Decision]) -> list[list[Decision]]:
+def _by_job(moment: Drawn, decisions: Iterable[Decision]) -> list[list[Decision]]:
     """Neighbours in the line that belong to one job."""
     groups: list[list[Decision]] = []
     for each in decisions:
@@ -132,13 +133,13 @@ def _by_job(moment: Moment, decisions: Iterable[Decision]) -> list[list[Decision
     return groups
 
 
-def _waiting_rows(moment: Moment, decisions: Sequence[Decision], width: int) -> list[Text]:
+def _waiting_rows(moment: Drawn, decisions: Sequence[Decision], width: int) -> list[Text]:
     first = decisions[0]
     gang = moment.cluster.gangs[first.gang]
     paint = colours(moment.cluster.queues)
     need = _need([task for each in decisions for task in _waiting_of(moment, each)])
     place = "  –" if first.verdict is Verdict.NEVER else f"{first.position:>3}"
-    name = gang.id if len(decisions) == 1 else gang.job
+    name = _short(gang.id if len(decisions) == 1 else gang.job)
     head = Text().append(place + " ", QUIET).append(f"{name:<14.14} ", INK)
     head.append(f"{gang.queue:<10.10} ", paint.get(gang.queue, INK))
     head.append(f"{need:<13.13}", INK)
@@ -147,6 +148,11 @@ def _waiting_rows(moment: Moment, decisions: Sequence[Decision], width: int) -> 
     if width >= WIDE:
         return [head.append(f"  {reason}", QUIET)]
     return [head, *(Text(f"    {line}", QUIET) for line in _wrapped(reason, width - 4))]
+
+
+def _short(name: str) -> str:
+    """Without the namespace and the uid that tell the gangs of a live cluster apart."""
+    return name.rpartition("/")[2].partition("~")[0]
 
 
 def _wrapped(sentence: str, width: int) -> list[str]:
@@ -173,7 +179,7 @@ def _ask(gpu: GpuRequest | None) -> str:
     return f"{gpus(total)} GPU{'s' if total > WHOLE else ''}"
 
 
-def _waiting_of(moment: Moment, decision: Decision) -> list[Task]:
+def _waiting_of(moment: Drawn, decision: Decision) -> list[Task]:
     members = moment.cluster.members(decision.gang)
     return [each for each in members if each.state is TaskState.WAITING]
 
@@ -265,7 +271,8 @@ def _title(name: str, more: str) -> Text:
     return Text().append(name, f"bold {INK}").append(f"  {more}", QUIET)
 
 
-def _fitted(line: Text, width: int) -> Text:
+def fitted(line: Text, width: int) -> Text:
+    """A line that is cut where the terminal ends."""
     line.no_wrap = True
     line.truncate(width, overflow="ellipsis")
     return line

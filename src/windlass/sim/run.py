@@ -118,6 +118,7 @@ class Simulation:
         if at is not None:
             self._move_to(at)
             self._apply_all(at)
+            self.world.tell_spared()
             self._schedule()
 
     def moment(self) -> Moment:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from windlass.engine.spare import Displaced
 from windlass.model import events
 from windlass.model.actions import Bind, Evict
 from windlass.model.gpus import Slice
@@ -84,6 +85,7 @@ class World:
         self._later = later
         self._start_s = start_s
         self._crews: dict[GangId, Crew] = {}
+        self._displaced = Displaced()
         self._members: dict[TaskId, Member] = {}
         self._saves: list[tuple[int, GangId, int]] = []
         """When which gang saves its work next, and the stretch of work that this belongs to."""
@@ -152,6 +154,13 @@ class World:
                 saved = replace(crew.record.gang, saved_at=crew.saved_at(now))
                 self._cluster.apply(events.GangSeen(saved))
                 self._await_save(crew)
+
+    def tell_spared(self) -> None:
+        """Let the cluster know which of those that were displaced are not to be displaced again."""
+        for gang in self._displaced.changes(self._cluster):
+            record = self._crews[gang.id].record
+            record.gang = replace(record.gang, spared=gang.spared)
+            self._cluster.apply(events.GangSeen(gang))
 
     def note(self, what: What, gang: GangId, nodes: tuple[str, ...] = (), tasks: int = 0) -> None:
         """Remember what became of a gang just now."""
@@ -261,7 +270,10 @@ class World:
                 self._later(self._cluster.now + grace_s, Leaves(each.task))
         if crew.works and not is_up(crew):
             self._halt(crew, displaced=True)
-        crew.record.count(evictions, is_stopped=not is_whole(crew))
+        is_stopped = not is_whole(crew)
+        crew.record.count(evictions, is_stopped)
+        if is_stopped:
+            self._displaced.note(crew.record.gang.id)
         self._note_evicted(crew, evictions)
 
     def _note_evicted(self, crew: Crew, evictions: Sequence[Evict]) -> None:
@@ -307,6 +319,7 @@ class World:
         crew.record.ended = self._cluster.now
         self.note(What.FINISHED if stage is Stage.FINISHED else What.DELETED, crew.record.gang.id)
         del self._crews[crew.record.gang.id]
+        self._displaced.forget(crew.record.gang.id)
         self._cluster.apply(events.GangGone(crew.record.gang.id))
 
     def _release(self, member: Member) -> None:

@@ -1,0 +1,135 @@
+"""What a job is explained in: a cluster at a moment, with the plan for it.
+
+It comes from a scenario that is played, from a snapshot, or from a live cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from windlass.model.actions import Evict
+
+if TYPE_CHECKING:
+    from windlass.config import Config
+    from windlass.engine.plan import Plan
+    from windlass.sim.world import Record
+    from windlass.state.cluster import Cluster
+
+NOBODY = "nobody leads, so nothing of this is carried out; `windlass doctor` says more"
+PAUSED = "evictions are paused, so nobody makes room; `windlass resume` allows them again"
+
+Loss = tuple[int, tuple[Evict, ...]]
+"""When tasks of a gang were displaced, and how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A cluster at a moment, the plan for it, and what is not in it, no longer or not yet."""
+
+    cluster: Cluster
+    plan: Plan
+    after: Cluster
+    """The cluster as the plan leaves it."""
+    jobs: dict[str, list[str]]
+    """Per name a user may give, the gangs it stands for."""
+    ended: dict[str, Record]
+    awaited: dict[str, int]
+    """Gangs that are yet to be submitted, and when."""
+    losses: dict[str, list[Loss]] = field(default_factory=dict[str, list[Loss]])
+    """Per gang, what it lost so far; known only where it was played."""
+    notice: str = ""
+    """What keeps the plan from being carried out, in a sentence."""
+
+
+def of_scenario(file: str, time: str | None) -> Scene:
+    """A scenario, played to a time or to rest."""
+    from windlass.cli.inputs import read_scenario_file
+    from windlass.cli.times import time_option
+    from windlass.engine.cycle import plan
+    from windlass.sim.run import Simulation
+
+    at = None if time is None else time_option(time, "--at")
+    scenario = read_scenario_file(file)
+    losses: dict[str, list[Loss]] = {}
+
+    def watched(cluster: Cluster) -> Plan:
+        found = plan(cluster)
+        for gang, evictions in evicted(cluster, found).items():
+            losses.setdefault(gang, []).append((cluster.now, evictions))
+        return found
+
+    simulation = Simulation(scenario.workload, watched, start_s=0)
+    simulation.run(until=at)
+    cluster, records = simulation.cluster, simulation.records
+    arrivals = {str(each.gang.id): each.at for each in scenario.workload.arrivals}
+    jobs = {name: [name] for name in arrivals}
+    jobs |= {name: list(copies) for name, copies in scenario.copies.items()}
+    found = plan(cluster)
+    return Scene(
+        cluster,
+        found,
+        _after(cluster, found),
+        jobs,
+        ended={str(gang): each for gang, each in records.items() if each.ended is not None},
+        awaited={name: at for name, at in arrivals.items() if name not in records},
+        losses=losses,
+    )
+
+
+def evicted(cluster: Cluster, plan: Plan) -> dict[str, tuple[Evict, ...]]:
+    """The evictions of a plan by gang."""
+    found: dict[str, tuple[Evict, ...]] = {}
+    for each in plan.evictions:
+        gang = cluster.tasks[each.task].gang
+        found[gang] = (*found.get(gang, ()), each)
+    return found
+
+
+def of_snapshot(file: str) -> Scene:
+    """A snapshot as it stands."""
+    from windlass.cli.inputs import read_snapshot_file
+    from windlass.engine.cycle import plan
+    from windlass.state.cluster import Cluster
+
+    cluster = Cluster.of(read_snapshot_file(file))
+    return _seen(cluster, plan(cluster))
+
+
+def of_cluster(config: Config) -> Scene:
+    """A cluster as it is now."""
+    import asyncio
+
+    from windlass.daemon.once import look
+
+    sight = asyncio.run(look(config))
+    notice = NOBODY if sight.leader == "" else PAUSED if sight.paused else ""
+    return _seen(sight.cluster, sight.plan, notice)
+
+
+def _seen(cluster: Cluster, plan: Plan, notice: str = "") -> Scene:
+    """Jobs go by their own name, by that of a gang, with or without its uid, or of a pod."""
+    jobs: dict[str, list[str]] = {str(gang): [str(gang)] for gang in cluster.gangs}
+    of_job: dict[str, list[str]] = {}
+    for gang in sorted(cluster.gangs.values(), key=lambda gang: gang.id):
+        of_job.setdefault(gang.job, []).append(gang.id)
+        if "~" in gang.id:
+            jobs.setdefault(gang.id.partition("~")[0], []).append(gang.id)
+        for task in cluster.members(gang.id):
+            jobs.setdefault(pod_of(task.id), [gang.id])
+    return Scene(cluster, plan, _after(cluster, plan), jobs | of_job, {}, {}, notice=notice)
+
+
+def _after(cluster: Cluster, plan: Plan) -> Cluster:
+    from windlass.state.cluster import Cluster
+
+    if not plan.actions and {hold.gang: hold for hold in plan.holds} == cluster.holds:
+        return cluster
+    after = Cluster.of(cluster.snapshot())
+    after.assume(plan)
+    return after
+
+
+def pod_of(task: str) -> str:
+    """A task as its users know it: a pod's uid, where there is one, is left out."""
+    return task.rpartition("/")[0] if task.count("/") == 2 else task

@@ -388,3 +388,28 @@ def test_who_need_not_go_after_all_stays():
     running = runs("a", 0), small, runs("firm", 2, priority=9)
     outcome = late(node("n1", gpus=3), *running, job("high", 1, ONE, priority=5), **TAKES)
     assert outcome.started("high") + len(outcome.evicted) == 1
+
+
+# --- patience -------------------------------------------------------------------------------------
+
+
+def much_for_little(**fields: Any) -> Any:
+    """One GPU is due to `owner`, and a gang of four straddles the line of `other`."""
+    wide = runs("wide", 0, 1, 2, 3, tasks=4, queue="other", **fields)
+    due = job("due", 1, ONE, queue="owner", created_at=LATER * 10 - 60)
+    return queue("owner", gpus=1), queue("other", gpus=3), node("n1", gpus=4), wide, due
+
+
+def test_far_more_than_is_needed_is_taken_only_after_a_while():
+    assert late(*much_for_little(), now=LATER * 10).evicted == {}
+    after = late(*much_for_little(), now=LATER * 10 + 1800)
+    assert len(after.evicted) == 4
+
+
+def test_where_little_is_lost_nobody_is_patient():
+    saved = late(*much_for_little(saved_at=LATER * 10 - 1), now=LATER * 10)
+    assert len(saved.evicted) == 4
+
+
+def test_patience_is_a_setting():
+    assert len(late(*much_for_little(), now=LATER * 10, patience_s=30).evicted) == 4

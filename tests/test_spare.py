@@ -38,6 +38,11 @@ def test_who_was_displaced_is_spared_if_its_guarantee_has_room_for_it():
     assert mind(displaced("back"), there) == {"back": True}
 
 
+def test_who_saves_its_work_may_be_displaced_again():
+    saves = job("back", 1, TWO, queue="team", saved_at=5)
+    assert mind(displaced("back"), cluster(queue("team", gpus=2), node("n1", gpus=4), saves)) == {}
+
+
 def test_who_was_not_displaced_is_not():
     there = cluster(queue("team", gpus=2), node("n1", gpus=4), job("new", 1, TWO, queue="team"))
     assert mind(displaced("another"), there) == {}

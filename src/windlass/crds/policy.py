@@ -45,6 +45,8 @@ class PolicySpec(Words):
     dwell_seconds: Seconds = 600
     """What runs for less is neither moved nor reclaimed towards shares; guarantees and priorities
     do not wait for it."""
+    patience_seconds: Seconds = 1800
+    """So long a gang waits for a gentler way, before others lose far more than it needs."""
     stale_after_seconds: Never = 60
     """A gang that has run below its minimum for so long is given back; -1: never."""
     stuck_after_seconds: Seconds = 600

@@ -103,6 +103,7 @@ def read_settings(name: str, spec: Object) -> Read[Settings]:
             victims=Victims(words.victims),
             min_run_s=words.min_run_seconds,
             dwell_s=words.dwell_seconds,
+            patience_s=words.patience_seconds,
             stale_after_s=words.stale_after_seconds,
             stuck_after_s=words.stuck_after_seconds,
             search_again_s=words.search_again_seconds,

@@ -19,6 +19,7 @@ import numpy as np
 
 from windlass.engine import bounds
 from windlass.engine.draft import Draft
+from windlass.engine.emptied import Emptied
 from windlass.engine.harm import RESTART_S
 from windlass.engine.index import Class
 from windlass.engine.limits import Limits
@@ -36,13 +37,13 @@ from windlass.model.jobs import Gang, GangId, Shape, Task
 from windlass.model.queues import GPU
 from windlass.model.settings import Victims
 from windlass.state.columns import Ints
-from windlass.state.devices import with_back
 
 MOST_NODES = 16
 """Nodes tried for one task before giving up."""
 MOST_MOVES = 32
 """Units that may be moved for one gang; more disturb too many."""
-
+FAR_MORE = 2
+"""Times the need of a gang: who would lose so much is left alone for a while."""
 
 _NOTHING: dict[str, int] = {}
 
@@ -73,7 +74,7 @@ class Displacer:
         self._pool: Pool | None = None
         self._placer = Placer(draft, limits)
         self._topologies = draft.cluster.recall(Topologies)
-        self._emptied: _Emptied | None = None
+        self._emptied: Emptied | None = None
         self._gang: Gang | None = None
         self._way = Way.MOVE
         self._grows = False
@@ -191,6 +192,8 @@ class Displacer:
         rights = self._judge(list(draft.evicted), {unit for unit, _ in moved})
         if rights is None or (not rights and not self._worth_it(gang, moved)):
             return None
+        if self._is_hasty(gang, rights):
+            return None
         return Outcome(progress, claims, tuple(rights), tuple(moved))
 
     def _suits_still(self, gang: Gang, mark: int) -> bool:
@@ -220,7 +223,7 @@ class Displacer:
     def room(self, shape: Shape) -> Ints:
         """How many tasks would fit each node without anything that can be displaced."""
         if self._emptied is None:
-            self._emptied = _Emptied(self.pool)
+            self._emptied = Emptied(self.pool)
         return self._emptied.room(shape)
 
     def cheapest(self, domains: list[int], level: Level, parts: Sequence[Part]) -> list[int]:
@@ -408,37 +411,27 @@ class Displacer:
         self.too_dear = again > rate * (now - gang.created_at)
         return not self.too_dear
 
+    def _is_hasty(self, gang: Gang, rights: Sequence[tuple[Unit, Rule]]) -> bool:
+        """Would other queues lose far more than is needed, before it has waited for a gentler way?
+
+        Most often something ends meanwhile. It waits only if that cannot cost more than the loss.
+        """
+        settings, now = self._draft.cluster.settings, self._draft.cluster.now
+        lost = [unit for unit, rule in rights if rule is not Rule.PRIORITY]
+        if settings.victims is Victims.YOUNGEST or len(lost) < len(rights):
+            return False
+        need = max(self._need.get(GPU, 0), 1)
+        is_far_more = sum(unit.charges.get(GPU, 0) for unit in lost) >= FAR_MORE * need
+        is_dear = sum(unit.harm for unit in lost) > need * settings.patience_s
+        self.too_dear = is_far_more and is_dear and now - gang.created_at < settings.patience_s
+        return self.too_dear
+
     def _cost(self, unit: Unit) -> int:
         return self.pool.cost(unit, lost=True)
 
     def _dearest(self, unit: Unit) -> tuple[bool, int, str]:
         """The dearest first; what may only move before what may be lost."""
         return bool(self._may(unit)), -self._cost(unit), unit.gang.id
-
-
-class _Emptied:
-    """The nodes without anything that can be displaced."""
-
-    def __init__(self, pool: Pool) -> None:
-        columns = pool.columns
-        self._pool, self._free = pool, columns.free.copy()
-        self._numbers: Ints = columns.device_number.copy()
-        self._rooms: dict[Shape, Ints] = {}
-        for slot, there in pool.at.items():
-            devices = columns.devices[slot]
-            for unit, (_, amounts) in there:
-                if not unit.gone:
-                    self._free[:, slot] += amounts
-                    for task in unit.tasks:
-                        if task.node == columns.names[slot]:
-                            slices = columns.present(slot, task.devices)
-                            devices = with_back(devices, slices)
-            self._numbers[slot] = columns.states.number(devices)
-
-    def room(self, shape: Shape) -> Ints:
-        if shape not in self._rooms:
-            self._rooms[shape] = self._pool.index.room(shape, self._free, self._numbers)
-        return self._rooms[shape]
 
 
 def _cheapest(costs: Ints, scope: Ints | None) -> Iterator[int]:

@@ -1,10 +1,10 @@
 """Nobody loses its work to other queues twice.
 
-A gang that was stopped so that others have room is spared from then on, if the guarantee of its
-queue has room for it beside everything else from which nothing can be taken back. It starts within
-that guarantee only, and so takes nothing from anybody. Without this the same gang would start on
-borrowed GPUs, run for hours and be stopped again, day after day: most of the GPU time that
-displacing costs is lost by few gangs, again and again.
+A gang that was stopped so that others have room, and had saved nothing, is spared from then on, if
+the guarantee of its queue has room for it beside everything else from which nothing can be taken
+back. It starts within that guarantee only, and so takes nothing from anybody. Without this the
+same gang would start on borrowed GPUs, run for hours and be stopped again, day after day: most of
+the GPU time that displacing costs is lost by few gangs, again and again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Displaced:
                 continue
             spared = replace(gang, spared=True)
             need = limits.need(progress(cluster, name).counts)
-            self._gangs[name] = limits.beyond(spared, need) is None
+            keeps_nothing = gang.saved_at is None
+            self._gangs[name] = keeps_nothing and limits.beyond(spared, need) is None
             if self._gangs[name] != gang.spared:
                 yield replace(gang, spared=self._gangs[name])
 

@@ -34,6 +34,7 @@ _LEAST = {
     "reserve_after_s": 0,
     "min_run_s": 0,
     "dwell_s": 0,
+    "patience_s": 0,
     "stale_after_s": -1,
     "stuck_after_s": 0,
     "search_again_s": 0,

@@ -57,6 +57,8 @@ class Settings:
     dwell_s: int = 600
     """What runs for less is neither moved nor reclaimed towards shares: queues whose shares sway
     exchange nothing more often than this. Guarantees and priorities do not wait for it."""
+    patience_s: int = 1800
+    """So long a gang waits for a gentler way, before others lose far more than it needs."""
     stale_after_s: int = 60
     """A gang that has run below its minimum for so long is given back."""
     stuck_after_s: int = 600

@@ -99,6 +99,7 @@ def _settings(scenario: words.Scenario) -> Settings:
         displacing=_displacing(scenario.actions),
         min_run_s=0,
         dwell_s=0,
+        patience_s=0,
         stale_after_s=GRACE_S[scenario.mode],
         search_steps=FAR_S,
         search_again_s=0,

@@ -65,6 +65,8 @@ class SettingsWords(Words):
     """Nothing is displaced before it has run so long, unless its queue says otherwise."""
     dwell: Annotated[Seconds, default("10m")] = 600
     """What runs for less is neither moved nor reclaimed towards shares."""
+    patience: Annotated[Seconds, default("30m")] = 1800
+    """So long a job waits for a gentler way, before others lose far more than it needs."""
     stale_after: Annotated[SecondsOrNever, default("1m")] = 60
     """A job that has run below its minimum for so long is given back."""
     stuck_after: Annotated[Seconds, default("10m")] = 600

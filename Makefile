@@ -13,15 +13,17 @@ BIN := .venv/bin
 UV := .tools/bin/uv
 PYTHONS := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11
 
-.PHONY: help run test check bench proof cluster lock format clean
+.PHONY: help run ui test check bench proof cluster lock format clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: .venv/.run ## set everything up and run a day of GPU work on the embedded cluster
+run: .venv/.run ui ## set everything up and run a day of GPU work on the embedded cluster
 	@$(BIN)/windlass demo
 
-test: .venv/.dev ## set everything up and run the tests
+ui: src/windlass/web/static/index.html ## build the dashboard (needs Node 20 or newer)
+
+test: .venv/.dev ui ## set everything up and run the tests
 	@$(BUILD_PLANE)
 	@echo "Running the tests in $(WORKERS) processes ..."
 	@$(BIN)/pytest -n $(WORKERS) $(ARGS)
@@ -31,6 +33,8 @@ check: .venv/.dev ## lint, format, types and layers
 	@echo "Checking the format ..." && $(BIN)/ruff format --check .
 	@echo "Checking the types ..." && $(BIN)/pyright
 	@echo "Checking the layers ..." && $(BIN)/lint-imports --no-logo
+	@if ! $(HAS_NODE); then echo "$(NO_NODE)"; else \
+		echo "Checking the types of the dashboard ..." && $(GET_UI) && npm run --silent check; fi
 
 bench: .venv/.run ## time the engine: large clusters, large backlogs, the impossible
 	@echo "Deciding 10,000 pods of 64 shapes ..."
@@ -44,7 +48,7 @@ bench: .venv/.run ## time the engine: large clusters, large backlogs, the imposs
 	@echo "Making room on 500 crowded nodes: taking back, moving, and neither ..."
 	@$(BIN)/windlass bench displace --nodes 500
 
-proof: .venv/.dev ## the same tests at full counts (long)
+proof: .venv/.dev ui ## the same tests at full counts (long)
 	@$(BUILD_PLANE)
 	@echo "Running the tests at full counts in $(WORKERS) processes; this takes a while ..."
 	@WINDLASS_PROOF=1 $(BIN)/pytest -n $(WORKERS) $(ARGS)
@@ -68,11 +72,27 @@ lock: .tools/.ready ## write requirements/*.txt from pyproject.toml (UPGRADE=1 t
 	@$(COMPILE) --group uv --output-file requirements/uv.txt
 
 clean: ## remove everything that make has made
+	rm -rf ui/node_modules src/windlass/web/static
 	rm -rf .venv .tools .cluster build dist .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A real control plane for the tests on Kubernetes; built once, with progress, if Go is there.
 BUILD_PLANE = $(BIN)/windlass cluster --build || echo "Without it the tests on Kubernetes are skipped."
+
+# --- the dashboard ------------------------------------------------------------------------------
+# Made from ui/ whenever that has changed; without Node everything else works all the same.
+
+HAS_NODE = { npm --version && \
+	node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)'; } >/dev/null 2>&1
+NO_NODE = Node 20 or newer is not here, so the dashboard is left out.
+GET_UI = cd ui && { [ node_modules/.ready -nt package-lock.json ] || \
+	{ npm ci --loglevel=error --ignore-scripts && touch node_modules/.ready; }; }
+UI_SOURCES := $(wildcard ui/src/*.* ui/src/*/*.*) ui/build.mjs ui/package-lock.json
+
+src/windlass/web/static/index.html: $(UI_SOURCES)
+	@if ! $(HAS_NODE); then echo "$(NO_NODE)"; else \
+		echo "Building the dashboard ..."; { $(GET_UI) && npm run --silent build; } || \
+		echo "The dashboard could not be built, so it is left out; the lines above say why."; fi
 
 # --- setting up ---------------------------------------------------------------------------------
 # Each step leaves a stamp, so that a repeated call has nothing to do.

@@ -1,7 +1,8 @@
 """`windlass demo`: the embedded cluster at work, live in the terminal; `make run` starts it.
 
-On a terminal a generated week plays until Ctrl-C; elsewhere a day plays as fast as it goes, a line
-per hour. Either way it ends with what the default scheduler would have done with the same work.
+On a terminal a generated week plays until Ctrl-C, with the dashboard beside it where its page was
+built; elsewhere a day plays as fast as it goes, a line per hour. Either way it ends with what the
+default scheduler would have done with the same work.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from windlass.cli.dashboard import Dashboard
     from windlass.sim.run import Moment, Simulation
     from windlass.sim.workload import Workload
 
@@ -43,23 +45,30 @@ class Pace:
 @click.option("--nodes", type=click.IntRange(1, 500), default=24, show_default=True)
 @click.option("--speed", type=click.IntRange(min=1), help="Simulated seconds per second.")
 @click.option("--for", "seconds", type=click.FloatRange(min=0), help="Stop after so many seconds.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Serve the dashboard here (0: any free port)."
+)
 @click.option("--once", is_flag=True, help="Show one busy moment of the day and stop.")
 @click.option("--picture", metavar="FILE.svg", help="Write that moment as a picture and stop.")
 def command(
+    *,
     seed: int | None,
     nodes: int,
     speed: int | None,
     seconds: float | None,
+    port: int | None,
     once: bool,
     picture: str | None,
 ) -> None:
     """Watch Windlass schedule the work of four teams on an embedded cluster.
 
     On a terminal it plays until Ctrl-C, elsewhere for a day of work; then it tells what the default
-    scheduler would have done with the same work.
+    scheduler would have done with the same work. The dashboard is served on loopback: on a terminal
+    if its page was built, elsewhere if a port is named.
     """
     from rich.console import Console
 
+    from windlass.cli.dashboard import served_if_wanted
     from windlass.sim.generate import EXAMPLE_SEED, generate
 
     console = Console(highlight=False)
@@ -70,7 +79,11 @@ def command(
         _show_moment(workload, picture, console)
         return
     pace = Pace(speed or (SPEED if live else None), seconds)
-    played = _play_live(workload, pace, console) if live else _play_lines(workload, pace)
+    with served_if_wanted(port, live) as dashboard:
+        if live:
+            played = _play_live(workload, pace, console, dashboard)
+        else:
+            played = _play_lines(workload, pace, dashboard)
     _compare(workload, played, console)
 
 
@@ -92,9 +105,13 @@ def _show_moment(workload: Workload, picture: str | None, console: Console) -> N
     click.echo(f"Wrote {picture}.")
 
 
-def _play_live(workload: Workload, pace: Pace, console: Console) -> Simulation:
+def _play_live(
+    workload: Workload, pace: Pace, console: Console, dashboard: Dashboard | None
+) -> Simulation:
     """Redraw the frame a few times a second until the end, the time is up, or Ctrl-C."""
+    from rich.console import Group
     from rich.live import Live
+    from rich.text import Text
 
     from windlass.cli.view import Size, render
     from windlass.sim.run import Simulation
@@ -105,28 +122,31 @@ def _play_live(workload: Workload, pace: Pace, console: Console) -> Simulation:
         with Live(console=console, screen=True, auto_refresh=False) as live:
             while not pace.is_over(began) and _is_on(simulation):
                 due = int((time.monotonic() - began) * (pace.speed or SPEED))
-                _step_to(simulation, due)
-                frame = render(simulation.moment(), Size(console.width, console.height))
-                live.update(frame, refresh=True)
+                _step_to(simulation, due, dashboard)
+                above = [Text(f"Dashboard: {dashboard.address}")] if dashboard else []
+                size = Size(console.width, console.height - len(above))
+                live.update(Group(*above, render(simulation.moment(), size)), refresh=True)
                 time.sleep(1 / FRAMES_PER_SECOND)
     except KeyboardInterrupt:
         pass
     return simulation
 
 
-def _play_lines(workload: Workload, pace: Pace) -> Simulation:
+def _play_lines(workload: Workload, pace: Pace, dashboard: Dashboard | None) -> Simulation:
     """A line per simulated hour."""
     from windlass.sim.run import Simulation
 
     simulation = Simulation(workload)
     capacity = simulation.meter.ground.capacity // 1000
     click.echo(f"A generated day of four teams on {len(workload.nodes)} nodes, {capacity} GPUs.")
+    if dashboard:
+        click.echo(f"Dashboard: {dashboard.address}")
     began = time.monotonic()
     try:
         for hour in range(1, (workload.until or 0) // HOUR + 1):
             if pace.is_over(began):
                 break
-            _step_to(simulation, hour * HOUR)
+            _step_to(simulation, hour * HOUR, dashboard)
             click.echo(_hour_line(simulation.moment(), hour))
             if pace.speed is not None:
                 time.sleep(max(0.0, hour * HOUR / pace.speed - (time.monotonic() - began)))
@@ -154,10 +174,15 @@ def _is_on(simulation: Simulation) -> bool:
     return at is not None and (until is None or at <= until)
 
 
-def _step_to(simulation: Simulation, due: int) -> None:
+def _step_to(simulation: Simulation, due: int, dashboard: Dashboard | None) -> None:
     """Everything that happens up to a time; the clock stays where the last thing happened."""
     while (at := simulation.next_at()) is not None and at <= due:
-        simulation.step()
+        if dashboard:
+            dashboard.step(simulation)
+        else:
+            simulation.step()
+    if dashboard:
+        dashboard.show(simulation)
 
 
 def _compare(workload: Workload, played: Simulation, console: Console) -> None:

@@ -1,0 +1,98 @@
+"""Puts a simulation on the dashboard: every cycle is noted, and shown when a frame is due."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from windlass.engine.plan import Plan
+    from windlass.model.jobs import GangId
+    from windlass.sim.run import Simulation
+    from windlass.state.cluster import Cluster
+    from windlass.web.documents import FinishedJob
+
+MOST_FINISHED = 200
+
+
+class Dashboard:
+    """A simulation as the board sees it."""
+
+    def __init__(self, address: str = "") -> None:
+        from windlass.web.board import Board
+
+        self.board = Board(f"{time.time_ns():x}", played=True, tell_room=_tell_room)
+        self.address = address
+        self._shown = 0
+
+    def step(self, simulation: Simulation) -> None:
+        """Go on by one cycle, while nobody looks."""
+        with self.board.lock:
+            simulation.step()
+        self.note(simulation)
+
+    def note(self, simulation: Simulation) -> None:
+        """A cycle is over."""
+        self.board.note(simulation.cluster, simulation.plan)
+
+    def show(self, simulation: Simulation) -> None:
+        """Put up the present, unless it is up already."""
+        if simulation.cycles == self._shown:
+            return
+        self._shown = simulation.cycles
+        moment = simulation.moment()
+        self.board.show(moment.cluster, moment.plan, moment.away, _finished(simulation))
+
+
+def served_if_wanted(port: int | None, live: bool) -> AbstractContextManager[Dashboard | None]:
+    """The dashboard beside the terminal view, where the page was built; elsewhere if asked for."""
+    from windlass.web.app import STATIC
+
+    wanted = port is not None or (live and (STATIC / "index.html").is_file())
+    return _served(port) if wanted else nullcontext()
+
+
+@contextmanager
+def _served(port: int | None) -> Generator[Dashboard, None, None]:
+    from windlass.web.serve import served
+
+    dashboard = Dashboard()
+    with served(dashboard.board, port) as address:
+        dashboard.address = address
+        yield dashboard
+
+
+def _tell_room(cluster: Cluster, plan: Plan, gang: GangId) -> list[str]:
+    """As `windlass explain` says it."""
+    from windlass.cli.room import freed_for, freed_told, would_told
+    from windlass.engine.would import would
+
+    if any(hold.gang == gang and hold.firm for hold in plan.holds):
+        return list(freed_told(freed_for(cluster, plan, gang)))
+    found = would(cluster, gang)
+    return list(would_told(found, cluster.now)) if found else []
+
+
+def _finished(simulation: Simulation) -> list[FinishedJob]:
+    """The latest first."""
+    from windlass.web.documents import FinishedJob
+
+    ended = (record for record in simulation.records.values() if record.ended is not None)
+    latest = heapq.nlargest(MOST_FINISHED, ended, key=lambda each: (each.ended, each.gang.id))
+    return [
+        FinishedJob(
+            gang=each.gang.id,
+            job=each.gang.job,
+            queue=each.gang.queue,
+            user=each.gang.user,
+            submitted=each.submitted,
+            started=each.started,
+            ended=each.ended or 0,
+        )
+        for each in latest
+    ]

@@ -1,0 +1,53 @@
+"""What the queues had over time, in bounded memory.
+
+A sample is taken at most once per step. When the book is full every second sample goes and the
+step doubles: a short past is told finely, a long one coarsely, and neither grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from windlass.engine.plan import Plan
+from windlass.model.queues import GPU
+from windlass.state.cluster import Cluster
+from windlass.web.documents import Past
+
+MOST_SAMPLES = 480
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """GPU thousandths per queue at a moment."""
+
+    at: int
+    allocated: dict[str, int]
+    share: dict[str, int]
+
+
+@dataclass(slots=True)
+class Book:
+    """The samples so far."""
+
+    step_s: int = 60
+    samples: list[Sample] = field(default_factory=list[Sample])
+
+    def note(self, cluster: Cluster, plan: Plan) -> None:
+        """Take a sample, if one is due."""
+        if self.samples and cluster.now < self.samples[-1].at + self.step_s:
+            return
+        allocated = {name: cluster.allocated(name, GPU) for name in cluster.queues}
+        share = {name: plan.shares.get(name, {}).get(GPU, 0) for name in cluster.queues}
+        self.samples.append(Sample(cluster.now, allocated, share))
+        if len(self.samples) >= MOST_SAMPLES:
+            self.samples, self.step_s = self.samples[::2], self.step_s * 2
+
+    def past(self, queues: Iterable[str]) -> Past:
+        """The samples as columns; a queue that did not exist then had nothing."""
+        names = list(queues)
+        return Past(
+            at=[each.at for each in self.samples],
+            allocated={name: [e.allocated.get(name, 0) for e in self.samples] for name in names},
+            share={name: [e.share.get(name, 0) for e in self.samples] for name in names},
+        )

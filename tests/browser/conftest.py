@@ -1,0 +1,130 @@
+"""A real browser on a real server: the system's Chromium, and a simulation on the dashboard.
+
+- `browser`: Chromium, one for all tests of a file.
+- `open_page`: a page at an address; it fails the test if the console had an error or if anything
+  was asked of another host.
+- `site`: a server with a simulation behind it that a test can move on.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from windlass.cli.dashboard import Dashboard
+from windlass.sim.generate import EXAMPLE_SEED, generate
+from windlass.sim.run import Simulation
+from windlass.sim.workload import Workload
+from windlass.web.app import STATIC
+from windlass.web.serve import served
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+NOON = 14 * 3600
+Require = Callable[[Any, str], Any]
+
+
+class Site:
+    """A simulation, served."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.simulation = Simulation(workload)
+        self.dashboard = Dashboard()
+        self.address = ""
+        self._server = ExitStack()
+
+    def play(self, until: int) -> None:
+        """Go on to a time, and show it."""
+        while (at := self.simulation.next_at()) is not None and at <= until:
+            self.dashboard.step(self.simulation)
+        self.dashboard.show(self.simulation)
+
+    def serve(self, port: int = 0) -> None:
+        """Begin to serve."""
+        self.address = self._server.enter_context(served(self.dashboard.board, port))
+
+    def stop(self) -> None:
+        """Stop serving."""
+        self._server.close()
+
+    def restart(self) -> None:
+        """Stop, and begin anew at the same port, as another process would: a run of its own."""
+        port = int(self.address.rstrip("/").rpartition(":")[2])
+        self.stop()
+        self.dashboard = Dashboard()
+        self.dashboard.note(self.simulation)
+        self.dashboard.show(self.simulation)
+        self.serve(port)
+
+
+@pytest.fixture(scope="module")  # while it is there no test can have an event loop of its own
+def browser(require: Require) -> Iterator[Any]:
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    program = require(found, "The tests of the dashboard need Chromium, which is not in PATH.")
+    built = STATIC / "index.html"
+    require(built.is_file(), "The dashboard is not built; `make ui` does it where Node 20 is.")
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="session")
+def shared_site() -> Iterator[Site]:
+    """The busiest hour of the example day; it does not move."""
+    made = Site(generate(EXAMPLE_SEED, 24, 24))
+    made.play(NOON)
+    made.serve()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A small cluster early in its day, to be moved on."""
+    made = Site(generate(EXAMPLE_SEED, 24, 8))
+    made.play(9 * 3600)
+    made.serve()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
+    troubles: list[str] = []
+    contexts: list[Any] = []
+
+    def opened(address: str, **options: Any) -> Any:
+        options.setdefault("viewport", {"width": 1440, "height": 900})
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("console", lambda said: _note_error(said, troubles))
+        home = urlsplit(address).netloc
+        page.on("request", lambda asked: _note_foreign(asked.url, home, troubles))
+        page.goto(address)
+        return page
+
+    yield opened
+    for each in contexts:
+        each.close()
+    assert troubles == []
+
+
+def _note_error(said: Any, troubles: list[str]) -> None:
+    # a server that is away is no fault of the page, but the browser reports it as an error
+    if said.type == "error" and "ERR_CONNECTION_REFUSED" not in said.text:
+        troubles.append(said.text)
+
+
+def _note_foreign(url: str, home: str, troubles: list[str]) -> None:
+    if not url.startswith("data:") and urlsplit(url).netloc != home:
+        troubles.append(f"asked another host: {url}")

@@ -1,0 +1,110 @@
+"""The page lives: it follows the cluster, the server, the keyboard and the light."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.browser.conftest import Site
+from windlass.cli.room import would_told
+from windlass.engine.would import would
+
+HOUR = 3600
+
+
+def test_it_follows_the_cluster(site: Site, open_page: Any):
+    page = open_page(f"{site.address}#decisions")
+    page.get_by_text(f"Cycle {site.simulation.cycles:,}", exact=True).wait_for()
+    site.play(10 * HOUR)
+    page.get_by_text(f"Cycle {site.simulation.cycles:,}", exact=True).wait_for()
+
+
+def test_two_viewers_see_the_same(site: Site, open_page: Any):
+    pages = [open_page(site.address) for _ in range(2)]
+    for page in pages:
+        page.locator(".fig").first.wait_for()
+    site.play(10 * HOUR)
+    for page in pages:
+        page.get_by_text(f"cycle {site.simulation.cycles:,}").wait_for()
+    first, second = (page.locator(".figs").inner_text() for page in pages)
+    assert first == second
+
+
+def test_it_keeps_the_last_data_while_the_server_is_away(site: Site, open_page: Any):
+    page = open_page(site.address)
+    page.get_by_text("Live", exact=True).wait_for()
+    before = page.locator(".figs").inner_text()
+    site.stop()
+    page.get_by_text("Reconnecting").wait_for()
+    assert page.locator(".figs").inner_text() == before
+
+
+def test_it_survives_a_restart_of_the_server(site: Site, open_page: Any):
+    page = open_page(site.address)
+    page.get_by_text("Live", exact=True).wait_for()
+    site.restart()
+    page.get_by_text("cycle 1 ·").wait_for()  # a run of its own, with cycles of its own
+    site.play(10 * HOUR)
+    last = site.dashboard.board.cycles()[-1].cycle
+    page.get_by_text(f"cycle {last:,}").wait_for()
+
+
+def test_everything_can_be_reached_by_keyboard(site: Site, open_page: Any):
+    page = open_page(site.address)
+    page.locator(".map canvas").wait_for()
+    for key, title in (("2", "Queues"), ("3", "Jobs"), ("4", "Decisions"), ("1", "Cluster")):
+        page.keyboard.press(key)
+        page.get_by_role("heading", name=title, level=1).wait_for()
+    page.keyboard.press("c")
+    assert page.get_by_role("button", name="Model").get_attribute("aria-pressed") == "true"
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.placeholder") == "Find a job, queue or user"
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    assert page.get_by_role("dialog").is_visible()
+
+
+def test_the_map_is_told_to_screen_readers_and_opens_the_job(site: Site, open_page: Any):
+    page = open_page(site.address)
+    shown = page.evaluate("fetch('api/cluster').then(answer => answer.json())")
+    gpu = shown["given"]["gpu"][0]
+    gang = shown["gangs"]["name"][shown["tasks"]["gang"][shown["given"]["task"][0]]]
+    page.locator(".map canvas").focus()
+    for _ in range(gpu + 1):
+        page.keyboard.press("ArrowRight")
+    assert gang in page.locator(".map [aria-live]").inner_text()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Jobs").wait_for()
+    assert page.locator(".drawer h2").inner_text() in shown["gangs"]["name"]
+    page.keyboard.press("Escape")
+    page.locator(".drawer").wait_for(state="detached")
+
+
+def test_a_job_that_waits_tells_what_room_would_take(shared_site: Site, open_page: Any):
+    simulation = shared_site.simulation
+    gang = next(each.gang for each in simulation.plan.decisions if each.position)
+    page = open_page(f"{shared_site.address}#jobs/{gang}")
+    said = page.locator(".drawer section").last.locator("li")
+    said.first.wait_for()
+    found = would(simulation.cluster, gang)
+    assert found is not None
+    assert said.all_inner_texts() == list(would_told(found, simulation.cluster.now))
+
+
+def test_light_and_dark_follow_the_system_until_somebody_chooses(site: Site, open_page: Any):
+    page = open_page(site.address, color_scheme="dark")
+    root = page.locator("html")
+    assert root.get_attribute("data-theme") == "dark"
+    page.keyboard.press("t")
+    assert root.get_attribute("data-theme") == "light"
+    page.reload()
+    assert root.get_attribute("data-theme") == "light"
+
+
+def test_finding_narrows_the_jobs(site: Site, open_page: Any):
+    page = open_page(f"{site.address}#jobs")
+    name = page.locator("a.subject").first.inner_text()
+    page.keyboard.press("/")
+    page.keyboard.type(name)
+    texts = page.locator("a.subject").all_inner_texts()
+    assert texts
+    assert all(name in each for each in texts)

@@ -1,0 +1,219 @@
+"""The API of the dashboard, spoken to as a server speaks to it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.given import Outcome, ask, job, node, schedule
+from windlass.engine.plan import Plan
+from windlass.model.jobs import GangId
+from windlass.state.cluster import Cluster
+from windlass.web.app import application, events
+from windlass.web.board import MOST_CYCLES, Board
+from windlass.web.headers import is_local
+from windlass.web.openapi import description
+from windlass.web.serve import PortTaken, served
+
+NOWHERE = Path("/nonexistent")
+
+
+def crowded() -> Outcome:
+    """Two jobs, and one GPU for them."""
+    return schedule(node("n", gpus=1), *(job(name, 1, ask(gpus=1)) for name in "ab"))
+
+
+def board(cycles: int = 1) -> Board:
+    """A board that shows two jobs on one GPU."""
+    made, there = Board("run", tell_room=lambda *_: ["nothing"]), crowded()
+    after = there.carried_out()
+    for _ in range(cycles):
+        made.note(after, there.plan)
+    made.show(after, there.plan)
+    return made
+
+
+class Answer:
+    """What the application sent."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.body = b""
+
+    async def take(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = {k.decode(): v.decode() for k, v in message["headers"]}
+        else:
+            self.body += message.get("body", b"")
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+async def get(
+    shown: Board, path: str, static: Path = NOWHERE, query: str = "", **headers: str
+) -> Answer:
+    sent = {"host": "127.0.0.1:1", **{k.replace("_", "-"): v for k, v in headers.items()}}
+    scope = {
+        "type": "http",
+        "method": headers.pop("method", "GET"),
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": query.encode(),
+        "scheme": "http",
+        "server": ("127.0.0.1", 1),
+        "headers": [(k.encode(), v.encode()) for k, v in sent.items()],
+    }
+    answer, stays = Answer(), asyncio.Event()
+
+    async def nothing() -> dict[str, Any]:
+        await stays.wait()  # the browser neither sends more nor goes away
+        return {}
+
+    await asyncio.wait_for(application(shown, static)(scope, nothing, answer.take), 30)
+    return answer
+
+
+@pytest.mark.parametrize("name", ["cluster", "queues", "jobs", "decisions", "decisions/1"])
+async def test_every_document_is_as_the_description_says(name: str):
+    answer = await get(board(), f"/api/{name}")
+    described = description()
+    path = f"/api/{name}".replace("/1", "/{cycle}")
+    schema = described["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
+    whole = {"components": described["components"], **schema["schema"]}
+    assert answer.status == 200
+    Draft202012Validator(whole).validate(answer.json)
+
+
+def test_the_page_and_the_server_use_the_same_words():
+    page = (Path(__file__).parent.parent / "ui/src/documents.ts").read_text()
+    schemas = description()["components"]["schemas"]
+    ours = {name for each in schemas.values() for name in each["properties"]}
+    theirs = set(re.findall(r"\b(\w+): ", page))
+    assert ours - {"error"} == theirs
+
+
+async def test_room_is_asked_of_the_cluster_that_is_shown():
+    asked = []
+
+    def told(cluster: Cluster, _plan: Plan, gang: GangId) -> list[str]:
+        asked.append(gang)
+        return [f"{len(cluster.nodes)} node"]
+
+    shown = Board("run", tell_room=told)
+    there = crowded()
+    shown.show(there.carried_out(), there.plan)
+    answer = await get(shown, "/api/room", query="gang=b")
+    assert (answer.json["gang"], answer.json["sentences"], asked) == ("b", ["1 node"], ["b"])
+
+
+@pytest.mark.parametrize("gang", ["a", "nobody", ""])
+async def test_who_does_not_wait_needs_no_room(gang: str):
+    assert (await get(board(), "/api/room", query=f"gang={gang}")).status == 404
+
+
+async def test_before_the_first_cycle_it_says_so():
+    answer = await get(Board("run"), "/api/jobs")
+    assert answer.status == 503
+    assert "yet" in answer.json["error"]
+
+
+async def test_what_the_browser_has_already_is_not_sent_again():
+    shown = board()
+    tag = (await get(shown, "/api/cluster")).headers["etag"]
+    assert (await get(shown, "/api/cluster", if_none_match=tag)).status == 304
+    there = schedule(node("n", gpus=1))
+    shown.show(there.cluster, there.plan)
+    assert (await get(shown, "/api/cluster", if_none_match=tag)).status == 200
+
+
+async def test_the_past_is_bounded_and_its_oldest_cycles_are_forgotten():
+    shown = board(cycles=MOST_CYCLES + 2)
+    kept = (await get(shown, "/api/decisions")).json["cycles"]["cycle"]
+    assert (kept[0], kept[-1], len(kept)) == (3, MOST_CYCLES + 2, MOST_CYCLES)
+    assert (await get(shown, "/api/decisions/2")).status == 404
+    assert (await get(shown, "/api/decisions/3")).json["cycle"] == 3
+
+
+async def test_events_tell_the_stamp_now_and_whenever_it_changes():
+    shown = board()
+    stream = events(shown)
+    first = await anext(stream)
+    there = schedule(node("n", gpus=1))
+    shown.show(there.cluster, there.plan)
+    second = await anext(stream)
+    await stream.aclose()
+    assert [_version(first), _version(second)] == [1, 2]
+
+
+async def test_events_end_when_the_server_goes():
+    shown = board()
+    stream = events(shown)
+    await anext(stream)
+    shown.bell.silence()
+    assert [each async for each in stream] == []
+
+
+def _version(event: bytes) -> int:
+    number, data = event.decode().strip().split("\n")
+    stamp = msgspec.json.decode(data.removeprefix("data: "))
+    assert number == f"id: {stamp['version']}"
+    return stamp["version"]
+
+
+@pytest.mark.parametrize("path", ["/api/cluster", "/openapi.json", "/", "/no-such"])
+async def test_every_answer_forbids_what_is_foreign(path: str):
+    answer = await get(board(), path)
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+async def test_nothing_can_be_changed(method: str):
+    assert (await get(board(), "/api/jobs", method=method)).status == 405
+
+
+async def test_a_name_that_is_not_ours_is_refused():
+    assert (await get(board(), "/api/jobs", host="evil.example")).status == 421
+    hosts = ("localhost:1", "127.0.0.1", "[::1]:80", "evil.example:80", "")
+    assert [is_local(host) for host in hosts] == [True, True, True, False, False]
+
+
+async def test_without_the_built_page_it_says_how_to_get_it():
+    answer = await get(board(), "/")
+    assert answer.status == 404
+    assert b"Node 20" in answer.body
+
+
+async def test_the_built_page_is_served(tmp_path: Path):
+    (tmp_path / "index.html").write_text("<!doctype html><title>here</title>")
+    assert b"here" in (await get(board(), "/", tmp_path)).body
+
+
+def test_it_is_served_on_loopback_and_gone_afterwards():
+    with served(board(), port=0) as address:
+        assert address.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(f"{address}api/jobs", timeout=10) as answer:
+            assert json.load(answer)["waiting_in_all"] == 1
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(f"{address}api/jobs", timeout=10)
+
+
+def test_a_port_that_is_taken_is_named():
+    with served(board(), port=0) as address:
+        port = int(address.rstrip("/").rpartition(":")[2])
+        with pytest.raises(PortTaken, match=str(port)), served(board(), port):
+            pass

@@ -1,0 +1,212 @@
+"""What the dashboard is told: exactly what the engine's cluster and plan say."""
+
+from __future__ import annotations
+
+from tests.given import RACKS, Job, ask, job, node, queue, rack, schedule, submit
+from windlass.engine.cycle import plan
+from windlass.engine.plan import Plan
+from windlass.model.actions import Claim, Hold
+from windlass.model.gpus import Slice
+from windlass.model.jobs import GangId, TaskId, TaskState
+from windlass.model.reasons import Why
+from windlass.state.cluster import Cluster
+from windlass.web.cluster import CORDONED, GONE, IN_SERVICE, cluster_document
+from windlass.web.decisions import cycle_document
+from windlass.web.documents import FinishedJob, Stamp
+from windlass.web.jobs import MOST_ROWS, jobs_document
+from windlass.web.past import MOST_SAMPLES, Book
+from windlass.web.queues import queue_rows
+
+STAMP = Stamp("run", 1, 1, 0, True)
+
+
+def drawn(*things, **options):
+    there = schedule(*things, **options)
+    return cluster_document(STAMP, there.carried_out(), there.plan)
+
+
+def test_gpus_are_numbered_through_rack_by_rack():
+    nodes = (*rack("r2", "b", gpus=2), *rack("r1", "c", "a", gpus=4))
+    shown = drawn(RACKS, *nodes)
+    assert shown.racks.name == ["r1", "r2"]
+    assert shown.nodes.name == ["a", "c", "b"]
+    assert shown.nodes.first == [0, 4, 8]
+    assert shown.nodes.rack == [0, 0, 1]
+
+
+def test_neighbouring_gpus_of_a_task_are_one_run():
+    shown = drawn(node("n", gpus=8), job("a", 2, ask(gpus=4)))
+    rows = sorted(zip(shown.given.gpu, shown.given.count, shown.given.milli, strict=True))
+    assert rows == [(0, 4, 1000), (4, 4, 1000)]
+
+
+def test_gpus_that_are_not_neighbours_are_several_runs():
+    split = job("a", 1, ask(gpus=3)).runs(0, on="n", devices=(0, 1, 3))
+    shown = drawn(node("n", gpus=4), split)
+    assert list(zip(shown.given.gpu, shown.given.count, strict=True)) == [(0, 2), (3, 1)]
+
+
+def test_a_fraction_says_how_much_of_its_gpu_it_has():
+    shown = drawn(node("n", gpus=1), job("a", 1, ask(gpus=1, milli=250)))
+    assert (shown.given.milli, shown.given.left) == ([250], [-1])
+
+
+def test_a_mig_instance_lies_where_it_was_put():
+    cut = job("a", 1, ask(gpus=1, profile="3g.40gb")).runs(
+        0, on="n", devices=[Slice(0, 500, "3g.40gb", 4)]
+    )
+    shown = drawn(node("n", gpus=1, mig=True), cut)
+    assert (shown.given.left, shown.given.width) == ([500], [500])
+
+
+def test_an_entry_leads_from_the_gpu_to_its_queue_and_user():
+    shown = drawn(
+        queue("x"), queue("y"), node("n", gpus=1), job("a", 1, ask(gpus=1), queue="y", user="eva")
+    )
+    gang = shown.tasks.gang[shown.given.task[0]]
+    assert shown.gangs.name[gang] == "a"
+    assert shown.queues[shown.gangs.queue[gang]] == "y"
+    assert shown.users[shown.gangs.user[gang]] == "eva"
+
+
+def test_nodes_tell_whether_they_are_in_service():
+    cluster = schedule(node("a", gpus=1), node("b", gpus=1, cordoned=True)).cluster
+    shown = cluster_document(STAMP, cluster, Plan(), away=[node("c", gpus=1)])
+    assert shown.nodes.state == [IN_SERVICE, CORDONED, GONE]
+
+
+def test_what_is_kept_for_a_gang_is_shown_with_it():
+    cluster = schedule(node("n", gpus=2), job("a", 1, ask(gpus=1))).cluster
+    hold = Hold(GangId("a"), (Claim(TaskId("a-0"), "n", (Slice(1, 1000),)),), starts_at=60)
+    shown = cluster_document(STAMP, cluster, Plan(holds=(hold,)))
+    assert (shown.held.gpu, shown.held.later) == ([1], [1])
+    assert shown.gangs.name[shown.held.gang[0]] == "a"
+
+
+def test_queues_stand_below_their_parents():
+    there = schedule(queue("top"), queue("other"), queue("leaf", "top"), node("n", gpus=1))
+    rows = queue_rows(there.cluster, there.plan)
+    assert [(row.name, row.depth) for row in rows] == [("top", 0), ("leaf", 1), ("other", 0)]
+
+
+def test_a_queue_beyond_its_guarantee_borrows_what_another_lends():
+    there = schedule(
+        queue("a", gpus=1),
+        queue("b", gpus=3),
+        node("n", gpus=4),
+        *(job(f"a{i}", 1, ask(gpus=1), queue="a") for i in range(3)),
+    )
+    rows = {row.name: row for row in queue_rows(there.carried_out(), there.plan)}
+    assert (rows["a"].allocated, rows["a"].borrowed) == (3000, 2000)
+    assert (rows["b"].allocated, rows["b"].lent) == (0, 2000)
+
+
+def test_the_line_is_told_in_its_order_with_the_reasons_of_the_plan():
+    there = schedule(node("n", gpus=1), *(job(f"j{i}", 1, ask(gpus=1)) for i in range(3)))
+    shown = jobs_document(STAMP, there.carried_out(), there.plan)
+    assert [each.position for each in shown.waiting] == [1, 2]
+    said = [str(each) for each in there.decision(shown.waiting[0].gang).reasons]
+    assert [each.sentence for each in shown.waiting[0].reasons] == said
+    assert [(each.gang, each.nodes, each.milli) for each in shown.running] == [("j0", ["n"], 1000)]
+
+
+def test_what_can_never_start_has_no_position_and_stands_last():
+    there = schedule(
+        node("n", gpus=1),
+        job("huge", 1, ask(gpus=9)),
+        *(job(f"j{i}", 1, ask(gpus=1)) for i in range(2)),
+    )
+    shown = jobs_document(STAMP, there.carried_out(), there.plan)
+    assert (shown.waiting[-1].gang, shown.waiting[-1].position) == ("huge", 0)
+    assert shown.waiting[-1].reasons[0].why == Why.NEVER_NODE
+
+
+def test_a_long_line_is_counted_whole_and_told_in_part():
+    many: list[Job] = [job(f"j{i:04}", 1, ask(gpus=1)) for i in range(MOST_ROWS + 3)]
+    there = schedule(node("n", gpus=1), *many)
+    shown = jobs_document(STAMP, there.carried_out(), there.plan)
+    assert (shown.waiting_in_all, len(shown.waiting)) == (MOST_ROWS + 2, MOST_ROWS)
+
+
+def test_finished_jobs_are_handed_through():
+    ended = FinishedJob("a", "a", "team", "", 0, 5, 10)
+    cluster = schedule(node("n", gpus=1)).cluster
+    assert jobs_document(STAMP, cluster, Plan(), [ended]).finished == [ended]
+
+
+def test_what_a_waiting_job_asks_for_is_counted_in_parts_of_a_gpu():
+    there = schedule(
+        node("whole", gpus=1),
+        node("cut", gpus=1, mig=True),
+        job("full", 1, ask(gpus=1)).runs(0, on="whole", devices=[0]),
+        job("cutting", 1, ask(gpus=1, profile="7g.80gb")).runs(
+            0, on="cut", devices=[Slice(0, 1000, "7g.80gb")]
+        ),
+        job("half", 1, ask(gpus=1, milli=500)),
+        job("memory", 1, ask(gpus=1, memory_mib=20 * 1024)),
+        job("slice", 2, ask(gpus=1, profile="1g.10gb")),
+    )
+    shown = jobs_document(STAMP, there.cluster, there.plan)
+    asked = {each.gang: each.milli for each in shown.waiting}
+    assert asked == {"half": 500, "memory": 250, "slice": 2 * 143}
+
+
+def test_jobs_and_queues_agree_on_who_waits():
+    there = schedule(
+        queue("top"),
+        queue("leaf", "top"),
+        node("n", gpus=1),
+        *(job(f"j{i}", 1, ask(gpus=1), queue="leaf") for i in range(3)),
+    )
+    rows = queue_rows(there.carried_out(), there.plan)
+    assert [(row.waiting_gangs, row.waiting) for row in rows] == [(2, 2000), (2, 2000)]
+    assert len(jobs_document(STAMP, there.carried_out(), there.plan).waiting) == 2
+
+
+def test_a_cycle_tells_who_was_placed_and_why_others_wait():
+    there = schedule(node("n", gpus=2), job("a", 2, ask(gpus=1)), job("b", 1, ask(gpus=1)))
+    shown = cycle_document(7, there.carried_out(), there.plan)
+    assert [(e.gang, e.tasks, e.milli, e.nodes) for e in shown.placed] == [("a", 2, 2000, ["n"])]
+    assert [(e.why, e.gangs) for e in shown.waiting] == [(Why.NO_ROOM, 1)]
+
+
+def test_a_cycle_tells_who_lost_a_place_to_whom():
+    there = reclaimed()
+    shown = cycle_document(1, there[0], there[1])
+    lost = [(each.queue, each.rule, each.gainer) for each in shown.evicted]
+    assert lost == [("a", "guarantee", "mine")]
+    assert shown.evicted[0].milli == 1000
+    assert shown.evicted[0].reasons
+
+
+def reclaimed() -> tuple[Cluster, Plan]:
+    """Queue `a` runs on both GPUs; queue `b` asks for the one it is guaranteed."""
+    theirs = [
+        job(f"theirs{i}", 1, ask(gpus=1), queue="a").runs(0, on="n", devices=[i]) for i in range(2)
+    ]
+    there = schedule(queue("a", gpus=1), queue("b", gpus=1), node("n", gpus=2), *theirs).cluster
+    submit(there, job("mine", 1, ask(gpus=1), queue="b"))
+    there.advance(86_400)
+    found = plan(there)
+    there.assume(found)
+    assert any(task.state is TaskState.RELEASING for task in there.tasks.values())
+    return there, found
+
+
+def test_a_hold_is_told_only_with_the_cycle_that_made_it():
+    cluster, found = reclaimed()
+    assert [each.gang for each in cycle_document(1, cluster, found).held] == ["mine"]
+    assert cycle_document(2, cluster, found, {GangId("mine")}).held == []
+
+
+def test_the_past_stays_bounded_and_reaches_back_to_the_beginning():
+    there = schedule(queue("a"), node("n", gpus=1), job("j", 1, ask(gpus=1), queue="a"))
+    cluster, book = there.carried_out(), Book(step_s=1)
+    for now in range(MOST_SAMPLES * 3):
+        cluster.advance(now)
+        book.note(cluster, there.plan)
+    past = book.past(["a", "new"])
+    assert past.at[0] == 0
+    assert len(past.at) < MOST_SAMPLES
+    assert set(past.allocated["a"]) == {1000}
+    assert set(past.allocated["new"]) == {0}

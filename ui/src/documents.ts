@@ -1,0 +1,157 @@
+// The documents of the API, as documents.py and columns.py in src/windlass/web define them.
+// GPUs are thousandths, times are seconds; columns are lists of equal length.
+
+export interface Stamp {
+  run: string;
+  version: number;
+  cycle: number;
+  now: number;
+  played: boolean;
+}
+
+export interface ClusterDocument {
+  stamp: Stamp;
+  queues: string[];
+  models: string[];
+  users: string[];
+  racks: { name: string[]; block: string[] };
+  nodes: {
+    name: string[];
+    rack: number[];
+    model: number[];
+    first: number[];
+    gpus: number[];
+    state: number[];
+  };
+  gangs: { name: string[]; job: string[]; queue: number[]; user: number[]; priority: number[] };
+  tasks: { name: string[]; gang: number[]; started: number[]; leaving: number[] };
+  given: {
+    gpu: number[];
+    count: number[];
+    task: number[];
+    milli: number[];
+    left: number[];
+    width: number[];
+  };
+  held: { gpu: number[]; count: number[]; gang: number[]; milli: number[]; later: number[] };
+  unhealthy: number[];
+}
+
+export interface QueueRow {
+  name: string;
+  parent: string;
+  depth: number;
+  guarantee: number;
+  share: number;
+  allocated: number;
+  borrowed: number;
+  lent: number;
+  limit: number | null;
+  weight: number;
+  waiting_gangs: number;
+  waiting: number;
+  usage: number;
+}
+
+export interface QueuesDocument {
+  stamp: Stamp;
+  capacity: number;
+  free: number;
+  queues: QueueRow[];
+  past: { at: number[]; allocated: Record<string, number[]>; share: Record<string, number[]> };
+}
+
+export interface Reason {
+  why: string;
+  sentence: string;
+}
+
+export interface WaitingJob {
+  gang: string;
+  job: string;
+  queue: string;
+  user: string;
+  priority: number;
+  position: number;
+  asks: string;
+  tasks: number;
+  milli: number;
+  since: number;
+  starts_at: number | null;
+  reasons: Reason[];
+}
+
+export interface RunningJob {
+  gang: string;
+  job: string;
+  queue: string;
+  user: string;
+  priority: number;
+  tasks: number;
+  milli: number;
+  models: string[];
+  nodes: string[];
+  since: number;
+}
+
+export interface FinishedJob {
+  gang: string;
+  job: string;
+  queue: string;
+  user: string;
+  submitted: number;
+  started: number | null;
+  ended: number;
+}
+
+export interface JobsDocument {
+  stamp: Stamp;
+  waiting_in_all: number;
+  running_in_all: number;
+  waiting: WaitingJob[];
+  running: RunningJob[];
+  finished: FinishedJob[];
+}
+
+export interface RoomDocument {
+  gang: string;
+  cycle: number;
+  sentences: string[];
+}
+
+export interface CycleDocument {
+  cycle: number;
+  at: number;
+  placed: {
+    gang: string;
+    queue: string;
+    verdict: string;
+    tasks: number;
+    milli: number;
+    nodes: string[];
+  }[];
+  evicted: {
+    gang: string;
+    queue: string;
+    tasks: number;
+    milli: number;
+    rule: string;
+    gainer: string;
+    moves_to: string[];
+    reasons: Reason[];
+  }[];
+  held: { gang: string; queue: string; milli: number; nodes: string[]; starts_at: number | null }[];
+  waiting: { why: string; gangs: number }[];
+}
+
+export interface DecisionsDocument {
+  stamp: Stamp;
+  cycles: {
+    cycle: number[];
+    at: number[];
+    bound: number[];
+    evicted: number[];
+    held: number[];
+    waiting: number[];
+  };
+}

@@ -1,0 +1,212 @@
+// Every GPU on one canvas: who has it, what is free, what is kept for whom.
+import { useMemo, useState } from "preact/hooks";
+import { legendOf, queueColours, type Way, WAYS } from "../colours";
+import type { ClusterDocument, QueuesDocument } from "../documents";
+import { find } from "../find";
+import { useKey } from "../keys";
+import { leaves } from "../leaves";
+import { useDocument } from "../live";
+import { Swatch } from "../map/card";
+import { GpuMap } from "../map/map";
+import { Chart } from "../parts/chart";
+import { Figures } from "../parts/figures";
+import { Segments } from "../parts/segments";
+import { useStore } from "../store";
+import { theme } from "../theme";
+import { count, gpus, ofGpus, percent, several } from "../words";
+import { NodeTable } from "./node_table";
+import { Missing } from "./state";
+
+const VIEWS = ["map", "table"] as const;
+
+export function ClusterPage() {
+  const { data: cluster, trouble } = useDocument<ClusterDocument>("api/cluster");
+  const { data: queues } = useDocument<QueuesDocument>("api/queues");
+  if (!cluster || !queues) return <Missing trouble={trouble} />;
+  return <Loaded cluster={cluster} queues={queues} />;
+}
+
+function Loaded({ cluster, queues }: { cluster: ClusterDocument; queues: QueuesDocument }) {
+  const tone = useStore(theme);
+  const sought = useStore(find);
+  const [way, setWay] = useState<Way>("queue");
+  const [view, setView] = useState<(typeof VIEWS)[number]>("map");
+  const [picked, setPicked] = useState("");
+  const choose = (next: Way) => {
+    setWay(next);
+    setPicked("");
+  };
+  useKey("c", () => choose(WAYS[(WAYS.indexOf(way) + 1) % WAYS.length]));
+  const legend = useMemo(
+    () => legendOf(cluster, way, queueColours(queues.queues, tone), tone),
+    [cluster, way, tone, queues],
+  );
+  const isLit = useMemo(() => {
+    const only = legend.names.indexOf(picked);
+    const words = sought.toLowerCase();
+    return (gang: number, entry: number) =>
+      (only < 0 || entry === only) &&
+      (!words || found(cluster, gang, words));
+  }, [legend, picked, sought, cluster]);
+  const nodes = cluster.nodes.name.length;
+  const total = cluster.nodes.gpus.reduce((sum, each) => sum + each, 0);
+  return (
+    <>
+      <Figures figures={figures(cluster, queues)} />
+      <main id="main">
+        <div class="bar">
+          <h1>Cluster</h1>
+          <span class="t2">
+            {several(total, "GPU")} on {several(nodes, "node")}
+          </span>
+          <span class="grow" />
+          <span class="t2 hide-s">Colour by</span>
+          <Segments label="Colour by" options={WAYS} chosen={way} choose={choose} />
+          <Segments label="View" options={VIEWS} chosen={view} choose={setView} />
+        </div>
+        <div class="with-rail">
+          <section class="panel" aria-label="GPUs">
+            {view === "map" ? (
+              <GpuMap cluster={cluster} legend={legend} isLit={isLit} />
+            ) : (
+              <NodeTable cluster={cluster} />
+            )}
+          </section>
+          <aside class="rail">
+            <section class="panel">
+              <header>
+                <h2>{way[0].toUpperCase() + way.slice(1)}</h2>
+                <span class="grow" />
+                <span class="t3">GPUs</span>
+              </header>
+              <ul class="legend">
+                {counted(cluster, legend.entry, legend.names.length).map(({ entry, milli }) => {
+                  const name = legend.names[entry];
+                  const press = () => setPicked(picked === name ? "" : name);
+                  return (
+                    <li key={name}>
+                      <button aria-pressed={picked === name} onClick={press}>
+                        <Swatch colour={legend.colours[entry]} />
+                        <span>{name}</span>
+                        <span class="t2">{gpus(milli)}</span>
+                      </button>
+                    </li>
+                  );
+                })}
+              </ul>
+            </section>
+            <CellKey />
+            <SoFar queues={queues} />
+          </aside>
+        </div>
+      </main>
+    </>
+  );
+}
+
+function found({ gangs, queues, users }: ClusterDocument, gang: number, words: string): boolean {
+  const all = [gangs.name[gang], queues[gangs.queue[gang]], users[gangs.user[gang]]];
+  return all.some((each) => each.toLowerCase().includes(words));
+}
+
+function figures(cluster: ClusterDocument, queues: QueuesDocument) {
+  const tops = queues.queues.filter((row) => row.depth === 0);
+  const sum = (of: (row: (typeof tops)[number]) => number) =>
+    tops.reduce((total, row) => total + of(row), 0);
+  const used = cluster.given.milli.reduce((all, m, i) => all + m * cluster.given.count[i], 0);
+  const held = cluster.held.milli.reduce((all, m, i) => all + m * cluster.held.count[i], 0);
+  const gangs = new Set(cluster.tasks.gang).size;
+  return [
+    {
+      name: "Allocated",
+      value: percent(used, queues.capacity),
+      more: `${gpus(used)} of ${gpus(queues.capacity)} GPUs`,
+    },
+    { name: "Free", value: gpus(queues.free), unit: "GPUs", more: `${ofGpus(held)} held or reserved` },
+    { name: "Running", value: count(gangs), unit: "gangs", more: several(cluster.tasks.name.length, "task") },
+    {
+      name: "Waiting",
+      value: count(sum((row) => row.waiting_gangs)),
+      unit: "gangs",
+      more: `for ${ofGpus(sum((row) => row.waiting))}`,
+    },
+    {
+      name: "Borrowed",
+      value: gpus(leaves(queues.queues).reduce((all, row) => all + row.borrowed, 0)),
+      unit: "GPUs",
+      more: "by queues beyond their guarantee",
+    },
+  ];
+}
+
+/** GPUs per entry of the legend; entries with nothing are left out. */
+function counted(
+  cluster: ClusterDocument,
+  entry: (gang: number, node: number) => number,
+  length: number,
+) {
+  const { given, tasks, nodes } = cluster;
+  const sums = new Array<number>(length).fill(0);
+  const nodeOf = (gpu: number) => {
+    let [low, high] = [0, nodes.first.length - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (nodes.first[middle] <= gpu) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  };
+  given.gpu.forEach((gpu, row) => {
+    const of = entry(tasks.gang[given.task[row]], nodeOf(gpu));
+    sums[of] += given.milli[row] * given.count[row];
+  });
+  return sums.map((milli, at) => ({ entry: at, milli })).filter((each) => each.milli > 0);
+}
+
+/** What part of all GPUs was allocated. */
+function SoFar({ queues }: { queues: QueuesDocument }) {
+  const { past, capacity, stamp } = queues;
+  const tops = queues.queues.filter((row) => row.depth === 0);
+  const values = past.at.map((_, index) => {
+    const milli = tops.reduce((sum, row) => sum + (past.allocated[row.name]?.[index] ?? 0), 0);
+    return capacity ? (100 * milli) / capacity : 0;
+  });
+  const label = "Percentage of GPUs allocated over time";
+  return (
+    <section class="panel">
+      <header>
+        <h2>Allocated so far</h2>
+        <span class="grow" />
+        <span class="t3">% of GPUs</span>
+      </header>
+      <Chart label={label} at={past.at} curves={[{ name: "allocated", values, colour: "#8b94a1", fill: true }]} stamp={stamp} height={130} />
+    </section>
+  );
+}
+
+function CellKey() {
+  const cells = [
+    ["k-full", "in use"],
+    ["k-free", "free"],
+    ["k-part", "a fraction"],
+    ["k-mig", "MIG slices"],
+    ["k-held", "held"],
+    ["k-leaving", "evicted, leaving"],
+    ["k-out", "out of service"],
+    ["k-gone", "node gone"],
+  ];
+  return (
+    <section class="panel">
+      <header>
+        <h2>In a cell</h2>
+      </header>
+      <ul class="cells">
+        {cells.map(([kind, word]) => (
+          <li key={kind}>
+            <i class={kind} aria-hidden="true" /> {word}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

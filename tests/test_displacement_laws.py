@@ -102,6 +102,7 @@ def test_rights_are_kept_in_every_cycle_until_rest(recipe: Recipe):
 
 @FEWER
 @given(crowds())
+@example(Recipe(16, 2, 4, False, frozenset({"domains", "elastic", "broken"})))
 def test_nothing_is_overcommitted_torn_or_above_its_limit_in_any_cycle(recipe: Recipe):
     for each in until_rest(frozen(recipe)):
         bound = {bind.task for bind in each.plan.binds}

@@ -239,7 +239,7 @@ class Displacer:
 
     def _clear(self, slot: int, offer: Offer, kind: Class) -> bool:
         for unit in offer.victims(slot):
-            if unit.gone or self._may(unit) is None:
+            if unit.gone or self._may_go(unit) is None:
                 continue
             for each in unit.closure():
                 self._draft.evict(each)
@@ -257,7 +257,7 @@ class Displacer:
             full = str(reason.values["queue"])
             paths = self._draft.cluster.accounts.path
             some = (u for u in self.pool.units if not u.gone and full in paths(u.gang.queue))
-            victims = [unit for unit in some if self._may(unit) and unit.charges.get(GPU, 0)]
+            victims = [unit for unit in some if self._may_go(unit) and unit.charges.get(GPU, 0)]
             if not victims:
                 return False
             cheapest = min(victims, key=self._cost)
@@ -276,6 +276,11 @@ class Displacer:
         return pool.offer(kind, (self._way, self._grows, whose), rules, self._may)
 
     # -- permissions
+
+    def _may_go(self, unit: Unit) -> bool | None:
+        """The same as `_may`, but that no gang displaces members of its own."""
+        assert self._gang is not None
+        return None if unit.gang.id == self._gang.id else self._may(unit)
 
     def _may(self, unit: Unit) -> bool | None:
         """May it be lost (True), only moved (False), or not be touched (None)?"""

@@ -119,12 +119,31 @@ class Placer:
         for claim in hold.claims:
             kept.setdefault(claim.request, []).append(claim)
         tasks = [task for part in progress.parts for task in part.tasks]
+        mark = len(draft.binds)
         with draft.attempt() as keep:
             there = all(self._take_place(gang, task, kept) for task in tasks)
-            if there and self._limits.kept(gang, need):
+            if there and self._are_together(progress, mark) and self._limits.kept(gang, need):
                 keep()
                 return True
         return False
+
+    def _are_together(self, progress: Progress, mark: int) -> bool:
+        """Are the binds since a mark in the domains that the gang and its groups require?
+
+        A kept place may have been another member's, whose group had another domain.
+        """
+        at = {bind.task: bind.node for bind in self._draft.binds[mark:]}
+        return self._is_one(progress.gang.domain, (*progress.nodes, *at.values())) and all(
+            self._is_one(part.group.domain, (*part.nodes, *(at[task.id] for task in part.tasks)))
+            for part in progress.parts
+        )
+
+    def _is_one(self, wish: Domain | None, nodes: Sequence[str]) -> bool:
+        if wish is None or not wish.required:
+            return True
+        slots = self._slots(nodes)
+        domains = [level.domain_of[slots] for level in self._topologies.levels(wish)]
+        return bool(domains) and all((each == each[0]).all() and each[0] >= 0 for each in domains)
 
     def _take_place(self, gang: Gang, task: Task, kept: dict[Request, list[Claim]]) -> bool:
         claims = kept.get(task.shape.request)

@@ -37,6 +37,7 @@ REST = 3
 ENOUGH = 30
 """Cycles by which a cluster must have come to rest."""
 STEP_S = 30
+GROWN = frozenset({"broken", "domains", "elastic", "guarantees", "saved"})
 TORN = frozenset({"spread", "tiers", "torn", "broken", "labels", "fractions"})
 
 
@@ -103,6 +104,8 @@ def test_rights_are_kept_in_every_cycle_until_rest(recipe: Recipe):
 @FEWER
 @given(crowds())
 @example(Recipe(16, 2, 4, False, frozenset({"domains", "elastic", "broken"})))
+@example(Recipe(18, 3, 10, False, GROWN))
+@example(Recipe(18, 3, 18, False, frozenset({"elastic", "ends", "fractions", "saved", "usage"})))
 def test_nothing_is_overcommitted_torn_or_above_its_limit_in_any_cycle(recipe: Recipe):
     for each in until_rest(frozen(recipe)):
         bound = {bind.task for bind in each.plan.binds}

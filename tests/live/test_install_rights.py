@@ -68,7 +68,7 @@ async def test_gangs_start_evictions_happen_and_statuses_are_written_without_a_r
         await wait_until(lambda: wrote(proxy, "queues/status"), "the status of a queue is written")
         assert [str(call) for call in proxy.calls if call.status in (401, 403)] == []
         used = {(call.verb, call.resource) for call in proxy.calls if call.is_write}
-    assert used == {
+    assert used - {("patch", "gangs/status")} == {  # there may be Gangs of others
         ("create", "events"),
         ("create", "pods/binding"),
         ("create", "pods/eviction"),

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.live.bound import wait_until
 from tests.live.daemons import Daemon
 from tests.live.scene import Scene, is_running, scene
 from windlass.kube.access import Access
@@ -224,6 +225,7 @@ async def play(made: Scene, proxy: Proxy, way: Way) -> None:
         if way.whole:
             await take_back(made, kept, lent)
         await made.wait_condition("d", 4, "Unschedulable")
+        await wait_renewed(made, proxy, started)
         if await made.daemons[-1].stop() == SIGKILLED:  # at the release of the lease
             await made.wait_daemons(started + 1)
             await made.daemons[-1].wait_said("leads")
@@ -275,6 +277,16 @@ def purpose(call: Call, calls: Sequence[Call]) -> str:
     if call.verb == "patch" and call.resource == "pods/status":
         return "announce" if b"DisruptionTarget" in call.body else "say"
     return ""
+
+
+async def wait_renewed(made: Scene, proxy: Proxy, started: int) -> None:
+    """A run may be over before it is time for that; who has crashed renews nothing."""
+
+    async def renewed() -> bool:
+        calls = proxy.calls
+        return len(made.daemons) > started or any(purpose(e, calls) == "renew" for e in calls)
+
+    await wait_until(renewed, "the lease is renewed")
 
 
 SIZES = {"a": 4, "b": 3, "c": 3}

@@ -135,9 +135,13 @@ async def test_installing_again_removes_what_is_no_longer_wanted(made: Scene) ->
     async with installed(made.api, Release(made.key, made.key)) as release:
         await release.install("crds.install=false", "webhook.enabled=false")
         assert f"deleted MutatingWebhookConfiguration {made.key}" in release.said
-        deployments = await made.get(f"/apis/apps/v1/namespaces/{made.key}/deployments")
-        names = [each["metadata"]["name"] for each in deployments["items"]]
-        assert names == [f"{made.key}-scheduler"]
+
+        async def is_gone() -> bool:  # its pods go before it does
+            found = await made.get(f"/apis/apps/v1/namespaces/{made.key}/deployments")
+            names = [each["metadata"]["name"] for each in found["items"]]
+            return names == [f"{made.key}-scheduler"]
+
+        await wait_until(is_gone, "the webhook's Deployment is gone")
 
 
 async def test_a_namespace_that_was_there_before_stays(made: Scene) -> None:

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.answer import Answer
 from windlass.cli import COMMANDS, main
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 RACKS = str(EXAMPLES / "10-rack-local.yaml")
 GANG = str(EXAMPLES / "01-gang-whole-or-not.yaml")
 PROGRAM = [sys.executable, "-c", "from windlass.cli import main; main()"]
-
-
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 class Terminal:

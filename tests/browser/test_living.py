@@ -15,7 +15,9 @@ def test_it_follows_the_cluster(site: Site, open_page: Any):
     page = open_page(f"{site.address}#decisions")
     page.get_by_text(f"Cycle {site.simulation.cycles:,}", exact=True).wait_for()
     site.play(10 * HOUR)
-    page.get_by_text(f"Cycle {site.simulation.cycles:,}", exact=True).wait_for()
+    now = page.get_by_text(f"Cycle {site.simulation.cycles:,}", exact=True)
+    now.wait_for()
+    assert now.is_visible()
 
 
 def test_two_viewers_see_the_same(site: Site, open_page: Any):
@@ -48,7 +50,9 @@ def test_it_survives_a_restart_of_the_server(site: Site, open_page: Any):
     page.get_by_text("cycle 1 ·").wait_for()  # a run of its own, with cycles of its own
     site.play(10 * HOUR)
     last = site.dashboard.board.cycles()[-1].cycle
-    page.get_by_text(f"cycle {last:,}").wait_for()
+    now = page.get_by_text(f"cycle {last:,}")
+    now.wait_for()
+    assert now.is_visible()
 
 
 def test_everything_can_be_reached_by_keyboard(site: Site, open_page: Any):

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
+from tests.answer import Answer
 from tests.live.scene import LABEL, Scene
 from windlass.cli import main
-
-
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 @dataclass(frozen=True)

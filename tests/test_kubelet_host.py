@@ -15,7 +15,7 @@ from windlass.lab.kubelet.host import Host
 from windlass.lab.kubelet.labels import GPU
 from windlass.lab.kubelet.quantities import milli, whole
 from windlass.lab.kubelet.requests import requested
-from windlass.lab.kubelet.sitter import Effect, Moment, Wake, Write
+from windlass.lab.kubelet.sitter import Effect, Exit, Kill, Launch, Moment, Wake
 from windlass.lab.kubelet.suits import suits
 from windlass.lab.kubelet.wire import Node, Pod, PodSpec
 
@@ -37,12 +37,17 @@ class Scene:
         self.wakes: list[Wake] = []
         self.written: dict[str, dict[str, Any]] = {}
         self.removed: list[str] = []
+        self.launched: list[str] = []
+        self.killed: list[tuple[str, bool]] = []
 
     def show(self, pod: Pod) -> None:
         self._take(self.host.saw(pod, self._moment()))
 
     def hide(self, uid: str) -> None:
         self._take(self.host.missed(uid, self._moment()))
+
+    def exit(self, uid: str, code: int, message: str = "") -> None:
+        self._take(self.host.exited(uid, Exit(code, message), self._moment()))
 
     def release(self, uid: str) -> None:
         self._take(self.host.release(uid, self._moment()))
@@ -74,7 +79,11 @@ class Scene:
         for effect in effects:
             if isinstance(effect, Wake):
                 self.wakes.append(effect)
-            elif isinstance(effect, Write):
+            elif isinstance(effect, Launch):
+                self.launched.append(effect.pod.metadata.uid)
+            elif isinstance(effect, Kill):
+                self.killed.append((effect.uid, effect.at_once))
+            else:
                 if effect.status is not None:
                     self.written[effect.pod.metadata.uid] = effect.status
                 if effect.remove:
@@ -398,3 +407,83 @@ def test_required_node_affinity_is_understood(
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     spec = msgspec.convert({"affinity": {"nodeAffinity": terms}}, PodSpec)
     assert suits(spec, "a", {"gpu": "h100", "size": "8"}) is expected
+
+
+# --- pods that are processes ----------------------------------------------------------------------
+
+PROCESS = {"runs": "process"}
+
+
+def test_a_process_ends_as_it_likes_and_its_last_word_is_told() -> None:
+    scene = Scene(Habits(processes=1))
+    scene.show(pod("p", notes=PROCESS))
+    scene.wait(1e9)
+    assert (scene.launched, scene.phase("p"), scene.holds("p")) == (["p"], "Running", 1)
+    scene.exit("p", 85, "saved")
+    assert (scene.phase("p"), scene.holds("p")) == ("Failed", 0)
+    ended = scene.written["p"]["containerStatuses"][0]["state"]["terminated"]
+    assert (ended["exitCode"], ended["message"]) == (85, "saved")
+
+
+def test_a_process_of_a_deleted_pod_is_told_and_killed_when_its_grace_is_over() -> None:
+    scene = Scene(Habits(processes=1))
+    scene.show(pod("p", notes=PROCESS))
+    scene.show(pod("p", notes=PROCESS, phase="Running", grace=30))
+    scene.show(pod("p", notes=PROCESS, phase="Running", grace=30))  # seen again: told once
+    scene.wait(29)
+    assert scene.killed == [("p", False)]
+    scene.wait(2)
+    assert scene.killed == [("p", False), ("p", True)]
+    assert (scene.holds("p"), scene.removed) == (1, [])  # until it is really dead
+    scene.exit("p", 137)
+    assert (scene.holds("p"), scene.removed) == (0, ["p"])
+
+
+def test_a_process_that_obeys_frees_its_devices_before_its_grace_is_over() -> None:
+    scene = Scene(Habits(processes=1))
+    scene.show(pod("p", notes=PROCESS))
+    scene.show(pod("p", notes=PROCESS, phase="Running", grace=30))
+    scene.wait(1)
+    scene.exit("p", 85)
+    scene.wait(60)
+    assert (scene.killed, scene.holds("p"), scene.removed) == ([("p", False)], 0, ["p"])
+
+
+def test_a_process_whose_pod_was_deleted_by_force_is_killed_and_holds_its_devices_until_then() -> (
+    None
+):
+    scene = Scene(Habits(processes=1, kill_delay_s=1))
+    scene.show(pod("p", notes=PROCESS))
+    scene.hide("p")
+    scene.wait(2)
+    assert (scene.killed, scene.holds("p")) == ([("p", True)], 1)
+    scene.exit("p", 137)
+    assert scene.holds("p") == 0
+
+
+def test_a_process_that_is_started_again_keeps_how_it_ended() -> None:
+    scene = Scene(Habits(processes=1, restart_delay_s=1))
+    scene.show(pod("p", notes=PROCESS, restartPolicy="OnFailure"))
+    scene.exit("p", 85, "saved")
+    scene.wait(2)
+    assert (scene.launched, scene.phase("p")) == (["p", "p"], "Running")
+    (container,) = scene.written["p"]["containerStatuses"]
+    assert (container["restartCount"], container["ready"]) == (1, True)
+    assert container["lastState"]["terminated"]["message"] == "saved"
+
+
+@pytest.mark.parametrize(
+    ("habits", "notes", "message"),
+    [
+        (Habits(), PROCESS, "this kubelet runs no processes"),
+        (Habits(processes=1), {"runs": "image"}, 'write "process" or nothing'),
+        (Habits(processes=1), PROCESS | {"runs-for": "1s"}, "the process decides"),
+    ],
+)
+def test_nothing_runs_that_was_not_asked_for_in_so_many_words(
+    habits: Habits, notes: dict[str, str], message: str
+) -> None:
+    scene = Scene(habits)
+    scene.show(pod("p", notes=notes))
+    assert (scene.launched, scene.reason("p")) == ([], "UnreadableScript")
+    assert message in scene.written["p"]["message"]

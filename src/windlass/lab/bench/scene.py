@@ -50,14 +50,15 @@ async def opened(fleet: Fleet, queues: Queues, *, with_nodes: bool = True) -> As
         await asyncio.to_thread(plane.stop, "kube-scheduler", at_once=True)
         access = plane.api_access()
         async with connect(access) as api:
-            await _make_queues(api, queues)
+            await make_queues(api, queues)
             if with_nodes:
                 await register(api, ((each, each.gpus) for each in fleet), Habits())
             async with watching(api) as eyes:
                 yield Scene(plane, access, api, eyes, fleet)
 
 
-async def _make_queues(api: Api, queues: Queues) -> None:
+async def make_queues(api: Api, queues: Queues) -> None:
+    """Define the custom resources, and make the queues and their namespaces."""
     for kind in KINDS.values():
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         await api.post(path, definition(kind))

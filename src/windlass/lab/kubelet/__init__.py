@@ -6,7 +6,8 @@ here, and nothing is shared with one but the transport (`windlass.kube`): a witn
 own eyes.
 
 Pure: book, history, quantities, requests, suits, admit, script, status, sitter, host, fleet,
-labels, nodes. With I/O: kubelet, writer, heartbeats, register, fill; clock reads the clock.
+labels, nodes, environment. With I/O: kubelet, writer, heartbeats, register, fill, processes; clock
+reads the clock.
 """
 
 from windlass.lab.kubelet.book import Book

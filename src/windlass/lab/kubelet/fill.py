@@ -81,7 +81,7 @@ async def _make(api: Api, node: str, name: str, filling: Filling) -> None:
     pods = f"/api/v1/namespaces/{filling.namespace}/pods"
     made = _decoder.decode(await api.post(pods, _pod(node, name, filling)))
     if filling.running:
-        status = running(made, now().stamp, ("10.0.0.1", "10.0.0.2"), 0)
+        status = running(made, now().stamp, ("10.0.0.1", "10.0.0.2"))
         await api.patch(f"{pods}/{name}/status", {"status": status}, kind=Patch.STRATEGIC)
 
 

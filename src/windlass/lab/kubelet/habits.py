@@ -25,5 +25,7 @@ class Habits:
     from a device that failed meanwhile."""
     untaint: bool = False
     """Take away the not-ready taint of new nodes, for a control plane without controllers."""
+    processes: int = 0
+    """So many pods at once may really run, as processes of this machine; by default none may."""
     in_flight: int = 16
     """Writes at once; more only lengthen the wait on a small machine."""

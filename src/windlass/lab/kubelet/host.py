@@ -17,11 +17,22 @@ from windlass.lab.kubelet.history import Cause
 from windlass.lab.kubelet.labels import GPU, node_labels
 from windlass.lab.kubelet.requests import Amounts, requested
 from windlass.lab.kubelet.script import NEVER, Script, UnreadableScript, read
-from windlass.lab.kubelet.sitter import Effect, Moment, Sitter, Stage, Wake, Write
+from windlass.lab.kubelet.sitter import (
+    Effect,
+    Exit,
+    Kill,
+    Launch,
+    Moment,
+    Sitter,
+    Stage,
+    Wake,
+    Write,
+)
 from windlass.lab.kubelet.status import Ending
 from windlass.lab.kubelet.wire import Node, Pod
 
 _TERMINAL = ("Succeeded", "Failed")
+_KILLED = Exit(status.KILLED)
 _EARLY_S = 0.002
 """Timers of an event loop may ring so much too early."""
 
@@ -87,11 +98,20 @@ class Host:
             self._go_on(sitter, now)
         return self._effects()
 
+    def exited(self, uid: str, exit: Exit, now: Moment) -> list[Effect]:
+        """The process of a pod has ended, of its own accord or because it was told to."""
+        sitter = self.sitters.get(uid)
+        if sitter is not None and sitter.stage is Stage.RUNNING:
+            self._stop(sitter, now, exit)
+        elif sitter is not None and sitter.stage in (Stage.ENDING, Stage.KILLED):
+            self._end(sitter, now, exit)
+        return self._effects()
+
     def release(self, uid: str, now: Moment) -> list[Effect]:
         """Containers that would not obey a deletion end after all."""
         sitter = self.sitters.get(uid)
         if sitter is not None and sitter.stage in (Stage.ENDING, Stage.KILLED):
-            self._end(sitter, now, status.KILLED)
+            self._make_end(sitter, now, _KILLED)
         return self._effects()
 
     def restart(self) -> None:
@@ -138,7 +158,7 @@ class Host:
         uid = pod.metadata.uid
         asked = requested(pod.spec) | {"pods": 1}
         try:
-            sitter = Sitter(pod, read(pod.metadata.annotations), asked)
+            sitter = Sitter(pod, self._script(pod), asked)
             refused = self._ordered(sitter) or self._try(pod, asked)
         except UnreadableScript as error:
             sitter = Sitter(pod, Script(), asked)
@@ -151,6 +171,12 @@ class Host:
         self._book.refuse(self.machine.name, uid, refused.reason, refused.cause)
         self._out.append(Write(pod, status.rejected(refused.reason, refused.message)))
         return None
+
+    def _script(self, pod: Pod) -> Script:
+        found = read(pod.metadata.annotations)
+        if found.is_process and not self._habits.processes:
+            raise UnreadableScript("this kubelet runs no processes; see Habits.processes")
+        return found
 
     def _ordered(self, sitter: Sitter) -> Refused | None:
         reason = sitter.script.refuse
@@ -198,37 +224,37 @@ class Host:
 
     def _run(self, sitter: Sitter, now: Moment, *, quietly: bool = False) -> None:
         sitter.stage, sitter.started = Stage.RUNNING, now.stamp
+        ip = self._addresses.next_pod(is_real=sitter.script.is_process)
+        if sitter.script.is_process:
+            self._out.append(Launch(sitter.pod, ip))
         if not quietly:
-            self._report_running(sitter)
+            ips = (self._addresses.host, ip)
+            wanted = status.running(sitter.pod, sitter.started, ips, sitter.last)
+            self._out.append(Write(sitter.pod, wanted))
         self._wait(sitter, now, sitter.script.runs_for_s)
-
-    def _report_running(self, sitter: Sitter) -> None:
-        ips = (self._addresses.host, self._addresses.next_pod())
-        wanted = status.running(sitter.pod, sitter.started, ips, sitter.restarts)
-        self._out.append(Write(sitter.pod, wanted))
 
     def _go_on(self, sitter: Sitter, now: Moment) -> None:
         match sitter.stage:
             case Stage.WAITING:
                 self._run(sitter, now)
             case Stage.RUNNING:
-                self._stop(sitter, now)
+                self._stop(sitter, now, Exit(sitter.script.exit_code))
             case Stage.ENDING:
-                self._end(sitter, now, status.TERMINATED)
+                self._make_end(sitter, now, Exit(status.TERMINATED))
             case Stage.KILLED:
-                self._end(sitter, now, status.KILLED)
+                self._make_end(sitter, now, _KILLED)
             case Stage.ENDED:
                 pass
 
-    def _stop(self, sitter: Sitter, now: Moment) -> None:
+    def _stop(self, sitter: Sitter, now: Moment, exit: Exit) -> None:
         """The containers have run their time; the pod's restart policy says what follows."""
-        policy, code = sitter.pod.spec.restart_policy, sitter.script.exit_code
-        if policy == "Never" or (policy == "OnFailure" and code == 0):
-            self._end(sitter, now, code)
+        policy = sitter.pod.spec.restart_policy
+        if policy == "Never" or (policy == "OnFailure" and exit.code == 0):
+            self._end(sitter, now, exit)
             return
         sitter.restarts += 1
-        ending = Ending(code, sitter.started, now.stamp, sitter.restarts)
-        self._out.append(Write(sitter.pod, status.crashed(sitter.pod, ending)))
+        sitter.last = _ending(sitter, now, exit)
+        self._out.append(Write(sitter.pod, status.crashed(sitter.pod, sitter.last)))
         sitter.stage = Stage.WAITING
         self._wait(sitter, now, self._habits.restart_delay_s)
 
@@ -236,22 +262,38 @@ class Host:
         if sitter.stage is Stage.ENDED:
             self._remove(sitter, None)
             return
-        if sitter.stage is Stage.WAITING and not sitter.restarts:
-            self._end(sitter, now, status.KILLED)
+        is_process = sitter.script.is_process
+        if sitter.stage is Stage.WAITING and (is_process or not sitter.restarts):
+            self._end(sitter, now, _KILLED)
             return
-        obeys = sitter.script.terminates_after_s
-        obeys = self._habits.terminates_after_s if obeys is None else obeys
-        grace = sitter.pod.metadata.deletion_grace_period_seconds or 0
-        delay = NEVER if obeys == NEVER else min(obeys, grace)
+        if is_process and sitter.stage is Stage.RUNNING:
+            self._out.append(Kill(sitter.pod.metadata.uid, at_once=False))
+        delay = self._obeys_after(sitter)
         if sitter.stage is Stage.ENDING:
             delay = min(delay, sitter.due - now.at)  # a second deletion can only hasten it
         sitter.stage = Stage.ENDING
         if delay <= 0:
-            self._end(sitter, now, status.TERMINATED)
+            self._make_end(sitter, now, Exit(status.TERMINATED))
         else:
             self._wait(sitter, now, delay)
 
-    def _end(self, sitter: Sitter, now: Moment, code: int) -> None:
+    def _obeys_after(self, sitter: Sitter) -> float:
+        """How long the containers take over a deletion; the grace bounds it, if anything does."""
+        grace = sitter.pod.metadata.deletion_grace_period_seconds or 0
+        if sitter.script.is_process:
+            return grace
+        obeys = sitter.script.terminates_after_s
+        obeys = self._habits.terminates_after_s if obeys is None else obeys
+        return NEVER if obeys == NEVER else min(obeys, grace)
+
+    def _make_end(self, sitter: Sitter, now: Moment, exit: Exit) -> None:
+        """The containers end now; a process is killed and will say so itself."""
+        if sitter.script.is_process:
+            self._out.append(Kill(sitter.pod.metadata.uid, at_once=True))
+        else:
+            self._end(sitter, now, exit)
+
+    def _end(self, sitter: Sitter, now: Moment, exit: Exit) -> None:
         """The containers have ended: devices and room are free from here on."""
         uid, lingered = sitter.pod.metadata.uid, sitter.stage is Stage.KILLED
         self._book.give_back(self.machine.name, uid)
@@ -260,8 +302,7 @@ class Host:
         if lingered:
             del self.sitters[uid]
             return
-        ending = Ending(code, sitter.started or now.stamp, now.stamp, sitter.restarts)
-        final = status.ended(sitter.pod, ending)
+        final = status.ended(sitter.pod, _ending(sitter, now, exit))
         if sitter.pod.metadata.deletion_timestamp is None:
             self._out.append(Write(sitter.pod, final))
         else:
@@ -285,17 +326,25 @@ class Host:
 
 
 class Addresses:
-    """A host's address and those of its pods: none is ever dialled, but controllers read them."""
+    """A host's address and those of its pods: controllers read them, and processes live there."""
 
     def __init__(self, number: int) -> None:
         self._network = f"{number // 256 % 64}.{number % 256}"
         self._pods = 0
         self.host = f"10.{self._network}.1"
 
-    def next_pod(self) -> str:
-        """An address of the host's network, used again after 250 others."""
+    def next_pod(self, *, is_real: bool = False) -> str:
+        """An address of the host's network, used again after 250 others.
+
+        One that a process is to listen at is on loopback; the others are never dialled.
+        """
         self._pods = self._pods % 250 + 1
-        return f"10.{self._network}.{self._pods + 2}"
+        return f"{127 if is_real else 10}.{self._network}.{self._pods + 2}"
+
+
+def _ending(sitter: Sitter, now: Moment, exit: Exit) -> Ending:
+    began = sitter.started or now.stamp
+    return Ending(exit.code, began, now.stamp, sitter.restarts, exit.message)
 
 
 def _running_first(pod: Pod) -> tuple[bool, str, str]:

@@ -1,7 +1,8 @@
 """The kubelets of a whole fleet in one object: watches in, writes out, faults on demand.
 
-    pod watch ──▶ Host.saw/missed ──▶ Wake (a timer) and Write (the writer)
+    pod watch ──▶ Host.saw/missed ──▶ Wake (a timer), Write (the writer), Launch, Kill (processes)
     timer ──────▶ Host.woke ────────▶ the same
+    process ────▶ Host.exited ──────▶ the same
 
 A node that is *lost* neither sees nor tells anything, but its containers and its own timers go on.
 A node that is *paused* (its kubelet stands still) does not act either, until it is resumed.
@@ -13,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 from windlass.kube.access import Access
 from windlass.kube.client import Api, connect
@@ -26,8 +28,9 @@ from windlass.lab.kubelet.heartbeats import Heartbeats
 from windlass.lab.kubelet.host import Host
 from windlass.lab.kubelet.labels import GPU
 from windlass.lab.kubelet.nodes import NODES
+from windlass.lab.kubelet.processes import Processes
 from windlass.lab.kubelet.register import register, report
-from windlass.lab.kubelet.sitter import Effect, Wake, Write
+from windlass.lab.kubelet.sitter import Effect, Exit, Kill, Launch, Wake, Write
 from windlass.lab.kubelet.wire import Node, Pod
 from windlass.lab.kubelet.writer import Writer
 
@@ -35,6 +38,8 @@ log = logging.getLogger(__name__)
 
 _SETTLE_S = 15.0
 """Longer than a request may take."""
+
+_LOOKS_AGAIN_S = 0.1
 
 _BOUND = {"fieldSelector": "spec.nodeName!="}
 
@@ -89,6 +94,7 @@ class Kubelet:
         self.ready = asyncio.Event()
         self.writer = Writer(api, self.habits.in_flight, self._is_away)
         self.heartbeats = Heartbeats(api, self.habits, self._is_away)
+        self.processes = Processes(self.habits.processes)
         self._api = api
         self._is_closing = False
         self._is_reporting = False
@@ -114,6 +120,7 @@ class Kubelet:
         finally:
             for timer in self._timers:
                 timer.cancel()
+            self.processes.close()
 
     async def settle(self) -> None:
         """Begin nothing more and let the requests that are under way come to their end.
@@ -168,7 +175,8 @@ class Kubelet:
 
     async def delete_node(self, node: str) -> None:
         """Take the machine away with all that runs on it, and its Node, as an autoscaler would."""
-        self._host(node)
+        for uid in self._host(node).sitters:
+            self.processes.kill(uid, at_once=True)
         del self.hosts[node]
         self._lost.discard(node)
         self._paused.discard(node)
@@ -216,6 +224,7 @@ class Kubelet:
             if host is None or self._is_away(node):
                 continue
             if isinstance(change, Seen):
+                self.processes.show(pod)
                 self._carry_out(host, host.saw(pod, moment))
             else:
                 self._carry_out(host, host.missed(pod.metadata.uid, moment))
@@ -257,6 +266,11 @@ class Kubelet:
                     self.writer.order(effect)
                 case Wake(uid, at):
                     self._call_at(at, lambda uid=uid: self._wake(host, uid))
+                case Launch(pod, ip):
+                    uid = pod.metadata.uid
+                    self.processes.launch(pod, ip, partial(self._exited, host, uid))
+                case Kill(uid, at_once):
+                    self.processes.kill(uid, at_once=at_once)
 
     def _call_at(self, at: float, what: Callable[[], None]) -> None:
         def ring() -> None:
@@ -276,6 +290,15 @@ class Kubelet:
         else:
             self._carry_out(host, host.woke(uid, now()))
 
+    def _exited(self, host: Host, uid: str, exit: Exit) -> None:
+        node = host.machine.name
+        if self.hosts.get(node) is not host:
+            return
+        if node in self._paused:  # nobody looks until it goes on
+            self._call_at(now().at + _LOOKS_AGAIN_S, lambda: self._exited(host, uid, exit))
+        else:
+            self._carry_out(host, host.exited(uid, exit, now()))
+
     def _catch_up(self, node: str) -> None:
         """Do what was missed while the node was away."""
         host = self._host(node)
@@ -283,7 +306,10 @@ class Kubelet:
             return
         for uid in self._overslept.pop(node, ()):
             self._carry_out(host, host.woke(uid, now()))
-        self._carry_out(host, host.reconcile(self._pods_by_node().get(node, ()), now()))
+        pods = self._pods_by_node().get(node, ())
+        for pod in pods:
+            self.processes.show(pod)
+        self._carry_out(host, host.reconcile(pods, now()))
         self.writer.unpark(node)
         self._to_report.put_nowait(node)
 

@@ -5,6 +5,7 @@ fake.windlass.dev/runs-for: 30s           then run so long (without it: for ever
 fake.windlass.dev/exit-code: "1"          and end with this code (without it: 0)
 fake.windlass.dev/terminates-after: 10s   obey a deletion after so long, or "never"
 fake.windlass.dev/refuse: SomeReason      are not admitted, for this reason
+fake.windlass.dev/runs: process           the command really runs, as a process of this machine
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ RUNS_FOR = f"{PREFIX}runs-for"
 EXIT_CODE = f"{PREFIX}exit-code"
 TERMINATES_AFTER = f"{PREFIX}terminates-after"
 REFUSE = f"{PREFIX}refuse"
+RUNS = f"{PREFIX}runs"
+PROCESS = "process"
 
 NEVER = math.inf
 
@@ -40,6 +43,8 @@ class Script:
     exit_code: int = 0
     terminates_after_s: float | None = None
     refuse: str = ""
+    is_process: bool = False
+    """It runs as long as its process does, and ends as that ends."""
 
 
 _DEFAULT = Script()
@@ -56,6 +61,7 @@ def read(annotations: Mapping[str, str]) -> Script:
         exit_code=_exit_code(annotations),
         terminates_after_s=_duration(annotations, TERMINATES_AFTER),
         refuse=annotations.get(REFUSE, ""),
+        is_process=_is_process(annotations),
     )
 
 
@@ -76,3 +82,14 @@ def _exit_code(annotations: Mapping[str, str]) -> int:
     if not text.isdecimal() or int(text) > 255:
         raise UnreadableScript(f"{EXIT_CODE} is {text!r}; write a number from 0 to 255")
     return int(text)
+
+
+def _is_process(annotations: Mapping[str, str]) -> bool:
+    if RUNS not in annotations:
+        return False
+    if annotations[RUNS] != PROCESS:
+        raise UnreadableScript(f'{RUNS} is {annotations[RUNS]!r}; write "{PROCESS}" or nothing')
+    for key in (RUNS_FOR, EXIT_CODE, TERMINATES_AFTER):
+        if key in annotations:
+            raise UnreadableScript(f"{key} does not go with {RUNS}: the process decides")
+    return True

@@ -9,7 +9,8 @@
       │                  gone from the API ──┴──▶ KILLED ────────────┘ forgotten
       └──▶ refused ──────────────────────────────────────────────────▶
 
-Devices are held in every stage but ENDED.
+Devices are held in every stage but ENDED. Where a pod is a process, that ends by itself instead of
+after `runs-for`, and obeying is up to it until its grace is over.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import NamedTuple
 
 from windlass.lab.kubelet.requests import Amounts
 from windlass.lab.kubelet.script import NEVER, Script
-from windlass.lab.kubelet.status import Status
+from windlass.lab.kubelet.status import Ending, Status
 from windlass.lab.kubelet.wire import Pod
 
 
@@ -41,6 +42,13 @@ class Moment(NamedTuple):
     stamp: str
 
 
+class Exit(NamedTuple):
+    """How a process ended, and what it left as its termination message."""
+
+    code: int
+    message: str = ""
+
+
 @dataclass(slots=True)
 class Sitter:
     """A pod that the kubelet has decided about."""
@@ -53,6 +61,8 @@ class Sitter:
     """When the stage ends by itself."""
     started: str = ""
     restarts: int = 0
+    last: Ending | None = None
+    """How its containers ended before they were started again."""
     leaving: bool = False
     """Its removal from the API server has been ordered."""
 
@@ -74,4 +84,20 @@ class Wake:
     at: float
 
 
-Effect = Write | Wake
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Start the pod's command as a process, at home at this address."""
+
+    pod: Pod
+    ip: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """End the pod's process: politely, or at once."""
+
+    uid: str
+    at_once: bool
+
+
+Effect = Write | Wake | Launch | Kill

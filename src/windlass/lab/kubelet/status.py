@@ -25,6 +25,8 @@ class Ending:
     started: str
     finished: str
     restarts: int = 0
+    message: str = ""
+    """What the container left as its termination message."""
 
 
 def rejected(reason: str, message: str) -> Status:
@@ -40,12 +42,12 @@ def creating(pod: Pod, stamp: str, host_ip: str) -> Status:
         "startTime": stamp,
         "hostIP": host_ip,
         "conditions": [*_conditions(stamp, ready=False, reason="ContainersNotReady")],
-        "containerStatuses": [*_containers(pod, waiting, ready=False, restarts=0)],
+        "containerStatuses": [*_containers(pod, waiting, ready=False)],
     }
 
 
-def running(pod: Pod, started: str, ips: tuple[str, str], restarts: int) -> Status:
-    """All containers run and are ready."""
+def running(pod: Pod, started: str, ips: tuple[str, str], last: Ending | None = None) -> Status:
+    """All containers run and are ready; `last` is how they ended before."""
     host_ip, pod_ip = ips
     state = {"running": {"startedAt": started}}
     return {
@@ -55,7 +57,7 @@ def running(pod: Pod, started: str, ips: tuple[str, str], restarts: int) -> Stat
         "podIP": pod_ip,
         "podIPs": [{"ip": pod_ip}],
         "conditions": [*_conditions(started, ready=True)],
-        "containerStatuses": [*_containers(pod, state, ready=True, restarts=restarts)],
+        "containerStatuses": [*_containers(pod, state, ready=True, last=last)],
     }
 
 
@@ -65,7 +67,7 @@ def crashed(pod: Pod, ending: Ending) -> Status:
     return {
         "phase": "Running",
         "conditions": [*_conditions(ending.finished, ready=False, reason="ContainersNotReady")],
-        "containerStatuses": [*_containers(pod, state, ready=False, restarts=ending.restarts)],
+        "containerStatuses": [*_containers(pod, state, ready=False, last=ending)],
     }
 
 
@@ -73,18 +75,22 @@ def ended(pod: Pod, ending: Ending) -> Status:
     """All containers have ended for good."""
     succeeded = ending.exit_code == 0
     why = "PodCompleted" if succeeded else "PodFailed"
-    terminated = {
-        "exitCode": ending.exit_code,
-        "reason": "Completed" if succeeded else "Error",
-        "startedAt": ending.started,
-        "finishedAt": ending.finished,
-    }
-    state = {"terminated": terminated}
+    state, restarts = {"terminated": _terminated(ending)}, ending.restarts
     return {
         "phase": "Succeeded" if succeeded else "Failed",
         "conditions": [*_conditions(ending.finished, ready=False, reason=why)],
-        "containerStatuses": [*_containers(pod, state, ready=False, restarts=ending.restarts)],
+        "containerStatuses": [*_containers(pod, state, ready=False, restarts=restarts)],
     }
+
+
+def _terminated(ending: Ending) -> dict[str, Any]:
+    found = {
+        "exitCode": ending.exit_code,
+        "reason": "Error" if ending.exit_code else "Completed",
+        "startedAt": ending.started,
+        "finishedAt": ending.finished,
+    }
+    return found | ({"message": ending.message} if ending.message else {})
 
 
 def _conditions(stamp: str, *, ready: bool, reason: str | None = None) -> list[dict[str, Any]]:
@@ -102,8 +108,9 @@ def _condition(kind: str, status: str, stamp: str, reason: str | None) -> dict[s
 
 
 def _containers(
-    pod: Pod, state: dict[str, Any], *, ready: bool, restarts: int
+    pod: Pod, state: dict[str, Any], *, ready: bool, last: Ending | None = None, restarts: int = 0
 ) -> list[dict[str, Any]]:
+    before = {"lastState": {"terminated": _terminated(last)}} if last else {}
     return [
         {
             "name": container.name,
@@ -111,8 +118,9 @@ def _containers(
             "imageID": "",
             "ready": ready,
             "started": ready,
-            "restartCount": restarts,
+            "restartCount": last.restarts if last else restarts,
             "state": state,
+            **before,
         }
         for container in pod.spec.containers
     ]

@@ -69,9 +69,28 @@ class Resources(Wire, frozen=True):
     requests: dict[str, str] = {}
 
 
+class FieldRef(Wire, frozen=True):
+    field_path: str
+
+
+class ValueFrom(Wire, frozen=True):
+    field_ref: FieldRef | None = None
+
+
+class Variable(Wire, frozen=True):
+    """One entry of a container's environment."""
+
+    name: str
+    value: str = ""
+    value_from: ValueFrom | None = None
+
+
 class Container(Wire, frozen=True):
     name: str
     image: str = ""
+    command: list[str] = []
+    args: list[str] = []
+    env: list[Variable] = []
     resources: Resources = Resources()
     restart_policy: str | None = None
 

@@ -1,13 +1,13 @@
-"""The obvious version of what the engine computes fast: who fits where, and how well.
+"""The obvious version of what the engine computes fast: who fits where.
 
 It loops over everything, keeps nothing, and knows only the model, so that it is wrong only where
-the model is. A snapshot is a `World`. (Shares and order: `tests/oracle_*.py`.)
+the model is. A snapshot is a `World`. (How well: `oracle_score.py`; shares and order:
+`tests/oracle_*.py`.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from typing import Protocol
 
@@ -20,12 +20,11 @@ from windlass.model.constraints import (
     matches,
     tolerates,
 )
-from windlass.model.gpus import MOST_WORTH, WHOLE, Gpu, GpuRequest, Slice, milli_of_memory, worth
+from windlass.model.gpus import WHOLE, Gpu, GpuRequest, Slice, milli_of_memory
 from windlass.model.jobs import OCCUPYING, Gang, Task, TaskState
 from windlass.model.mig import GEOMETRIES, Instance, legal_starts, milli_of_profile, profile_of
 from windlass.model.nodes import Node
 from windlass.model.resources import Request
-from windlass.model.settings import Packing, Settings
 
 
 class World(Protocol):
@@ -53,7 +52,7 @@ def fits(world: World, task: Task, node: Node) -> bool:
 
 def accepts(node: Node, task: Task) -> bool:
     """Do the node and the task accept each other, whatever else runs?"""
-    is_open = not node.cordoned or CORDON in node.taints
+    is_open = node.is_open or (not node.is_troubled and CORDON in node.taints)
     reached = all(
         any(matches(term, labels_of(node)) for term in terms)
         for terms in task.shape.constraints.reach
@@ -130,12 +129,13 @@ def choices(world: World, node: Node, request: GpuRequest | None) -> Iterator[tu
     if request is None:
         yield ()
     elif request.profile:
-        yield from _instances(node, taken, request, request.count)
+        yield from instances_of(node, taken, request, request.count)
     else:
-        yield from _shares(node, taken, request)
+        yield from shares(node, taken, request)
 
 
-def _shares(node: Node, taken: list[Slice], request: GpuRequest) -> Iterator[tuple[Slice, ...]]:
+def shares(node: Node, taken: list[Slice], request: GpuRequest) -> Iterator[tuple[Slice, ...]]:
+    """Every way to take as many shares as are asked for, each of a device of its own."""
     usable = [
         Slice(i, milli_asked(gpu, request))
         for i, gpu in enumerate(node.gpus)
@@ -146,9 +146,10 @@ def _shares(node: Node, taken: list[Slice], request: GpuRequest) -> Iterator[tup
     yield from combinations(usable, request.count)
 
 
-def _instances(
+def instances_of(
     node: Node, taken: list[Slice], request: GpuRequest, count: int
 ) -> Iterator[tuple[Slice, ...]]:
+    """Every way to lay so many MIG instances."""
     if count == 0:
         yield ()
         return
@@ -157,7 +158,7 @@ def _instances(
             continue
         for start in legal_starts(gpu.model, instances(taken, i), request.profile):
             one = Slice(i, milli_of_profile(gpu.model, request.profile), request.profile, start)
-            for others in _instances(node, [*taken, one], request, count - 1):
+            for others in instances_of(node, [*taken, one], request, count - 1):
                 yield (one, *others)
 
 
@@ -212,7 +213,7 @@ def is_near(world: World, task: Task, node: Node) -> bool:
     if any(key not in labels_of(node) for key in keys):
         return False
     wanted = [t for t in world.tasks if all(is_meant(world, task, term, t) for term in terms)]
-    there = {(key, _label_of(world, each, key)) for each in wanted for key in keys}
+    there = {(key, label_of(world, each, key)) for each in wanted for key in keys}
     if all(domain is None for _, domain in there):
         return all(is_meant(world, task, term, task, waiting=True) for term in terms)
     return all((key, labels_of(node)[key]) in there for key in keys)
@@ -221,7 +222,7 @@ def is_near(world: World, task: Task, node: Node) -> bool:
 def is_repelled(world: World, task: Task, node: Node) -> bool:
     """Does this task refuse one in the node's domain, or one there this task?"""
     return any(
-        _share_domain(world, node, each, term.topology_key)
+        share_domain(world, node, each, term.topology_key)
         for each in world.tasks
         for one, other in ((task, each), (each, task))
         for term in one.shape.constraints.apart
@@ -274,134 +275,13 @@ def namespace_of(world: World, task: Task) -> str:
     return next(each.namespace for each in world.gangs if each.id == task.gang)
 
 
-def _share_domain(world: World, node: Node, task: Task, key: str) -> bool:
+def share_domain(world: World, node: Node, task: Task, key: str) -> bool:
+    """Does a task run in the node's domain?"""
     domain = labels_of(node).get(key)
-    return domain is not None and domain == _label_of(world, task, key)
+    return domain is not None and domain == label_of(world, task, key)
 
 
-def _label_of(world: World, task: Task, key: str) -> str | None:
+def label_of(world: World, task: Task, key: str) -> str | None:
+    """The label of the node on which a task is."""
     found = [labels_of(each).get(key) for each in world.nodes if each.name == task.node]
     return found[0] if found else None
-
-
-# --- how well -------------------------------------------------------------------------------------
-
-MOST_POINTS = 100
-
-
-def best(world: World, task: Task, settings: Settings) -> Node | None:
-    """The node a task should go to: fewest points against it, then least cost, then by name."""
-    fitting = [node for node in world.nodes if fits(world, task, node)]
-    return min(
-        fitting,
-        key=lambda node: (points(world, task, node), cost(world, task, node, settings), node.name),
-        default=None,
-    )
-
-
-def points(world: World, task: Task, node: Node) -> int:
-    """What speaks against a node: wishes it does not meet, soft taints, crowded domains."""
-    wants, labels = task.shape.constraints, labels_of(node)
-    total = sum(each.weight for each in wants.preferences if not matches(each.term, labels))
-    total += MOST_POINTS * sum(
-        taint.effect == Effect.PREFER_NO_SCHEDULE and not tolerates(wants.tolerations, taint)
-        for taint in node.taints
-    )
-    for wish in wants.pod_preferences:
-        near = any(
-            _share_domain(world, node, each, wish.term.topology_key)
-            for each in world.tasks
-            if is_meant(world, task, wish.term, each)
-        )
-        total += abs(wish.weight) if near == (wish.weight < 0) else 0
-    return total + sum(_crowd(world, task, node, s) for s in wants.spread if not s.required)
-
-
-def _crowd(world: World, task: Task, node: Node, spread: Spread) -> int:
-    key, here = spread.topology_key, PodTerm(spread.selector, spread.topology_key)
-    counts = {labels_of(each)[key]: 0 for each in world.nodes if key in labels_of(each)}
-    for each in world.tasks:
-        domain = _label_of(world, each, key)
-        stays = each.state != TaskState.RELEASING
-        if domain in counts and stays and is_meant(world, task, here, each):
-            counts[domain] += 1
-    domain = labels_of(node).get(key)
-    return MOST_POINTS if domain is None else min(counts[domain] - min(counts.values()), 100)
-
-
-def cost(world: World, task: Task, node: Node, settings: Settings) -> int:
-    """What is left over when packing; spreading turns it round.
-
-    GPU counts most, twice over on devices that were begun. Either way tasks keep away from dear
-    models, and tasks without GPUs from free ones.
-    """
-    request, there = task.shape.request, tenants(world, node)
-    sign = 1 if settings.nodes == Packing.PACK else -1
-    taken = [given for each in there for given in each.devices]
-    gpu_left = sum(milli_left(gpu, taken, i) for i, gpu in enumerate(node.gpus))
-    cpu = node.cpu_milli - sum(each.shape.request.cpu_milli for each in [*there, task])
-    memory = node.memory_mib - sum(each.shape.request.memory_mib for each in [*there, task])
-    other = sign * (cpu // 128 + memory // 1024)
-    if request.gpu is None:
-        return other + 4 * gpu_left
-    if request.gpu.profile:
-        return other + sign * 4 * gpu_left
-    value = gap = 0
-    for given in chosen(node, taken, request.gpu, settings.gpus):
-        gpu = node.gpus[given.device]
-        gpu_left -= given.milli
-        gap += free_milli(taken, given.device) - given.milli
-        price = worth(gpu.model, gpu.memory_mib)
-        value += given.milli * (price if sign > 0 else price - MOST_WORTH)
-    return other + value + sign * (4 * gpu_left + 8 * gap)
-
-
-def milli_left(gpu: Gpu, taken: Sequence[Slice], device: int) -> int:
-    """What is left of a device of any kind."""
-    if gpu.mig and gpu.healthy:
-        return max(0, free_milli(taken, device))
-    return free_milli(taken, device) - (0 if gpu.healthy and not gpu.mig else WHOLE)
-
-
-def chosen(
-    node: Node, taken: Sequence[Slice], request: GpuRequest | None, packing: Packing
-) -> list[Slice]:
-    """What a task gets: one device after the other, each time the best that is left."""
-    given: list[Slice] = []
-    for _ in range(request.count if request else 0):
-        options = [
-            (_badness(node, [*taken, *given], one, packing, request), one)
-            for one in _options(node, taken, given, request)
-        ]
-        given.append(min(options)[1])
-    return given
-
-
-def _options(
-    node: Node, taken: Sequence[Slice], given: list[Slice], request: GpuRequest | None
-) -> Iterator[Slice]:
-    assert request is not None
-    if request.profile:
-        yield from (one for (one,) in _instances(node, [*taken, *given], request, 1))
-    else:
-        one_device = replace(request, count=1)
-        used = {each.device for each in given}
-        yield from (s for (s,) in _shares(node, list(taken), one_device) if s.device not in used)
-
-
-def _badness(
-    node: Node, taken: list[Slice], one: Slice, packing: Packing, request: GpuRequest | None
-) -> tuple[int, int, str]:
-    """Full devices first when packing; of MIG places the one that leaves most others open."""
-    gpu, sign = node.gpus[one.device], 1 if packing == Packing.PACK else -1
-    free = free_milli(taken, one.device)
-    if one.profile:
-        there = instances([*taken, one], one.device)
-        places = sum(
-            len(legal_starts(gpu.model, there, each.name)) * each.size
-            for each in GEOMETRIES[gpu.model].profiles
-        )
-        return sign * (free - one.milli), -places, gpu.model
-    if request is not None and request.count > 1:
-        return -(free // one.milli), worth(gpu.model, gpu.memory_mib), gpu.model
-    return sign * (free - one.milli), worth(gpu.model, gpu.memory_mib), gpu.model

@@ -1,0 +1,162 @@
+"""The trial of packing: its protocol, its referee, and what it shows on traces."""
+
+import json
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+from click.testing import CliRunner
+
+from windlass.cli import windlass
+from windlass.model.actions import Bind
+from windlass.model.errors import InputError
+from windlass.model.gpus import GpuRequest, Slice
+from windlass.model.jobs import TaskId
+from windlass.model.resources import Request
+from windlass.sim.departures import allocated_hours, drawn_together, stays_of
+from windlass.sim.packers import OWN, POLICIES, REDRAWN
+from windlass.sim.placement import Trial, arrivals, figures, milli_of, try_out
+from windlass.sim.referee import Foul, Referee
+from windlass.sim.traces.made import made_nodes, made_pods
+from windlass.sim.traces.openb import read_nodes, read_pods
+
+NODES, PODS = made_nodes(18), made_pods(120, seed=1)
+HALF = Request(1000, 1024, GpuRequest(milli=500))
+
+# --- the protocol ---------------------------------------------------------------------------------
+
+
+def test_pods_are_repeated_until_130_per_cent_are_asked_for():
+    found = arrivals(PODS, NODES, Random(1))
+    most = sum(len(node.gpus) for node in NODES) * 1300
+    assert set(PODS) <= set(found)
+    assert most - 1000 <= sum(milli_of(pod.request) for pod in found) <= most + 7000
+
+
+def test_pods_are_left_out_where_the_trace_asks_for_more():
+    found = arrivals(PODS, NODES[:3], Random(1))
+    assert len(found) < len(PODS)
+    assert sum(milli_of(pod.request) for pod in found) <= 12 * 1300
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_referee_finds_no_fault_with_any_policy(name):
+    trial = Trial(NODES, PODS, 1, policy=POLICIES[name], redrawn=name in REDRAWN)
+    told = figures(try_out(trial))
+    assert 60 < told["allocation_at_100"] <= told["allocation_at_130"] <= 100
+
+
+def test_a_trial_is_the_same_every_time():
+    one, two = (try_out(Trial(NODES, PODS, 7, mix_given=False)) for _ in range(2))
+    assert [each.allocated for each in one] == [each.allocated for each in two]
+
+
+def test_more_is_allocated_than_at_random():
+    tries = range(3)
+    own = sum(try_out(Trial(NODES, PODS, seed))[-1].allocated for seed in tries)
+    chance = sum(
+        try_out(Trial(NODES, PODS, seed, policy=POLICIES["random"], redrawn=True))[-1].allocated
+        for seed in tries
+    )
+    assert own > chance
+
+
+# --- the referee ----------------------------------------------------------------------------------
+
+
+def test_what_fits_somewhere_may_not_be_refused():
+    with pytest.raises(Foul, match="was refused and fits 18 nodes"):
+        Referee(NODES).judge(HALF, None)
+
+
+def test_nothing_may_be_placed_where_it_does_not_fit():
+    referee, name = Referee(NODES[1:2]), NODES[1].name
+    referee.judge(HALF, Bind(TaskId("a"), name, (Slice(0, 500),)))
+    referee.judge(HALF, Bind(TaskId("b"), name, (Slice(0, 500),)))
+    with pytest.raises(Foul, match="was given"):
+        referee.judge(HALF, Bind(TaskId("c"), name, (Slice(0, 500),)))
+
+
+# --- departures -----------------------------------------------------------------------------------
+
+
+def test_pods_that_leave_make_room_for_others():
+    told = allocated_hours(Trial(NODES, PODS, 1), load=50)
+    assert told["gpu_hours"] > 0.9 * told["gpu_hours_asked"]
+
+
+def test_arrivals_drawn_together_ask_for_as_much_as_said():
+    stays = drawn_together(stays_of(PODS), 1000 * 72, 130)
+    asked = sum(milli_of(stay.pod.request) * stay.seconds for stay in stays)
+    assert asked / (72_000 * max(stay.at for stay in stays)) == pytest.approx(1.3, rel=0.01)
+
+
+# --- files and the command ------------------------------------------------------------------------
+
+
+def written(folder):
+    """The made trace as files of the format."""
+    nodes = ["sn,cpu_milli,memory_mib,gpu,model"]
+    nodes += [
+        f"{n.name},{n.cpu_milli},{n.memory_mib},{len(n.gpus)},{n.gpus[0].model}" for n in NODES
+    ]
+    pods = ["name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time"]
+    for pod in PODS:
+        gpu = pod.request.gpu or GpuRequest(0, 0)
+        amounts = f"{pod.request.cpu_milli},{pod.request.memory_mib},{gpu.count},{gpu.milli}"
+        times = f"{pod.created_at},{pod.deleted_at}"
+        pods.append(f"{pod.name},{amounts},{'|'.join(gpu.models)},{times}")
+    (folder / "nodes.csv").write_text("\n".join(nodes) + "\n")
+    (folder / "pods.csv").write_text("\n".join(pods) + "\n")
+    return str(folder / "nodes.csv"), str(folder / "pods.csv")
+
+
+def test_a_trace_is_read_as_it_was_written(tmp_path):
+    nodes, pods = written(tmp_path)
+    assert read_nodes(nodes) == NODES
+    assert read_pods(pods) == PODS
+
+
+def test_a_row_that_cannot_be_read_is_named(tmp_path):
+    file = tmp_path / "pods.csv"
+    file.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,one,1,0,0\n")
+    with pytest.raises(InputError, match=r':2: "one" is no "cpu_milli"; write a whole number'):
+        read_pods(str(file))
+
+
+def test_a_list_without_rows_is_refused(tmp_path):
+    file = tmp_path / "pods.csv"
+    file.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\n")
+    with pytest.raises(InputError, match="nothing follows its first line"):
+        read_pods(str(file))
+
+
+def test_the_command_tells_the_five_figures_and_draws_the_curves(tmp_path):
+    nodes, pods = written(tmp_path)
+    asked = ["bench", "placement", "--nodes", nodes, "--pods", pods, "--seeds", "1-2", "--json"]
+    plot = tmp_path / "plot.svg"
+    more = ["--policy", "best-fit,windlass", "--plot", str(plot)]
+    told = json.loads(CliRunner().invoke(windlass, asked + more).stdout)
+    assert told["allocation_at_130"] == told["policies"][OWN]["allocation_at_130"]
+    assert set(told["policies"]["best-fit"]) == {
+        "allocation_at_100",
+        "allocation_at_130",
+        "fragmentation_at_80",
+        "decision_ms_p50",
+        "decision_ms_p99",
+    }
+    assert plot.read_text().count("<polyline") == 2
+
+
+# --- the published traces -------------------------------------------------------------------------
+
+
+def test_the_default_trace_is_packed_better_than_published(require):
+    data = require(os.environ.get("WINDLASS_DATA"), "set WINDLASS_DATA to the published traces")
+    folder = Path(data) / "traces" / "openb"
+    nodes = read_nodes(str(folder / "openb_node_list_gpu_node.csv"))
+    pods = read_pods(str(folder / "openb_pod_list_default.csv"))
+    told = figures(try_out(Trial(nodes, pods, 42)))
+    assert told["allocation_at_130"] >= 95.6
+    assert told["allocation_at_100"] >= 95.6

@@ -49,8 +49,17 @@ class Ledger:
 
     def restore(self, holder: Holder, value: int, now: int) -> None:
         """Take over usage that was written down."""
-        entry = self._entries.setdefault(holder, _Entry(0.0, now))
-        entry.value, entry.at = float(value), now
+        self.put(holder, float(value), now)
+
+    def entries(self) -> Iterator[tuple[Holder, float, int]]:
+        """Every value as it is kept, and since when: without loss, unlike `at`."""
+        for holder in sorted(self._entries):
+            yield holder, self._entries[holder].value, self._entries[holder].at
+
+    def put(self, holder: Holder, value: float, at: int) -> None:
+        """Take over an entry as `entries` gave it."""
+        entry = self._entries.setdefault(holder, _Entry(0.0, at))
+        entry.value, entry.at = value, at
 
     def keep_for(self, half_life_s: int, now: int) -> None:
         """From now on usage decays with another half-life."""

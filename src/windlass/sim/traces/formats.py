@@ -1,0 +1,124 @@
+"""The formats of traces, one reader each, and how to tell them apart by their first lines.
+
+philly   timestamp,duration,num_gpus,gpu_time,cluster      seconds; the cluster is the team
+muri     job_id,num_gpu,submit_time,…,model_name,duration   milliseconds
+csv      submit_s,duration_s,gpus[,team,user,name,said_s]   our own, in seconds
+openb    num_gpu,gpu_milli,creation_time,deletion_time     seconds; pods without GPUs are left out
+swf      the Standard Workload Format: eighteen numbers a line, processors taken for GPUs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+from windlass.model.gpus import WHOLE
+from windlass.sim.traces.rows import MOST_GPUS, Job, Row, TraceError, in_order, table
+
+Reader: TypeAlias = Callable[[Sequence[str]], Iterator[Job]]
+
+
+def read_trace(lines: Sequence[str], format_: str | None = None) -> tuple[Job, ...]:
+    """The jobs of a trace, in the order in which they came."""
+    return in_order(FORMATS[format_ or guess(lines)](lines))
+
+
+def guess(lines: Sequence[str]) -> str:
+    """The format that the first lines look like."""
+    for line in lines:
+        if line.startswith(";") or len(line.split()) == len(_SWF):
+            return "swf"
+        if line.strip():
+            names = {each.strip() for each in line.split(",")}
+            return next((name for name, some in _SIGNS.items() if some <= names), "csv")
+    raise TraceError(None, "it is empty; a trace begins with a line of column names")
+
+
+def _philly(lines: Sequence[str]) -> Iterator[Job]:
+    for row in table(lines, ("timestamp", "duration", "num_gpus", "cluster")):
+        team = row.text("cluster")
+        yield Job(_instant(row), row.seconds("duration", least=1), _gpus(row, "num_gpus"), team)
+
+
+def _muri(lines: Sequence[str]) -> Iterator[Job]:
+    for row in table(lines, ("num_gpu", "submit_time", "duration", "model_name")):
+        at, runs_s = row.instant("submit_time", 1000), row.seconds("duration", 1000, least=1)
+        yield Job(at, runs_s, _gpus(row, "num_gpu"), name=row.text("model_name"))
+
+
+def _csv(lines: Sequence[str]) -> Iterator[Job]:
+    for row in table(lines, ("submit_s", "duration_s", "gpus")):
+        said = row.seconds("said_s", least=1) if row.text("said_s") else None
+        team, user, name = (row.text(each) for each in ("team", "user", "name"))
+        runs_s = row.seconds("duration_s", least=1)
+        yield Job(row.instant("submit_s"), runs_s, _gpus(row, "gpus"), team, user, name, said)
+
+
+def _openb(lines: Sequence[str]) -> Iterator[Job]:
+    for row in table(lines, ("num_gpu", "gpu_milli", "creation_time", "deletion_time")):
+        gpus = int(row.number("num_gpu", 0, MOST_GPUS))
+        if not gpus:
+            continue
+        came, went = row.instant("creation_time"), row.instant("deletion_time")
+        milli = int(row.number("gpu_milli", 0, WHOLE)) if gpus == 1 else WHOLE
+        yield Job(came, max(1, went - came), gpus, name=row.text("name"), milli=milli or WHOLE)
+
+
+_SWF = (
+    *("job", "submit", "wait", "run", "used", "cpu", "memory", "asked", "said"),
+    *("asked_memory", "status", "user", "group", "program", "queue", "partition", "before"),
+    "think",
+)
+
+
+def _swf(lines: Sequence[str]) -> Iterator[Job]:
+    for at, line in enumerate(lines, start=1):
+        cells = line.split()
+        if not cells or line.startswith(";"):
+            continue
+        if len(cells) != len(_SWF):
+            raise TraceError(at, f"it has {len(cells)} fields; a line of SWF has {len(_SWF)}")
+        row = Row(at, dict(zip(_SWF, cells, strict=True)))
+        gpus = "asked" if row.text("asked") not in ("-1", "0") else "used"
+        if row.text("run") == "-1" or row.text(gpus) in ("-1", "0"):
+            continue  # never ran, or nobody knows on how many
+        said = row.seconds("said", least=1) if row.text("said") != "-1" else None
+        runs_s = row.seconds("run", least=1)
+        team, user, name = (_known(row.text(each)) for each in ("group", "user", "program"))
+        yield Job(row.instant("submit"), runs_s, _gpus(row, gpus), team, user, name, said)
+
+
+def _known(number: str) -> str:
+    return "" if number == "-1" else number
+
+
+def _gpus(row: Row, column: str) -> int:
+    return int(row.number(column, 1, MOST_GPUS))
+
+
+def _instant(row: Row) -> int:
+    written = row.text("timestamp")
+    try:
+        found = datetime.fromisoformat(written).replace(tzinfo=None)
+    except ValueError:
+        raise TraceError(
+            row.line, f'timestamp is "{written}"; write it like 2017-10-09 07:01:55'
+        ) from None
+    return int((found - datetime(1970, 1, 1)).total_seconds())
+
+
+FORMATS: Mapping[str, Reader] = {
+    "philly": _philly,
+    "muri": _muri,
+    "openb": _openb,
+    "csv": _csv,
+    "swf": _swf,
+}
+"""Every format that is understood, by the name it has on the command line."""
+_SIGNS = {
+    "philly": {"timestamp", "num_gpus"},
+    "muri": {"num_gpu", "submit_time"},
+    "openb": {"num_gpu", "gpu_milli"},
+}
+"""Columns by which a format is known."""

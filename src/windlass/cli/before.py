@@ -1,0 +1,150 @@
+"""`windlass explain --before`: what would become of a job, before it is submitted.
+
+A manifest becomes the pods that its controllers would make of it, and these are read like any
+others. A job in the words of scenario files is taken as it is. Either way it is shown to the engine
+as if it had been submitted now, and nothing is written anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from windlass.cli.scenes import Scene, on_sight, with_events
+from windlass.cli.wanted import Wanted, left_out, made_of
+from windlass.model.errors import InputError
+from windlass.model.events import Event, GangSeen, TaskSeen
+
+if TYPE_CHECKING:
+    from windlass.config import Config
+    from windlass.daemon.pieces import Piece
+    from windlass.state.cluster import Cluster
+    from windlass.workloads.made import Made, Terms
+
+
+def submitted(scene: Scene, wanted: Wanted, namespace: str = "default") -> tuple[Scene, list[str]]:
+    """A scene with the job submitted to it, and the names of its gangs."""
+    from windlass.workloads.kinds import KINDS
+
+    if wanted.is_manifest:
+        events = _of_manifests(wanted, scene.cluster, namespace)
+        scene = _noted(scene, left_out(wanted, KINDS))
+    else:
+        events = _of_words(wanted, scene.cluster)
+    gangs = [str(event.gang.id) for event in events if isinstance(event, GangSeen)]
+    return with_events(scene, events), list(dict.fromkeys(gangs))
+
+
+def submitted_on_cluster(config: Config, wanted: Wanted, namespace: str) -> tuple[Scene, list[str]]:
+    """The same on a cluster, read by the leader's own settings and doors."""
+    import asyncio
+
+    from windlass.daemon.once import look
+    from windlass.workloads.pods import task_id
+
+    if not wanted.is_manifest:
+        return submitted(on_sight(asyncio.run(look(config))), wanted)
+    found: list[tuple[Made, str]] = []
+
+    def more(pieces: Sequence[Piece], config: Config, now: int) -> list[Piece]:
+        terms = _terms(config, namespace, now, pieces)
+        made = made_of(wanted, terms)
+        found.append((made, "; ".join(filter(None, _remarks(wanted, terms, made, pieces)))))
+        return _as_seen(made)
+
+    scene = on_sight(asyncio.run(look(config, more=more)))
+    (made, others) = found[0]
+    tasks = (scene.cluster.tasks.get(task_id(pod)) for pod in made.pods)
+    gangs = (str(task.gang) for task in tasks if task is not None)
+    return _noted(scene, others), list(dict.fromkeys(gangs))
+
+
+def _remarks(wanted: Wanted, terms: Terms, made: Made, pieces: Sequence[Piece]) -> Iterator[str]:
+    """What is not told of, and what is told of as if it were new."""
+    from windlass.daemon.pieces import Seen
+    from windlass.model.problems import listed
+    from windlass.workloads.wire import Owner, Pod
+
+    yield left_out(wanted, terms.kinds)
+    there = {
+        (each.kind, each.object.metadata.namespace, each.object.metadata.name)
+        for each in pieces
+        if isinstance(each, Seen) and isinstance(each.object, Owner | Pod)
+    }
+    mine = (each for each in _as_seen(made) if isinstance(each, Seen))
+    names = [
+        f"{meta.namespace}/{meta.name}"
+        for kind, meta in ((each.kind, each.object.metadata) for each in mine)
+        if (kind, meta.namespace, meta.name) in there
+    ]
+    if names:
+        yield f"{listed(names)} exists already; this is told as if another came beside it"
+
+
+def _noted(scene: Scene, sentence: str) -> Scene:
+    return replace(scene, notice="; ".join(filter(None, (scene.notice, sentence))))
+
+
+def _as_seen(made: Made) -> list[Piece]:
+    from windlass.daemon.pieces import Seen
+
+    owners = [Seen(str(key), owner) for key, owner in made.owners]
+    return [*owners, *(Seen("pods", pod) for pod in made.pods)]
+
+
+def _terms(
+    config: Config, namespace: str, now: int, pieces: Iterable[Piece] | None = None
+) -> Terms:
+    from windlass.daemon.pieces import Seen
+    from windlass.daemon.scope import scope_of
+    from windlass.model.moments import written
+    from windlass.workloads.made import Terms
+    from windlass.workloads.wire import PriorityClass
+
+    priorities: dict[str, int] | None = None
+    if pieces is not None:
+        seen = (each.object for each in pieces if isinstance(each, Seen))
+        classes = (each for each in seen if isinstance(each, PriorityClass))
+        priorities = {each.metadata.name: each.value for each in classes}
+    scope = scope_of(config)
+    return Terms(namespace, sorted(scope.schedulers)[0], written(now), priorities, scope.kinds)
+
+
+def _of_manifests(wanted: Wanted, cluster: Cluster, namespace: str) -> list[Event]:
+    """The events of the pods, in a cluster of which only its file is known: it opens all queues."""
+    from windlass.config import Config
+    from windlass.crds.read import OwnedQueue, Users
+    from windlass.daemon.scope import scope_of
+    from windlass.kube.translate import Translator
+
+    made = made_of(wanted, _terms(Config(), namespace, cluster.now))
+    told: list[Event] = []
+    translator = Translator(scope_of(Config()), told.append)
+    translator.advance(cluster.now)
+    for name in cluster.topologies:
+        translator.gangs.topology_seen(name)
+    for queue in cluster.queues.values():
+        everyone = Users(frozenset(pod.metadata.namespace for pod in made.pods))
+        translator.gangs.queue_seen(OwnedQueue(queue, everyone))
+    for key, owner in made.owners:
+        translator.owner_seen(key, owner)
+    for pod in made.pods:
+        translator.pod_seen(pod)
+    return [event for event in told if isinstance(event, GangSeen | TaskSeen)]
+
+
+def _of_words(wanted: Wanted, cluster: Cluster) -> list[Event]:
+    from windlass.sim.scenario.job import read_jobs
+
+    found: list[Event] = []
+    taken = {*cluster.gangs}
+    for spot in wanted.documents:
+        for arrival in read_jobs(spot, wanted.file, sorted(cluster.topologies)):
+            if arrival.gang.id in taken:
+                what = f'there is a job "{arrival.gang.id}" already; name it differently'
+                raise InputError(wanted.file, spot.line, what)
+            taken.add(arrival.gang.id)
+            found.append(GangSeen(replace(arrival.gang, created_at=cluster.now)))
+            found += [TaskSeen(task) for task in arrival.tasks]
+    return found

@@ -7,6 +7,7 @@ import json
 import re
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from jsonschema import Draft202012Validator
 
 from tests.given import Outcome, ask, job, node, schedule
 from windlass.engine.plan import Plan
+from windlass.engine.suggest import suggest
 from windlass.model.jobs import GangId
 from windlass.state.cluster import Cluster
 from windlass.web.app import application, events
@@ -63,7 +65,12 @@ class Answer:
 
 
 async def get(
-    shown: Board, path: str, static: Path = NOWHERE, query: str = "", **headers: str
+    shown: Board,
+    path: str,
+    static: Path = NOWHERE,
+    query: str = "",
+    into: Answer | None = None,
+    **headers: str,
 ) -> Answer:
     sent = {"host": "127.0.0.1:1", **{k.replace("_", "-"): v for k, v in headers.items()}}
     scope = {
@@ -77,7 +84,7 @@ async def get(
         "server": ("127.0.0.1", 1),
         "headers": [(k.encode(), v.encode()) for k, v in sent.items()],
     }
-    answer, stays = Answer(), asyncio.Event()
+    answer, stays = into or Answer(), asyncio.Event()
 
     async def nothing() -> dict[str, Any]:
         await stays.wait()  # the browser neither sends more nor goes away
@@ -87,11 +94,15 @@ async def get(
     return answer
 
 
-@pytest.mark.parametrize("name", ["cluster", "queues", "jobs", "decisions", "decisions/1"])
+DOCUMENTS = ("cluster", "queues", "jobs", "job?gang=b", "decisions", "decisions/1", "room?gang=b")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
 async def test_every_document_is_as_the_description_says(name: str):
-    answer = await get(board(), f"/api/{name}")
+    path, _, query = f"/api/{name}".partition("?")
+    answer = await get(board(), path, query=query)
     described = description()
-    path = f"/api/{name}".replace("/1", "/{cycle}")
+    path = path.replace("/1", "/{cycle}")
     schema = described["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
     whole = {"components": described["components"], **schema["schema"]}
     assert answer.status == 200
@@ -120,9 +131,48 @@ async def test_room_is_asked_of_the_cluster_that_is_shown():
     assert (answer.json["gang"], answer.json["sentences"], asked) == ("b", ["1 node"], ["b"])
 
 
-@pytest.mark.parametrize("gang", ["a", "nobody", ""])
+async def test_what_would_start_a_gang_is_told_in_the_words_of_the_engine():
+    shown, there = Board("run", tell_room=lambda *_: []), crowded()
+    cluster = there.carried_out()
+    shown.show(cluster, there.plan)
+    answer = await get(shown, "/api/room", query="gang=b")
+    assert answer.json["starts"] == suggest(cluster.snapshot(), GangId("b")).sentences()
+    assert answer.json["starts"][0].startswith("it would start with priority 1")
+
+
+@pytest.mark.parametrize("gang", ["a", "nobody"])
 async def test_who_does_not_wait_needs_no_room(gang: str):
     assert (await get(board(), "/api/room", query=f"gang={gang}")).status == 404
+
+
+async def test_a_gang_that_nobody_knows_is_not_found():
+    answer = await get(board(), "/api/job", query="gang=nobody")
+    assert answer.status == 404
+    assert "nobody" not in answer.json["error"]  # what one asked for is not said again
+    assert (await get(Board("run"), "/api/job", query="gang=nobody")).status == 503
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("jobs?waiting=x", 'waiting is "x" and must be a whole number'),
+        ("jobs?count=-1", 'count is "-1"'),
+        ("jobs?count=" + "9" * 5000, "count is "),
+        ("jobs?fnid=a", "fnid: no such parameter"),
+        ("cluster?sinse=1", "sinse: no such parameter"),
+        ("job", "Name a gang"),
+        ("job?gang=", "Name a gang"),
+        ("room?name=a", "name: no such parameter"),
+        ("decisions/first", 'cycle is "first"'),
+        ("decisions/" + "9" * 5000, "cycle is "),
+    ],
+)
+async def test_what_makes_no_sense_is_refused_with_a_sentence(address: str, sentence: str):
+    path, _, query = address.partition("?")
+    answer = await get(board(), f"/api/{path}", query=query)
+    assert answer.status == 400
+    assert answer.json["error"].startswith(sentence)
+    assert len(answer.json["error"]) < 200
 
 
 async def test_before_the_first_cycle_it_says_so():
@@ -138,6 +188,36 @@ async def test_what_the_browser_has_already_is_not_sent_again():
     there = schedule(node("n", gpus=1))
     shown.show(there.cluster, there.plan)
     assert (await get(shown, "/api/cluster", if_none_match=tag)).status == 200
+
+
+@pytest.mark.parametrize("name", ["cluster", "queues", "decisions"])
+async def test_who_has_a_document_is_told_what_has_changed_since(name: str):
+    shown = board()
+    first = await get(shown, f"/api/{name}")
+    there = crowded()
+    shown.note(there.cluster, there.plan)
+    shown.show(there.cluster, there.plan)
+    since = first.headers["etag"].strip('"')
+    changes = (await get(shown, f"/api/{name}", query=f"since={since}")).json
+    assert (changes["since"], len(changes["changes"])) == (since, 1)
+    assert changes["changes"][0]["in"]["stamp"]["in"]["version"] == {"is": 2}
+    assert (await get(shown, f"/api/{name}", query="since=other-1")).json["stamp"]["version"] == 2
+
+
+def test_a_document_is_made_once_for_all_who_ask():
+    pages = board().pages
+    with ThreadPoolExecutor(8) as viewers:
+        answers = [viewers.submit(pages.answer, "cluster") for _ in range(32)]
+        bodies = {id(found.body) for each in answers if (found := each.result())}
+    assert len(bodies) == 1
+
+
+async def test_a_window_of_the_jobs_is_asked_for_by_its_first_rows():
+    answer = await get(board(), "/api/jobs", query="waiting=1&count=5&find=")
+    assert (answer.json["waiting_in_all"], answer.json["waiting_first"]) == (1, 1)
+    assert (answer.json["waiting"], len(answer.json["running"])) == ([], 1)
+    one = await get(board(), "/api/job", query="gang=b")
+    assert one.json["waiting"]["gang"] == "b"
 
 
 async def test_the_past_is_bounded_and_its_oldest_cycles_are_forgotten():
@@ -183,11 +263,28 @@ async def test_every_answer_forbids_what_is_foreign(path: str):
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
 async def test_nothing_can_be_changed(method: str):
-    assert (await get(board(), "/api/jobs", method=method)).status == 405
+    answer = await get(board(), "/api/jobs", method=method)
+    assert (answer.status, set(answer.json)) == (405, {"error"})
+
+
+@pytest.mark.parametrize("path", ["/no-such", "/api/no-such", "/api/job/x", "/"])
+async def test_every_error_has_one_shape(path: str):
+    answer = await get(board(), path)
+    assert (answer.status, set(answer.json)) == (404, {"error"})
+    assert answer.headers["content-type"] == "application/json"
+
+
+async def test_a_fault_of_ours_has_that_shape_too(monkeypatch: pytest.MonkeyPatch):
+    shown, answer = board(), Answer()
+    monkeypatch.setattr(shown.pages, "jobs", None)
+    with pytest.raises(TypeError):  # the server logs it, after the answer
+        await get(shown, "/api/jobs", into=answer)
+    assert (answer.status, set(answer.json)) == (500, {"error"})
 
 
 async def test_a_name_that_is_not_ours_is_refused():
-    assert (await get(board(), "/api/jobs", host="evil.example")).status == 421
+    answer = await get(board(), "/api/jobs", host="evil.example")
+    assert (answer.status, set(answer.json)) == (421, {"error"})
     hosts = ("localhost:1", "127.0.0.1", "[::1]:80", "evil.example:80", "")
     assert [is_local(host) for host in hosts] == [True, True, True, False, False]
 

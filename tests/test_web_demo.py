@@ -12,6 +12,7 @@ from windlass.cli.demo import command
 from windlass.sim.generate import EXAMPLE_SEED, generate
 from windlass.sim.records import Stage
 from windlass.sim.run import Simulation
+from windlass.web.jobs import Window
 
 
 def test_the_address_is_told_where_a_port_is_named():
@@ -41,8 +42,10 @@ def played_fixture() -> tuple[Simulation, Dashboard]:
 
 
 def shown(dashboard: Dashboard, name: str) -> dict:
-    assert dashboard.board.shown is not None
-    return json.loads(dashboard.board.shown.documents[name])
+    pages = dashboard.board.pages
+    answer = pages.jobs(Window()) if name == "jobs" else pages.answer(name)
+    assert answer is not None
+    return json.loads(answer.body)
 
 
 def test_every_cycle_is_remembered(played: tuple[Simulation, Dashboard]):
@@ -69,6 +72,6 @@ def test_every_gpu_that_is_given_is_on_the_map(played: tuple[Simulation, Dashboa
 
 def test_what_is_shown_already_is_not_shown_again(played: tuple[Simulation, Dashboard]):
     simulation, dashboard = played
-    before = dashboard.board.shown
+    before = dashboard.board.stamp
     dashboard.show(simulation)
-    assert dashboard.board.shown is before
+    assert dashboard.board.stamp is before

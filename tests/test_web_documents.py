@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.given import RACKS, Job, ask, job, node, queue, rack, schedule, submit
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan
@@ -9,12 +11,16 @@ from windlass.model.actions import Claim, Hold
 from windlass.model.gpus import Slice
 from windlass.model.jobs import GangId, TaskId, TaskState
 from windlass.model.reasons import Why
+from windlass.model.topology import Topology
 from windlass.state.cluster import Cluster
-from windlass.web.cluster import CORDONED, GONE, IN_SERVICE, cluster_document
+from windlass.web.cluster import cluster_document
 from windlass.web.decisions import cycle_document
-from windlass.web.documents import FinishedJob, Stamp
-from windlass.web.jobs import MOST_ROWS, jobs_document
-from windlass.web.past import MOST_SAMPLES, Book
+from windlass.web.documents import Eta, FinishedJob, QueueRow, Stamp
+from windlass.web.ground import CORDONED, GONE, IN_SERVICE
+from windlass.web.jobs import MOST_ROWS, Lists, Window
+from windlass.web.look import Beside, Look, look_at
+from windlass.web.members import Members
+from windlass.web.past import MOST_SAMPLES, Book, past_of
 from windlass.web.queues import queue_rows
 
 STAMP = Stamp("run", 1, 1, 0, True)
@@ -22,7 +28,27 @@ STAMP = Stamp("run", 1, 1, 0, True)
 
 def drawn(*things, **options):
     there = schedule(*things, **options)
-    return cluster_document(STAMP, there.carried_out(), there.plan)
+    return cluster_document(looked(there.carried_out(), there.plan))
+
+
+def looked(cluster: Cluster, plan: Plan, **beside: Any) -> Look:
+    return look_at(cluster, plan, STAMP, Beside(**beside))
+
+
+def members(look: Look) -> Members:
+    made = Members()
+    made.follow(look)
+    return made
+
+
+def rows_of(cluster: Cluster, plan: Plan) -> list[QueueRow]:
+    look = looked(cluster, plan)
+    return queue_rows(look, members(look))
+
+
+def lists_of(cluster: Cluster, plan: Plan, **beside: Any) -> Lists:
+    look = looked(cluster, plan, **beside)
+    return Lists(look, members(look))
 
 
 def test_gpus_are_numbered_through_rack_by_rack():
@@ -71,21 +97,38 @@ def test_an_entry_leads_from_the_gpu_to_its_queue_and_user():
 
 def test_nodes_tell_whether_they_are_in_service():
     cluster = schedule(node("a", gpus=1), node("b", gpus=1, cordoned=True)).cluster
-    shown = cluster_document(STAMP, cluster, Plan(), away=[node("c", gpus=1)])
+    shown = cluster_document(looked(cluster, Plan(), away=[node("c", gpus=1)]))
     assert shown.nodes.state == [IN_SERVICE, CORDONED, GONE]
 
 
 def test_what_is_kept_for_a_gang_is_shown_with_it():
     cluster = schedule(node("n", gpus=2), job("a", 1, ask(gpus=1))).cluster
     hold = Hold(GangId("a"), (Claim(TaskId("a-0"), "n", (Slice(1, 1000),)),), starts_at=60)
-    shown = cluster_document(STAMP, cluster, Plan(holds=(hold,)))
+    shown = cluster_document(looked(cluster, Plan(holds=(hold,))))
     assert (shown.held.gpu, shown.held.later) == ([1], [1])
     assert shown.gangs.name[shown.held.gang[0]] == "a"
 
 
+def test_utilisation_is_told_gpu_by_gpu_where_it_is_measured():
+    cluster = schedule(node("a", gpus=2), node("b", gpus=1)).cluster
+    assert cluster_document(looked(cluster, Plan())).utilisation == []
+    measured = cluster_document(looked(cluster, Plan(), utilisation={"a": [830]}))
+    assert measured.utilisation == [830, -1, -1]
+
+
+def test_nodes_that_nvlink_joins_are_a_domain_inside_their_rack():
+    levels = Topology("net", ("zone", "rack", "nvidia.com/gpu.clique"))
+    here = {"zone": "z", "rack": "r"}
+    linked = [node(name, gpus=4, labels={**here, levels.levels[2]: "nvl"}) for name in "ac"]
+    shown = drawn(levels, *linked, node("b", gpus=4, labels=here))
+    assert (shown.racks.name, shown.racks.block) == (["r"], ["z"])
+    assert shown.domains == ["nvl"]
+    assert dict(zip(shown.nodes.name, shown.nodes.domain, strict=True)) == {"a": 0, "b": -1, "c": 0}
+
+
 def test_queues_stand_below_their_parents():
     there = schedule(queue("top"), queue("other"), queue("leaf", "top"), node("n", gpus=1))
-    rows = queue_rows(there.cluster, there.plan)
+    rows = rows_of(there.cluster, there.plan)
     assert [(row.name, row.depth) for row in rows] == [("top", 0), ("leaf", 1), ("other", 0)]
 
 
@@ -96,14 +139,14 @@ def test_a_queue_beyond_its_guarantee_borrows_what_another_lends():
         node("n", gpus=4),
         *(job(f"a{i}", 1, ask(gpus=1), queue="a") for i in range(3)),
     )
-    rows = {row.name: row for row in queue_rows(there.carried_out(), there.plan)}
+    rows = {row.name: row for row in rows_of(there.carried_out(), there.plan)}
     assert (rows["a"].allocated, rows["a"].borrowed) == (3000, 2000)
     assert (rows["b"].allocated, rows["b"].lent) == (0, 2000)
 
 
 def test_the_line_is_told_in_its_order_with_the_reasons_of_the_plan():
     there = schedule(node("n", gpus=1), *(job(f"j{i}", 1, ask(gpus=1)) for i in range(3)))
-    shown = jobs_document(STAMP, there.carried_out(), there.plan)
+    shown = lists_of(there.carried_out(), there.plan).document()
     assert [each.position for each in shown.waiting] == [1, 2]
     said = [str(each) for each in there.decision(shown.waiting[0].gang).reasons]
     assert [each.sentence for each in shown.waiting[0].reasons] == said
@@ -116,7 +159,7 @@ def test_what_can_never_start_has_no_position_and_stands_last():
         job("huge", 1, ask(gpus=9)),
         *(job(f"j{i}", 1, ask(gpus=1)) for i in range(2)),
     )
-    shown = jobs_document(STAMP, there.carried_out(), there.plan)
+    shown = lists_of(there.carried_out(), there.plan).document()
     assert (shown.waiting[-1].gang, shown.waiting[-1].position) == ("huge", 0)
     assert shown.waiting[-1].reasons[0].why == Why.NEVER_NODE
 
@@ -124,14 +167,42 @@ def test_what_can_never_start_has_no_position_and_stands_last():
 def test_a_long_line_is_counted_whole_and_told_in_part():
     many: list[Job] = [job(f"j{i:04}", 1, ask(gpus=1)) for i in range(MOST_ROWS + 3)]
     there = schedule(node("n", gpus=1), *many)
-    shown = jobs_document(STAMP, there.carried_out(), there.plan)
+    shown = lists_of(there.carried_out(), there.plan).document()
     assert (shown.waiting_in_all, len(shown.waiting)) == (MOST_ROWS + 2, MOST_ROWS)
 
 
+def test_a_window_shows_a_part_of_each_list_and_says_where_it_begins():
+    there = schedule(node("n", gpus=2), *(job(f"j{i}", 1, ask(gpus=1)) for i in range(6)))
+    shown = lists_of(there.carried_out(), there.plan).document(Window(waiting=1, count=2))
+    assert (shown.waiting_in_all, shown.waiting_first) == (4, 1)
+    assert [each.position for each in shown.waiting] == [2, 3]
+    assert (shown.running_in_all, len(shown.running)) == (2, 2)
+
+
+def test_what_is_sought_narrows_the_lists_and_their_lengths():
+    there = schedule(node("n", gpus=2), *(job(f"j{i}", 1, ask(gpus=1)) for i in range(6)))
+    shown = lists_of(there.carried_out(), there.plan).document(Window(find="J5"))
+    assert [each.gang for each in shown.waiting] == ["j5"]
+    assert (shown.waiting_in_all, shown.running_in_all, shown.asked) == (1, 0, 4000)
+
+
+def test_one_job_is_told_wherever_it_stands():
+    there = schedule(node("n", gpus=1), *(job(f"j{i}", 1, ask(gpus=1)) for i in range(2)))
+    lists = lists_of(there.carried_out(), there.plan, etas={GangId("j1"): Eta(60, 30, 90)})
+    waits, runs = lists.one("j1"), lists.one("j0")
+    assert waits is not None
+    assert waits.waiting is not None
+    assert (waits.waiting.eta, waits.running) == (Eta(60, 30, 90), None)
+    assert runs is not None
+    assert runs.running is not None
+    assert runs.running.nodes == ["n"]
+    assert lists.one("nobody") is None
+
+
 def test_finished_jobs_are_handed_through():
-    ended = FinishedJob("a", "a", "team", "", 0, 5, 10)
+    ended = FinishedJob("a", "a", "team", "", "default", 0, 5, 10)
     cluster = schedule(node("n", gpus=1)).cluster
-    assert jobs_document(STAMP, cluster, Plan(), [ended]).finished == [ended]
+    assert lists_of(cluster, Plan(), finished=[ended]).document().finished == [ended]
 
 
 def test_what_a_waiting_job_asks_for_is_counted_in_parts_of_a_gpu():
@@ -146,7 +217,7 @@ def test_what_a_waiting_job_asks_for_is_counted_in_parts_of_a_gpu():
         job("memory", 1, ask(gpus=1, memory_mib=20 * 1024)),
         job("slice", 2, ask(gpus=1, profile="1g.10gb")),
     )
-    shown = jobs_document(STAMP, there.cluster, there.plan)
+    shown = lists_of(there.cluster, there.plan).document()
     asked = {each.gang: each.milli for each in shown.waiting}
     assert asked == {"half": 500, "memory": 250, "slice": 2 * 143}
 
@@ -158,9 +229,9 @@ def test_jobs_and_queues_agree_on_who_waits():
         node("n", gpus=1),
         *(job(f"j{i}", 1, ask(gpus=1), queue="leaf") for i in range(3)),
     )
-    rows = queue_rows(there.carried_out(), there.plan)
+    rows = rows_of(there.carried_out(), there.plan)
     assert [(row.waiting_gangs, row.waiting) for row in rows] == [(2, 2000), (2, 2000)]
-    assert len(jobs_document(STAMP, there.carried_out(), there.plan).waiting) == 2
+    assert len(lists_of(there.carried_out(), there.plan).document().waiting) == 2
 
 
 def test_a_cycle_tells_who_was_placed_and_why_others_wait():
@@ -205,7 +276,7 @@ def test_the_past_stays_bounded_and_reaches_back_to_the_beginning():
     for now in range(MOST_SAMPLES * 3):
         cluster.advance(now)
         book.note(cluster, there.plan)
-    past = book.past(["a", "new"])
+    past = past_of(book.samples, ["a", "new"])
     assert past.at[0] == 0
     assert len(past.at) < MOST_SAMPLES
     assert set(past.allocated["a"]) == {1000}

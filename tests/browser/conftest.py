@@ -101,11 +101,13 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     troubles: list[str] = []
     contexts: list[Any] = []
 
-    def opened(address: str, **options: Any) -> Any:
+    def opened(address: str, prepare: Callable[[Any], None] | None = None, **options: Any) -> Any:
         options.setdefault("viewport", {"width": 1440, "height": 900})
         context = browser.new_context(**options)
         contexts.append(context)
         page = context.new_page()
+        if prepare:
+            prepare(page)
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("console", lambda said: _note_error(said, troubles))
         home = urlsplit(address).netloc
@@ -120,11 +122,25 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
 
 
 def _note_error(said: Any, troubles: list[str]) -> None:
-    # a server that is away is no fault of the page, but the browser reports it as an error
-    if said.type == "error" and "ERR_CONNECTION_REFUSED" not in said.text:
+    # a server that is away, or a job that is gone, is no fault of the page; the browser reports it
+    is_away = "ERR_CONNECTION_REFUSED" in said.text
+    is_gone = "404" in said.text and "/api/job?" in said.location.get("url", "")
+    if said.type == "error" and not is_away and not is_gone:
         troubles.append(said.text)
 
 
 def _note_foreign(url: str, home: str, troubles: list[str]) -> None:
     if not url.startswith("data:") and urlsplit(url).netloc != home:
         troubles.append(f"asked another host: {url}")
+
+
+def assert_same_picture(one: Any, other: Any, version: int) -> None:
+    """Two pages show the same moment of the map, to the pixel and to the letter."""
+    shown = []
+    for page in (one, other):
+        page.wait_for_selector(f"canvas[data-version='{version}']")
+        canvas = page.locator(".map canvas[role]")
+        shown.append(
+            (canvas.evaluate("each => each.toDataURL()"), page.locator("main").inner_text())
+        )
+    assert shown[0] == shown[1]

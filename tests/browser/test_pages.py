@@ -71,12 +71,12 @@ def test_a_cell_has_the_colour_of_its_queue(shared_site: Site, open_page: Any):
     row = next(i for i, milli in enumerate(given["milli"]) if milli == whole)
     gang = shown["tasks"]["gang"][given["task"][row]]
     queue = shown["queues"][shown["gangs"]["queue"][gang]]
-    page.locator(".map canvas").focus()
+    page.locator(".map canvas[role]").focus()
     for _ in range(given["gpu"][row] + 1):
         page.keyboard.press("ArrowRight")
     pixel = page.evaluate(
         """() => {
-            const canvas = document.querySelector("canvas");
+            const canvas = document.querySelector("canvas[role]");
             const cell = document.querySelector(".outline").getBoundingClientRect();
             const box = canvas.getBoundingClientRect();
             const x = cell.x + cell.width / 2 - box.x, y = cell.y + cell.height / 2 - box.y;
@@ -92,6 +92,15 @@ def test_the_table_says_the_same_as_the_map(shared_site: Site, open_page: Any):
     page.get_by_role("button", name="Table").click()
     rows = page.locator("tbody tr")
     assert rows.count() == len(shared_site.simulation.cluster.nodes)
+
+
+def test_a_job_that_is_not_known_is_said_to_be_so(shared_site: Site, open_page: Any):
+    page = open_page(f"{shared_site.address}#jobs")
+    page.locator("a.subject").first.click()
+    page.locator(".drawer h3").first.wait_for()
+    page.goto(f"{shared_site.address}#jobs/nobody")
+    page.get_by_text("No gang of that name is known here").wait_for()
+    assert page.locator(".drawer h3").count() == 0, "nothing is left of the one before"
 
 
 def test_the_slider_leads_through_the_past(shared_site: Site, open_page: Any):

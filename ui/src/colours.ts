@@ -3,7 +3,7 @@
 import type { ClusterDocument, QueueRow } from "./documents";
 import type { Theme } from "./theme";
 
-export const WAYS = ["queue", "model", "user", "priority"] as const;
+export const WAYS = ["queue", "model", "user", "namespace", "priority", "utilisation"] as const;
 export type Way = (typeof WAYS)[number];
 
 const HUES: Record<Theme, string[][]> = {
@@ -26,6 +26,14 @@ const RAMP: Record<Theme, string[]> = {
   dark: ["#213A57", "#28507C", "#3369A3", "#4584C8", "#6DA6E8"],
 };
 
+const USE: Record<Theme, string[]> = {
+  light: ["#DCE6F2", ...RAMP.light],
+  dark: ["#1C2733", ...RAMP.dark],
+};
+/** Allocated, and next to nothing is done with it. */
+const IDLE: Record<Theme, string> = { light: "#E5A53A", dark: "#E2A640" };
+const IDLE_BELOW = 50;
+
 export function queueColours(rows: QueueRow[], theme: Theme): Map<string, string> {
   const tops = rows.filter((row) => row.depth === 0);
   const hues = tops.length <= 4 ? HUES[theme] : HUES[theme].flat().map((each) => [each]);
@@ -45,8 +53,10 @@ export function queueColours(rows: QueueRow[], theme: Theme): Map<string, string
 export interface Legend {
   names: string[];
   colours: string[];
-  /** Per gang, or with "model" per node, its entry. */
-  entry: (gang: number, node: number) => number;
+  /** The entry of what a gang has of a GPU of a node. */
+  entry: (gang: number, node: number, gpu: number) => number;
+  /** What has to be said about it. */
+  note?: string;
 }
 
 export function legendOf(
@@ -59,7 +69,7 @@ export function legendOf(
   switch (way) {
     case "queue":
       return {
-        names: cluster.queues,
+        names: cluster.queues.map((name) => name || "others"),
         colours: cluster.queues.map((name) => queues.get(name) ?? GREY[theme]),
         entry: (gang) => gangs.queue[gang],
       };
@@ -75,6 +85,14 @@ export function legendOf(
         colours: listed(cluster.users.length, theme),
         entry: (gang) => gangs.user[gang],
       };
+    case "namespace":
+      return {
+        names: cluster.namespaces,
+        colours: listed(cluster.namespaces.length, theme),
+        entry: (gang) => gangs.namespace[gang],
+      };
+    case "utilisation":
+      return used(cluster, theme);
     case "priority": {
       const levels = [...new Set(gangs.priority)].sort((a, b) => a - b);
       const at = new Map(levels.map((level, index) => [level, index]));
@@ -96,4 +114,20 @@ function listed(length: number, theme: Theme): string[] {
 function ramp(index: number, length: number, theme: Theme): string {
   const steps = RAMP[theme];
   return steps[length < 2 ? 2 : Math.round((index * (steps.length - 1)) / (length - 1))];
+}
+
+/** In sixths; what is idle stands out, and what is not measured says so. */
+function used({ utilisation }: ClusterDocument, theme: Theme): Legend {
+  const names = ["below 17 %", "to 33 %", "to 50 %", "to 67 %", "to 83 %", "above 83 %"];
+  const [idle, unknown] = [names.length, names.length + 1];
+  return {
+    names: [...names, "allocated but idle", "not measured"],
+    colours: [...USE[theme], IDLE[theme], GREY[theme]],
+    entry: (_gang, _node, gpu) => {
+      const milli = utilisation[gpu] ?? -1;
+      if (milli < 0) return unknown;
+      return milli < IDLE_BELOW ? idle : Math.min(5, Math.floor((milli * 6) / 1000));
+    },
+    note: utilisation.length ? undefined : "Nothing here measures how much GPUs are used.",
+  };
 }

@@ -1,5 +1,6 @@
 // The documents of the API, as documents.py and columns.py in src/windlass/web define them.
 // GPUs are thousandths, times are seconds; columns are lists of equal length.
+import type { Change } from "./wire";
 
 export interface Stamp {
   run: string;
@@ -9,21 +10,37 @@ export interface Stamp {
   played: boolean;
 }
 
+/** What makes a document of the one that is there already; `wire.ts` applies it. */
+export interface Changes {
+  since: string;
+  changes: Change[];
+}
+
 export interface ClusterDocument {
   stamp: Stamp;
   queues: string[];
   models: string[];
   users: string[];
+  namespaces: string[];
+  domains: string[];
   racks: { name: string[]; block: string[] };
   nodes: {
     name: string[];
     rack: number[];
     model: number[];
+    domain: number[];
     first: number[];
     gpus: number[];
     state: number[];
   };
-  gangs: { name: string[]; job: string[]; queue: number[]; user: number[]; priority: number[] };
+  gangs: {
+    name: string[];
+    job: string[];
+    queue: number[];
+    user: number[];
+    namespace: number[];
+    priority: number[];
+  };
   tasks: { name: string[]; gang: number[]; started: number[]; leaving: number[] };
   given: {
     gpu: number[];
@@ -35,6 +52,7 @@ export interface ClusterDocument {
   };
   held: { gpu: number[]; count: number[]; gang: number[]; milli: number[]; later: number[] };
   unhealthy: number[];
+  utilisation: number[];
 }
 
 export interface QueueRow {
@@ -58,6 +76,7 @@ export interface QueuesDocument {
   capacity: number;
   free: number;
   queues: QueueRow[];
+  flows: { lender: string; borrower: string; milli: number }[];
   past: { at: number[]; allocated: Record<string, number[]>; share: Record<string, number[]> };
 }
 
@@ -66,11 +85,18 @@ export interface Reason {
   sentence: string;
 }
 
+export interface Eta {
+  at: number;
+  early: number;
+  late: number;
+}
+
 export interface WaitingJob {
   gang: string;
   job: string;
   queue: string;
   user: string;
+  namespace: string;
   priority: number;
   position: number;
   asks: string;
@@ -78,6 +104,7 @@ export interface WaitingJob {
   milli: number;
   since: number;
   starts_at: number | null;
+  eta: Eta | null;
   reasons: Reason[];
 }
 
@@ -86,6 +113,7 @@ export interface RunningJob {
   job: string;
   queue: string;
   user: string;
+  namespace: string;
   priority: number;
   tasks: number;
   milli: number;
@@ -99,6 +127,7 @@ export interface FinishedJob {
   job: string;
   queue: string;
   user: string;
+  namespace: string;
   submitted: number;
   started: number | null;
   ended: number;
@@ -108,15 +137,33 @@ export interface JobsDocument {
   stamp: Stamp;
   waiting_in_all: number;
   running_in_all: number;
+  finished_in_all: number;
+  waiting_first: number;
+  running_first: number;
+  finished_first: number;
   waiting: WaitingJob[];
   running: RunningJob[];
   finished: FinishedJob[];
+  asked: number;
+  given: number;
+  median_wait: number | null;
+  longest_wait: number | null;
+  promised: number;
+}
+
+export interface JobDocument {
+  stamp: Stamp;
+  waiting: WaitingJob | null;
+  running: RunningJob | null;
+  finished: FinishedJob | null;
+  places: { task: string; node: string; devices: number[]; milli: number; state: string; started: number | null }[];
 }
 
 export interface RoomDocument {
   gang: string;
   cycle: number;
   sentences: string[];
+  starts: string[];
 }
 
 export interface CycleDocument {
@@ -142,6 +189,12 @@ export interface CycleDocument {
   }[];
   held: { gang: string; queue: string; milli: number; nodes: string[]; starts_at: number | null }[];
   waiting: { why: string; gangs: number }[];
+  changed: {
+    node: string;
+    gpus: number;
+    cells: { device: number; milli: number; what: string; gang: string; queue: string }[];
+  }[];
+  changed_in_all: number;
 }
 
 export interface DecisionsDocument {
@@ -152,6 +205,19 @@ export interface DecisionsDocument {
     bound: number[];
     evicted: number[];
     held: number[];
+    waiting: number[];
+  };
+  is_recorded: boolean;
+}
+
+export interface RecordedDocument {
+  began: number;
+  until: number;
+  cycles: {
+    key: string[];
+    at: number[];
+    bound: number[];
+    evicted: number[];
     waiting: number[];
   };
 }

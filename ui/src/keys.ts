@@ -1,10 +1,11 @@
 // Keys that work anywhere, except while something is being typed.
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 export function useKey(key: string, act: (event: KeyboardEvent) => void): void {
   const latest = useRef(act);
   latest.current = act;
-  useEffect(() => {
+  // before anything is painted: who sees the page can press its keys
+  useLayoutEffect(() => {
     const press = (event: KeyboardEvent) => {
       const into = event.target as HTMLElement;
       const types = into.matches?.("input:not([type=range]), textarea");

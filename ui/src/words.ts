@@ -2,6 +2,7 @@
 import type { Stamp } from "./documents";
 
 const DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+const days = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 const whole = new Intl.NumberFormat("en-US");
 
 export function count(n: number): string {
@@ -43,7 +44,7 @@ export function duration(seconds: number): string {
   return `${days} d ${hours % 24} h`;
 }
 
-/** A time of day; played time began on a Monday at midnight. */
+/** A time of day, with its date if that is another one; played time began on a Monday at midnight. */
 export function clock(at: number, stamp: Stamp | null, withSeconds = false): string {
   if (stamp?.played) {
     const day = DAYS[Math.floor(at / 86400) % 7];
@@ -51,7 +52,8 @@ export function clock(at: number, stamp: Stamp | null, withSeconds = false): str
     return `${day} ${time}${withSeconds ? `:${two(at % 60)}` : ""}`;
   }
   const date = new Date(at * 1000);
-  const time = `${two(date.getHours())}:${two(date.getMinutes())}`;
+  const isToday = !stamp || date.toDateString() === new Date(stamp.now * 1000).toDateString();
+  const time = `${isToday ? "" : `${days.format(date)} `}${two(date.getHours())}:${two(date.getMinutes())}`;
   return withSeconds ? `${time}:${two(date.getSeconds())}` : time;
 }
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Generator, Mapping
+from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from windlass.cli.expected import Expected
     from windlass.engine.plan import Plan
+    from windlass.forecast.eta import Eta
     from windlass.model.jobs import GangId
     from windlass.sim.run import Simulation
     from windlass.state.cluster import Cluster
@@ -23,12 +25,13 @@ MOST_FINISHED = 200
 class Dashboard:
     """A simulation as the board sees it."""
 
-    def __init__(self, address: str = "") -> None:
+    def __init__(self, expected: Expected | None = None) -> None:
         from windlass.web.board import Board
 
-        self.board = Board(f"{time.time_ns():x}", played=True, tell_room=_tell_room)
-        self.address = address
-        self._shown = 0
+        self.board = Board(f"{time.time_ns():x}", played=True, tell_room=tell_room)
+        self.address = ""
+        self._expected = expected
+        self._shown: tuple[int, object] = (0, None)
 
     def step(self, simulation: Simulation) -> None:
         """Go on by one cycle, while nobody looks."""
@@ -39,14 +42,27 @@ class Dashboard:
     def note(self, simulation: Simulation) -> None:
         """A cycle is over."""
         self.board.note(simulation.cluster, simulation.plan)
+        if self._expected:
+            self._expected.learn(simulation.cluster)
 
     def show(self, simulation: Simulation) -> None:
         """Put up the present, unless it is up already."""
-        if simulation.cycles == self._shown:
+        from windlass.web.look import Beside, ending
+
+        if self._expected and self.board.bell.is_heard:
+            self._expected.ask(simulation.cluster)
+        etas: Mapping[GangId, Eta] = self._expected.etas if self._expected else {}
+        if self._shown == (simulation.cycles, etas):
             return
-        self._shown = simulation.cycles
+        self._shown = (simulation.cycles, etas)
         moment = simulation.moment()
-        self.board.show(moment.cluster, moment.plan, moment.away, _finished(simulation))
+        now = simulation.cluster.now
+        beside = Beside(
+            away=moment.away,
+            finished=_finished(simulation),
+            etas={gang: eta for gang, eta in ending(etas).items() if eta.late >= now},
+        )
+        self.board.show(moment.cluster, moment.plan, beside)
 
 
 def served_if_wanted(port: int | None, live: bool) -> AbstractContextManager[Dashboard | None]:
@@ -59,15 +75,17 @@ def served_if_wanted(port: int | None, live: bool) -> AbstractContextManager[Das
 
 @contextmanager
 def _served(port: int | None) -> Generator[Dashboard, None, None]:
+    from windlass.cli.expected import Expected
     from windlass.web.serve import served
 
-    dashboard = Dashboard()
-    with served(dashboard.board, port) as address:
+    expected = Expected()
+    dashboard = Dashboard(expected)
+    with closing(expected), served(dashboard.board, port) as address:
         dashboard.address = address
         yield dashboard
 
 
-def _tell_room(cluster: Cluster, plan: Plan, gang: GangId) -> list[str]:
+def tell_room(cluster: Cluster, plan: Plan, gang: GangId) -> list[str]:
     """As `windlass explain` says it."""
     from windlass.cli.room import freed_for, freed_told, would_told
     from windlass.engine.would import would
@@ -84,15 +102,4 @@ def _finished(simulation: Simulation) -> list[FinishedJob]:
 
     ended = (record for record in simulation.records.values() if record.ended is not None)
     latest = heapq.nlargest(MOST_FINISHED, ended, key=lambda each: (each.ended, each.gang.id))
-    return [
-        FinishedJob(
-            gang=each.gang.id,
-            job=each.gang.job,
-            queue=each.gang.queue,
-            user=each.gang.user,
-            submitted=each.submitted,
-            started=each.started,
-            ended=each.ended or 0,
-        )
-        for each in latest
-    ]
+    return [FinishedJob.of(each.gang, each.started, each.ended or 0) for each in latest]

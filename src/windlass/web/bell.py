@@ -19,6 +19,11 @@ class Bell:
         self._lock = Lock()
         self._listeners: list[Listener] = []
 
+    @property
+    def is_heard(self) -> bool:
+        """Does anybody listen?"""
+        return bool(self._listeners)
+
     def ring(self) -> None:
         """Wake all listeners, from any thread."""
         with self._lock:

@@ -1,40 +1,32 @@
 """What is shown now, and a bounded past of cycles: written by one thread, read by any.
 
-Whoever runs cycles calls `note` after each one and `show` when it is worth a look. Documents are
-made and encoded there and then, so a reader never touches a cluster that is being changed: it
-takes finished bytes, which are replaced as a whole. Only questions about room are answered from
-the cluster itself: so whoever changes it after it was shown holds `lock` meanwhile.
+Whoever runs cycles calls `note` after each one and `show` when it is worth a look. That takes a
+copy of the moment (`look.py`) and no more: documents are made of it only when somebody asks for
+them (`pages.py`), in the thread of whoever asks. Only questions about room are answered from the
+cluster itself: so whoever changes it after it was shown holds `lock` meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import TypeAlias
 
-import msgspec
-
 from windlass.engine.plan import Plan, Verdict
+from windlass.engine.suggest import suggest
 from windlass.model.jobs import GangId
-from windlass.model.nodes import Node
 from windlass.state.cluster import Cluster
+from windlass.state.snapshot import Snapshot
 from windlass.web.asked import is_waiting
 from windlass.web.bell import Bell
-from windlass.web.cluster import cluster_document
+from windlass.web.cycle_documents import CycleDocument
 from windlass.web.decisions import cycle_document
-from windlass.web.documents import (
-    CycleDocument,
-    Cycles,
-    DecisionsDocument,
-    FinishedJob,
-    RoomDocument,
-    Stamp,
-)
-from windlass.web.jobs import jobs_document
+from windlass.web.documents import RoomDocument, Stamp
+from windlass.web.look import Beside, look_at
+from windlass.web.pages import Pages, Short, Shown
 from windlass.web.past import Book
-from windlass.web.queues import queues_document
-from windlass.web.tree import in_order
+from windlass.web.recorded import Recorded
+from windlass.web.wire import as_bytes
 
 MOST_CYCLES = 600
 
@@ -42,35 +34,17 @@ Told: TypeAlias = Callable[[Cluster, Plan, GangId], Sequence[str]]
 """Says in sentences what it would take to make room for a gang."""
 
 
-@dataclass(frozen=True, slots=True)
-class Short:
-    """A remembered cycle in numbers; GPUs in thousandths."""
-
-    cycle: int
-    at: int
-    bound: int
-    evicted: int
-    held: int
-    waiting: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """One state of everything, ready to be sent."""
-
-    stamp: Stamp
-    documents: dict[str, bytes]
-
-
 class Board:
-    """The newest documents and the cycles before them."""
+    """The newest moment and the cycles before it."""
 
     def __init__(self, run: str, played: bool = False, tell_room: Told | None = None) -> None:
         self.bell = Bell()
         self.lock = Lock()
-        self.shown: Shown | None = None
+        self.pages = Pages()
+        self._asking = Lock()
         self._seen: tuple[Cluster, Plan] | None = None
         self._tell_room = tell_room
+        self._recorded: Recorded | None = None
         self._run = run
         self._played = played
         self._cycle = 0
@@ -80,36 +54,40 @@ class Board:
         self._held: frozenset[GangId] = frozenset()
         self._book = Book()
 
+    @property
+    def recorded(self) -> Recorded | None:
+        """What was recorded of the cycles before those that are remembered, if anything is."""
+        return self._recorded
+
+    @recorded.setter
+    def recorded(self, record: Recorded) -> None:
+        self._recorded, self.pages.is_recorded = record, True
+
+    @property
+    def stamp(self) -> Stamp | None:
+        """Which moment is shown; None before the first."""
+        shown = self.pages.shown
+        return shown.look.stamp if shown else None
+
     def note(self, cluster: Cluster, plan: Plan) -> None:
         """Remember what a cycle did; the oldest is forgotten."""
         self._cycle += 1
         document = cycle_document(self._cycle, cluster, plan, self._held)
         self._held = frozenset(hold.gang for hold in plan.holds)
-        self._cycles[self._cycle] = msgspec.json.encode(document)
+        self._cycles[self._cycle] = as_bytes(document)
         self._shorts.append(_short(document, sum(is_waiting(each) for each in plan.decisions)))
         if len(self._shorts) > MOST_CYCLES:
             del self._cycles[self._shorts.pop(0).cycle]
         self._book.note(cluster, plan)
 
-    def show(
-        self,
-        cluster: Cluster,
-        plan: Plan,
-        away: Sequence[Node] = (),
-        finished: Sequence[FinishedJob] = (),
-    ) -> None:
+    def show(self, cluster: Cluster, plan: Plan, beside: Beside | None = None) -> None:
         """Put everything up as it is now, and tell those who look."""
         self._version += 1
         stamp = Stamp(self._run, self._version, self._cycle, cluster.now, self._played)
-        past = self._book.past(queue.name for queue, _ in in_order(cluster.queues))
-        documents = {
-            "cluster": cluster_document(stamp, cluster, plan, away),
-            "queues": queues_document(stamp, cluster, plan, past),
-            "jobs": jobs_document(stamp, cluster, plan, finished),
-            "decisions": DecisionsDocument(stamp, _columns(self._shorts)),
-        }
-        encoded = {name: msgspec.json.encode(each) for name, each in documents.items()}
-        self.shown, self._seen = Shown(stamp, encoded), (cluster, plan)
+        before = self.pages.shown.look if self.pages.shown else None
+        look = look_at(cluster, plan, stamp, beside, before)
+        self.pages.shown = Shown(look, tuple(self._book.samples), tuple(self._shorts))
+        self._seen = cluster, plan
         self.bell.ring()
 
     def room(self, gang: str) -> bytes | None:
@@ -118,11 +96,19 @@ class Board:
             if self._seen is None or self._tell_room is None:
                 return None
             cluster, plan = self._seen
-            waits = {each.gang for each in plan.decisions if each.verdict is Verdict.WAITS}
-            if gang not in waits or gang not in cluster.gangs:
+            decision = next((each for each in plan.decisions if each.gang == gang), None)
+            if decision is None or not is_waiting(decision) or gang not in cluster.gangs:
                 return None
-            sentences = list(self._tell_room(cluster, plan, GangId(gang)))
-            return msgspec.json.encode(RoomDocument(gang, self._cycle, sentences))
+            waits = decision.verdict is Verdict.WAITS
+            sentences = list(self._tell_room(cluster, plan, GangId(gang))) if waits else []
+            cycle, here = self._cycle, cluster.snapshot()
+        # on a copy: nobody waits for the answer but whoever asked
+        return as_bytes(RoomDocument(gang, cycle, sentences, self._starts(here, gang)))
+
+    def _starts(self, here: Snapshot, gang: str) -> list[str]:
+        """What would start a gang, for one who asks at a time."""
+        with self._asking:
+            return suggest(here, GangId(gang)).sentences()
 
     def cycles(self) -> list[Short]:
         """The remembered cycles in short, the oldest first."""
@@ -141,15 +127,4 @@ def _short(cycle: CycleDocument, waiting: int) -> Short:
         evicted=sum(each.milli for each in cycle.evicted),
         held=sum(each.milli for each in cycle.held),
         waiting=waiting,
-    )
-
-
-def _columns(shorts: Sequence[Short]) -> Cycles:
-    return Cycles(
-        cycle=[each.cycle for each in shorts],
-        at=[each.at for each in shorts],
-        bound=[each.bound for each in shorts],
-        evicted=[each.evicted for each in shorts],
-        held=[each.held for each in shorts],
-        waiting=[each.waiting for each in shorts],
     )

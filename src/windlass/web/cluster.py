@@ -1,179 +1,223 @@
-"""Every GPU and what is on it, as columns."""
+"""Every GPU and what is on it, as columns that follow the cluster.
+
+What a task has stands in the same rows for as long as it has it, so that a later document differs
+from an earlier one only where the cluster does. Numbers that point from one table into another are
+written last, when all rows have their places.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import compress
+from operator import is_not
+from typing import Any
 
-from windlass.engine.plan import Plan
-from windlass.model.constraints import HOSTNAME
-from windlass.model.gpus import WHOLE, Slice
-from windlass.model.jobs import OCCUPYING, GangId, Task, TaskState
-from windlass.model.mig import GEOMETRIES, profile_of
-from windlass.model.nodes import Node
-from windlass.state.cluster import Cluster
-from windlass.web.columns import Gangs, Given, Held, Nodes, Racks, Tasks
-from windlass.web.documents import ClusterDocument, Stamp
+from windlass.model.jobs import OCCUPYING, Gang, GangId, Task, TaskId, TaskState
+from windlass.web.columns import Gangs, Given, Held, Tasks
+from windlass.web.documents import ClusterDocument
+from windlass.web.ground import NOWHERE, Ground, is_same_ground, lay_out
+from windlass.web.look import Look, changed_tasks
+from windlass.web.runs import places, runs_of
+from windlass.web.table import Table
 from windlass.web.tree import in_order
 
-IN_SERVICE, CORDONED, GONE = 0, 1, 2
 
-Thing = TypeVar("Thing")
-
-
-class _Numbers(Generic[Thing]):
-    """Gives each different thing the next number."""
-
-    def __init__(self, things: Iterable[Thing] = ()) -> None:
-        self.of: dict[Thing, int] = {}
-        for thing in things:
-            self.number(thing)
-
-    def number(self, thing: Thing) -> int:
-        return self.of.setdefault(thing, len(self.of))
-
-    def __iter__(self) -> Iterator[Thing]:
-        return iter(self.of)
+def cluster_document(look: Look) -> ClusterDocument:
+    """The whole map of one moment."""
+    return GpuMap().document(look)
 
 
-def cluster_document(
-    stamp: Stamp, cluster: Cluster, plan: Plan, away: Sequence[Node] = ()
-) -> ClusterDocument:
-    """The whole map; nodes that were there before are shown as gone."""
-    queues = _Numbers(queue.name for queue, _ in in_order(cluster.queues))
-    models, users, gangs = _Numbers[str](), _Numbers[str](), _Numbers[GangId]()
-    racks, nodes, placed = _lay_out(cluster, away, models)
-    tasks, given = _given(cluster, placed, gangs)
-    held = _held(cluster, plan, placed, gangs)
-    return ClusterDocument(
-        stamp=stamp,
-        gangs=_gangs(cluster, gangs, queues, users),
-        queues=list(queues),
-        models=list(models),
-        users=list(users),
-        racks=racks,
-        nodes=nodes,
-        tasks=tasks,
-        given=given,
-        held=held,
-        unhealthy=[
-            first + device
-            for name, first in placed.items()
-            if name in cluster.nodes
-            for device, gpu in enumerate(cluster.nodes[name].gpus)
-            if not gpu.healthy
-        ],
-    )
+class GpuMap:
+    """Remembers the map that it drew last, and draws the next by what has changed."""
+
+    def __init__(self) -> None:
+        self._before: Look | None = None
+        self._ground = NOWHERE
+        self._tasks = Table[TaskId](3)
+        """Gang, started, leaving."""
+        self._given = Table[str](6)
+        """Task, GPU, count, milli, left, width of each run of a task."""
+        self._gangs = Table[GangId](5)
+        """Job, queue, user, namespace, priority."""
+        self._runs = Counter[TaskId]()
+        self._members = Counter[GangId]()
+
+    def document(self, look: Look) -> ClusterDocument:
+        """The map as it is now; a moment earlier than the last one is not asked for."""
+        if self._before is not None and is_same_ground(self._before, look):
+            changed, gone = changed_tasks(self._before, look)
+            for task in gone:
+                self._lift(task.id)
+            for task in changed:
+                self._set_down(task, look)
+        else:
+            self._before = None  # GPUs have other numbers now
+            self._ground = lay_out(look)
+            self._set_down_all(look)
+        self._follow_gangs(look)
+        self._before = look
+        return self._drawn(look)
+
+    def _set_down_all(self, look: Look) -> None:
+        """At once, which is several times quicker than one after the other."""
+        first = self._ground.first
+        there = [task for task in look.tasks.values() if _is_there(task) and task.node in first]
+        self._tasks.fill(
+            [task.id for task in there],
+            [task.gang for task in there],
+            [_times(task)[0] for task in there],
+            [_times(task)[1] for task in there],
+        )
+        keys: list[str] = []
+        columns = [list[Any]() for _ in range(6)]
+        for task in there:
+            for number, run in enumerate(places(task, look, first[task.node]), 1):
+                keys.append(_key(task.id, number))
+                for column, value in zip(columns, (task.id, *run), strict=True):
+                    column.append(value)
+        self._given.fill(keys, *columns)
+        self._gangs.fill([], *(list[Any]() for _ in range(5)))
+        self._members = Counter(task.gang for task in there)
+        self._runs = Counter(self._given.columns[0])
+
+    def _set_down(self, task: Task, look: Look) -> None:
+        first = self._ground.first.get(task.node)
+        if first is None or not _is_there(task):
+            self._lift(task.id)
+            return
+        if task.id in self._runs and self._gang_of(task.id) != task.gang:
+            self._lift(task.id)
+        if task.id not in self._runs:
+            self._members[task.gang] += 1
+        self._tasks.put(task.id, task.gang, *_times(task))
+        number = 0
+        for number, run in enumerate(places(task, look, first), 1):
+            self._given.put(_key(task.id, number), task.id, *run)
+        for excess in range(number, self._runs[task.id]):
+            self._given.drop(_key(task.id, excess + 1))
+        self._runs[task.id] = number
+
+    def _lift(self, task: TaskId) -> None:
+        runs = self._runs.pop(task, 0)
+        if not runs:
+            return
+        gang = self._gang_of(task)
+        self._members[gang] -= 1
+        if not self._members[gang]:
+            del self._members[gang]
+        self._tasks.drop(task)
+        for number in range(runs):
+            self._given.drop(_key(task, number + 1))
+
+    def _gang_of(self, task: TaskId) -> GangId:
+        return self._tasks.columns[0][self._tasks.at[task]]
+
+    def _follow_gangs(self, look: Look) -> None:
+        """Those that have GPUs or are promised some."""
+        before = self._before.gangs if self._before else dict[GangId, Gang]()
+        shown = {hold.gang for hold in look.plan.holds if hold.gang in look.gangs}
+        shown.update(self._members)
+        for name in self._gangs.at.keys() - shown:
+            self._gangs.drop(name)
+        names = self._gangs.keys
+        other = map(is_not, map(before.get, names), map(look.gangs.get, names))
+        for name in [*compress(names, other), *sorted(shown - self._gangs.at.keys())]:
+            gang = look.gangs[name]
+            self._gangs.put(name, gang.job, gang.queue, gang.user, gang.namespace, gang.priority)
+
+    def _drawn(self, look: Look) -> ClusterDocument:
+        ground = self._ground
+        jobs, queues, users, namespaces, priorities = self._gangs.columns
+        tree = [queue.name for queue, _ in in_order(look.queues)]
+        known = [*tree, *sorted(set(queues) - set(tree))]
+        return ClusterDocument(
+            stamp=look.stamp,
+            queues=known,
+            models=ground.models,
+            users=sorted(set(users)),
+            namespaces=sorted(set(namespaces)),
+            domains=ground.domains,
+            racks=ground.racks,
+            nodes=ground.nodes,
+            gangs=Gangs(
+                name=list(self._gangs.keys),
+                job=jobs.copy(),
+                queue=_numbered(queues, known),
+                user=_numbered(users, sorted(set(users))),
+                namespace=_numbered(namespaces, sorted(set(namespaces))),
+                priority=priorities.copy(),
+            ),
+            tasks=self._tasks_drawn(),
+            given=self._given_drawn(),
+            held=self._held_drawn(look),
+            unhealthy=ground.unhealthy,
+            utilisation=_measured(look, ground),
+        )
+
+    def _tasks_drawn(self) -> Tasks:
+        gangs, started, leaving = self._tasks.columns
+        return Tasks(
+            name=list(self._tasks.keys),
+            gang=list(map(self._gangs.at.__getitem__, gangs)),
+            started=started.copy(),
+            leaving=leaving.copy(),
+        )
+
+    def _given_drawn(self) -> Given:
+        tasks, gpu, count, milli, left, width = self._given.columns
+        return Given(
+            gpu=gpu.copy(),
+            count=count.copy(),
+            task=list(map(self._tasks.at.__getitem__, tasks)),
+            milli=milli.copy(),
+            left=left.copy(),
+            width=width.copy(),
+        )
+
+    def _held_drawn(self, look: Look) -> Held:
+        first = self._ground.first
+        held = Held([], [], [], [], [])
+        for hold in look.plan.holds:
+            for claim in hold.claims if hold.gang in self._gangs.at else ():
+                for each, count in (
+                    runs_of(claim.devices) if claim.devices and claim.node in first else ()
+                ):
+                    held.gpu.append(first[claim.node] + each.device)
+                    held.count.append(count)
+                    held.gang.append(self._gangs.at[hold.gang])
+                    held.milli.append(each.milli)
+                    held.later.append(int(hold.starts_at > look.now))
+        return held
 
 
-def _lay_out(
-    cluster: Cluster, away: Sequence[Node], models: _Numbers[str]
-) -> tuple[Racks, Nodes, dict[str, int]]:
-    """Racks, nodes rack by rack, and the number of each node's first GPU."""
-    block_key, rack_key = _levels(cluster)
-    racks = _Numbers[tuple[str, str]]()
-    nodes, placed, gpus = Nodes([], [], [], [], [], []), dict[str, int](), 0
-
-    def place(node: Node) -> tuple[str, str, str]:
-        return node.labels.get(block_key, ""), node.labels.get(rack_key, ""), node.name
-
-    gone = [node for node in away if node.name not in cluster.nodes]
-    for node in sorted((*cluster.nodes.values(), *gone), key=place):
-        if not node.gpus:
-            continue
-        state = CORDONED if node.cordoned else IN_SERVICE
-        nodes.name.append(node.name)
-        nodes.rack.append(racks.number(place(node)[:2]))
-        nodes.model.append(models.number(node.gpus[0].model))
-        nodes.first.append(gpus)
-        nodes.gpus.append(len(node.gpus))
-        nodes.state.append(state if node.name in cluster.nodes else GONE)
-        placed[node.name] = gpus
-        gpus += len(node.gpus)
-    names = [name for _, name in racks]
-    return Racks(names, [block for block, _ in racks]), nodes, placed
+def _numbered(names: Iterable[str], of: Sequence[str]) -> list[int]:
+    number = {name: at for at, name in enumerate(of)}
+    return list(map(number.__getitem__, names))
 
 
-def _levels(cluster: Cluster) -> tuple[str, str]:
-    """The labels of the narrowest domain of several nodes, and of the next wider one."""
-    keys = [key for each in cluster.topologies.values() for key in each.levels if key != HOSTNAME]
-    return (keys[-2] if len(keys) > 1 else ""), (keys[-1] if keys else "")
+def _measured(look: Look, ground: Ground) -> list[int]:
+    """Per GPU; empty where nothing is measured at all."""
+    measured = look.beside.utilisation
+    if not measured:
+        return []
+    found: list[int] = []
+    for name, gpus in zip(ground.nodes.name, ground.nodes.gpus, strict=True):
+        told = list(measured.get(name, ()))[:gpus]
+        found += told + [-1] * (gpus - len(told))
+    return found
 
 
-def _given(
-    cluster: Cluster, placed: dict[str, int], gangs: _Numbers[GangId]
-) -> tuple[Tasks, Given]:
-    tasks, given = Tasks([], [], [], []), Given([], [], [], [], [], [])
-    for task in cluster.tasks.values():
-        if task.state not in OCCUPYING or not task.devices or task.node not in placed:
-            continue
-        number = len(tasks.name)
-        tasks.name.append(task.id)
-        tasks.gang.append(gangs.number(task.gang))
-        tasks.started.append(-1 if task.started_at is None else task.started_at)
-        tasks.leaving.append(int(task.state is TaskState.RELEASING))
-        first = placed[task.node]
-        for each, count in _runs(task.devices):
-            left, width = _place_on_device(cluster, task, each)
-            given.gpu.append(first + each.device)
-            given.count.append(count)
-            given.task.append(number)
-            given.milli.append(each.milli)
-            given.left.append(left)
-            given.width.append(width)
-    return tasks, given
+def _key(task: TaskId, run: int) -> str:
+    """Names a run of a task; most tasks have one."""
+    return task if run == 1 else f"{task}\0{run}"
 
 
-def _held(cluster: Cluster, plan: Plan, placed: dict[str, int], gangs: _Numbers[GangId]) -> Held:
-    held = Held([], [], [], [], [])
-    for hold in plan.holds:
-        for claim in hold.claims if hold.gang in cluster.gangs else ():
-            for each, count in _runs(claim.devices) if claim.node in placed else ():
-                held.gpu.append(placed[claim.node] + each.device)
-                held.count.append(count)
-                held.gang.append(gangs.number(hold.gang))
-                held.milli.append(each.milli)
-                held.later.append(int(hold.starts_at > cluster.now))
-    return held
+def _is_there(task: Task) -> bool:
+    return bool(task.devices) and task.state in OCCUPYING
 
 
-def _runs(slices: Sequence[Slice]) -> Iterator[tuple[Slice, int]]:
-    """Neighbouring devices given in the same way, as their first and how many."""
-    begun: Slice | None = None
-    count = 0
-    for each in sorted(slices):
-        follows = begun is not None and not each.profile and not begun.profile
-        if follows and begun and (begun.device + count, begun.milli) == (each.device, each.milli):
-            count += 1
-            continue
-        if begun is not None:
-            yield begun, count
-        begun, count = each, 1
-    if begun is not None:
-        yield begun, count
-
-
-def _place_on_device(cluster: Cluster, task: Task, each: Slice) -> tuple[int, int]:
-    """Where a MIG instance lies and how wide it is, in thousandths; -1 without MIG."""
-    node = cluster.nodes.get(task.node)
-    if not each.profile or node is None or each.device >= len(node.gpus):
-        return -1, 0
-    model = node.gpus[each.device].model
-    profile = profile_of(model, each.profile)
-    if profile is None:
-        return -1, 0
-    units = GEOMETRIES[model].units
-    return each.start * WHOLE // units, profile.size * WHOLE // units
-
-
-def _gangs(
-    cluster: Cluster, gangs: _Numbers[GangId], queues: _Numbers[str], users: _Numbers[str]
-) -> Gangs:
-    known = [cluster.gangs[gang] for gang in gangs]
-    return Gangs(
-        name=[str(gang.id) for gang in known],
-        job=[str(gang.job) for gang in known],
-        queue=[queues.number(gang.queue) for gang in known],
-        user=[users.number(gang.user) for gang in known],
-        priority=[gang.priority for gang in known],
-    )
+def _times(task: Task) -> tuple[int, int]:
+    """When it started, and whether it is leaving."""
+    started = -1 if task.started_at is None else task.started_at
+    return started, int(task.state is TaskState.RELEASING)

@@ -25,6 +25,8 @@ class Nodes:
     name: list[str]
     rack: list[int]
     model: list[int]
+    domain: list[int]
+    """The NVLink domain that it shares with other nodes; -1: none."""
     first: list[int]
     """The number of its first GPU."""
     gpus: list[int]
@@ -40,6 +42,7 @@ class Gangs:
     job: list[str]
     queue: list[int]
     user: list[int]
+    namespace: list[int]
     priority: list[int]
 
 

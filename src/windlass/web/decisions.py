@@ -3,39 +3,52 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from windlass.engine.plan import Plan, Verdict
-from windlass.model.actions import Bind, Evict, Hold
+from windlass.model.actions import Hold
+from windlass.model.gpus import Slice
 from windlass.model.jobs import GangId
 from windlass.state.cluster import Cluster
 from windlass.web.asked import is_waiting
-from windlass.web.documents import CycleDocument, EvictedRow, HeldRow, PlacedRow, WhyCount
+from windlass.web.cycle_documents import (
+    ChangedGpu,
+    ChangedNode,
+    CycleDocument,
+    EvictedRow,
+    HeldRow,
+    PlacedRow,
+    WhyCount,
+)
 from windlass.web.jobs import given_milli, reason_rows
+
+MOST_NODES = 48
+"""So many are told of in full: cycles are kept by the hundred."""
 
 
 def cycle_document(
     number: int, cluster: Cluster, plan: Plan, held_before: Collection[GangId] = ()
 ) -> CycleDocument:
     """A cycle in full; of the holds only those that are new with it."""
+    holds = [
+        each for each in plan.holds if each.gang not in held_before and each.gang in cluster.gangs
+    ]
+    changed = _changed(cluster, plan, holds)
     return CycleDocument(
         cycle=number,
         at=cluster.now,
         placed=_placed(cluster, plan),
         evicted=_evicted(cluster, plan),
-        held=[
-            _held(cluster, each)
-            for each in plan.holds
-            if each.gang not in held_before and each.gang in cluster.gangs
-        ],
+        held=[_held(cluster, each) for each in holds],
         waiting=_waiting(plan),
+        changed=[
+            _changed_node(cluster, name, changed[name]) for name in sorted(changed)[:MOST_NODES]
+        ],
+        changed_in_all=len(changed),
     )
 
 
 def _placed(cluster: Cluster, plan: Plan) -> list[PlacedRow]:
-    binds: dict[GangId, list[Bind]] = {}
-    for bind in plan.binds:
-        binds.setdefault(cluster.tasks[bind.task].gang, []).append(bind)
     grew = {each.gang for each in plan.decisions if each.verdict is Verdict.GREW}
     return [
         PlacedRow(
@@ -46,14 +59,11 @@ def _placed(cluster: Cluster, plan: Plan) -> list[PlacedRow]:
             milli=sum(each.milli for bind in some for each in bind.devices),
             nodes=sorted({bind.node for bind in some}),
         )
-        for gang, some in binds.items()
+        for gang, some in cluster.by_gang(plan.binds).items()
     ]
 
 
 def _evicted(cluster: Cluster, plan: Plan) -> list[EvictedRow]:
-    evictions: dict[GangId, list[Evict]] = {}
-    for each in plan.evictions:
-        evictions.setdefault(cluster.tasks[each.task].gang, []).append(each)
     reasons = {e.gang: e.reasons for e in plan.decisions if e.verdict is Verdict.DISPLACED}
     return [
         EvictedRow(
@@ -66,7 +76,7 @@ def _evicted(cluster: Cluster, plan: Plan) -> list[EvictedRow]:
             moves_to=sorted({each.moves_to for each in some} - {""}),
             reasons=reason_rows(reasons.get(gang, ())),
         )
-        for gang, some in evictions.items()
+        for gang, some in cluster.by_gang(plan.evictions).items()
     ]
 
 
@@ -78,6 +88,33 @@ def _held(cluster: Cluster, hold: Hold) -> HeldRow:
         nodes=sorted({claim.node for claim in hold.claims}),
         starts_at=hold.starts_at if hold.starts_at > cluster.now else None,
     )
+
+
+def _changed(cluster: Cluster, plan: Plan, holds: Iterable[Hold]) -> dict[str, list[ChangedGpu]]:
+    """What happened to GPUs, by node."""
+    found: dict[str, list[ChangedGpu]] = {}
+
+    def note(what: str, name: GangId, node: str, devices: Iterable[Slice]) -> None:
+        queue = cluster.gangs[name].queue
+        for each in devices:
+            cell = ChangedGpu(each.device, each.milli, what, name, queue)
+            found.setdefault(node, []).append(cell)
+
+    for bind in plan.binds:
+        note("bound", cluster.tasks[bind.task].gang, bind.node, bind.devices)
+    for each in plan.evictions:
+        task = cluster.tasks[each.task]
+        note("evicted", task.gang, task.node, task.devices)
+    for hold in holds:
+        for claim in hold.claims:
+            note("held", hold.gang, claim.node, claim.devices)
+    return found
+
+
+def _changed_node(cluster: Cluster, name: str, cells: list[ChangedGpu]) -> ChangedNode:
+    there = cluster.nodes.get(name)
+    gpus = len(there.gpus) if there else 1 + max(each.device for each in cells)
+    return ChangedNode(name, gpus, cells)
 
 
 def _waiting(plan: Plan) -> list[WhyCount]:

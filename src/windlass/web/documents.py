@@ -1,14 +1,16 @@
 """The words of the API: every document that the server hands out, as a type.
 
-`openapi.py` describes the API from these types, so that its description cannot differ from it.
-GPUs are counted in thousandths (*milli*), times in seconds. What there is much of comes as columns
-(`columns.py`).
+Those about cycles stand in `cycle_documents.py`. `openapi.py` describes the API from these types,
+so that its description cannot differ from it. GPUs are counted in thousandths (*milli*), times in
+seconds. What there is much of comes as columns (`columns.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from windlass.model.jobs import Gang
 from windlass.web.columns import Gangs, Given, Held, Nodes, Racks, Tasks
 
 
@@ -24,6 +26,21 @@ class Stamp:
     played: bool
     """Time is played and began on a Monday at midnight; else it counts from 1970."""
 
+    @property
+    def tag(self) -> str:
+        """Names this state among all states of all runs."""
+        return f"{self.run}-{self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What makes a document of the one that the viewer has; `wire.py` says how."""
+
+    since: str
+    """The tag of the document that the viewer has."""
+    changes: list[dict[str, Any]]
+    """To be applied one after the other."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterDocument:
@@ -34,6 +51,9 @@ class ClusterDocument:
     """In the order of the tree: so are colours given."""
     models: list[str]
     users: list[str]
+    namespaces: list[str]
+    domains: list[str]
+    """Domains inside which NVLink joins the GPUs of several nodes."""
     racks: Racks
     nodes: Nodes
     gangs: Gangs
@@ -42,6 +62,8 @@ class ClusterDocument:
     held: Held
     unhealthy: list[int]
     """Numbers of GPUs that are out of service."""
+    utilisation: list[int]
+    """Per GPU, in thousandths, -1 where it is not known; empty where nothing is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +87,16 @@ class QueueRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Flow:
+    """What one queue has of another's guarantee; GPUs in thousandths."""
+
+    lender: str
+    """Empty: what nobody is guaranteed."""
+    borrower: str
+    milli: int
+
+
+@dataclass(frozen=True, slots=True)
 class Past:
     """What the queues had over time."""
 
@@ -82,6 +114,8 @@ class QueuesDocument:
     """All GPUs that are in service."""
     free: int
     queues: list[QueueRow]
+    flows: list[Flow]
+    """Who borrows from whom: of siblings first, in proportion to what they leave idle."""
     past: Past
 
 
@@ -94,6 +128,18 @@ class ReasonRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Eta:
+    """When a gang is expected to start."""
+
+    at: int
+    """As likely before as after."""
+    early: int
+    """Nine of ten times later than this."""
+    late: int
+    """Nine of ten times earlier than this."""
+
+
+@dataclass(frozen=True, slots=True)
 class WaitingJob:
     """A gang in the line."""
 
@@ -101,6 +147,7 @@ class WaitingJob:
     job: str
     queue: str
     user: str
+    namespace: str
     priority: int
     position: int
     """From 1; 0: it can never start as it stands."""
@@ -111,6 +158,7 @@ class WaitingJob:
     since: int
     starts_at: int | None
     """When its reservation begins, if it has one."""
+    eta: Eta | None
     reasons: list[ReasonRow]
 
 
@@ -122,6 +170,7 @@ class RunningJob:
     job: str
     queue: str
     user: str
+    namespace: str
     priority: int
     tasks: int
     milli: int
@@ -139,21 +188,75 @@ class FinishedJob:
     job: str
     queue: str
     user: str
+    namespace: str
     submitted: int
     started: int | None
     ended: int
 
+    @classmethod
+    def of(cls, gang: Gang, started: int | None, ended: int) -> FinishedJob:
+        """A gang that ran so long."""
+        submitted = gang.created_at
+        return cls(
+            gang.id, gang.job, gang.queue, gang.user, gang.namespace, submitted, started, ended
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class JobsDocument:
-    """Who waits, who runs and who has finished; at most a screenful of hundreds of each."""
+    """Who waits, who runs and who has finished: a window of each list, and how long the lists are.
+
+    With something sought, lists and lengths are those of what matches.
+    """
 
     stamp: Stamp
     waiting_in_all: int
     running_in_all: int
+    finished_in_all: int
+    waiting_first: int
+    """How many stand in the list before the window."""
+    running_first: int
+    finished_first: int
     waiting: list[WaitingJob]
+    """In the order of the line."""
     running: list[RunningJob]
+    """The newest first."""
     finished: list[FinishedJob]
+    """The latest first."""
+    asked: int
+    """GPU thousandths that all that wait ask for."""
+    given: int
+    """GPU thousandths that all that run have."""
+    median_wait: int | None
+    """Of those that wait, so far, in seconds."""
+    longest_wait: int | None
+    promised: int
+    """How many of those that wait have a reservation."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRow:
+    """A pod of a gang that is on a node."""
+
+    task: str
+    node: str
+    devices: list[int]
+    """Which GPUs of the node."""
+    milli: int
+    state: str
+    started: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobDocument:
+    """One gang, wherever it is in its life; a gang that grows may run and wait."""
+
+    stamp: Stamp
+    waiting: WaitingJob | None
+    running: RunningJob | None
+    finished: FinishedJob | None
+    places: list[PlaceRow]
+    """Of the first few hundred of its pods, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,84 +266,8 @@ class RoomDocument:
     gang: str
     cycle: int
     sentences: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedRow:
-    """A gang that got places in a cycle."""
-
-    gang: str
-    queue: str
-    verdict: str
-    tasks: int
-    milli: int
-    nodes: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class EvictedRow:
-    """A gang that lost places in a cycle, and to whom."""
-
-    gang: str
-    queue: str
-    tasks: int
-    milli: int
-    rule: str
-    gainer: str
-    moves_to: list[str]
-    reasons: list[ReasonRow]
-
-
-@dataclass(frozen=True, slots=True)
-class HeldRow:
-    """A gang for which places are kept since this cycle."""
-
-    gang: str
-    queue: str
-    milli: int
-    nodes: list[str]
-    starts_at: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class WhyCount:
-    """How many gangs waited for one kind of reason."""
-
-    why: str
-    gangs: int
-
-
-@dataclass(frozen=True, slots=True)
-class CycleDocument:
-    """What one cycle did, and why the others waited."""
-
-    cycle: int
-    at: int
-    placed: list[PlacedRow]
-    evicted: list[EvictedRow]
-    held: list[HeldRow]
-    waiting: list[WhyCount]
-
-
-@dataclass(frozen=True, slots=True)
-class Cycles:
-    """Columns over the cycles that are remembered; GPUs in thousandths."""
-
-    cycle: list[int]
-    at: list[int]
-    bound: list[int]
-    evicted: list[int]
-    held: list[int]
-    waiting: list[int]
-    """Gangs."""
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionsDocument:
-    """The remembered cycles in short; each is told in full at its own address."""
-
-    stamp: Stamp
-    cycles: Cycles
+    starts: list[str]
+    """What would start it now: each was tried by the engine, the smallest change first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """What every answer tells the browser: nothing from elsewhere, nothing inside another page.
 
-Requests that were meant for another name are refused, so that no foreign page can read a
-dashboard on loopback by pointing a name of its own at it.
+Where anybody may look, requests that were meant for another name are refused, so that no foreign
+page can read a dashboard on loopback by pointing a name of its own at it. Behind a door that needs
+no help: cookies belong to a name.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 from ipaddress import ip_address
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from windlass.web.problems import problem
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -20,15 +22,16 @@ HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
-    "cache-control": "no-cache",
+    "cache-control": "private, no-cache",
+    "vary": "Authorization, Cookie",
 }
 
 
 class Guarded:
     """An application whose answers carry these headers."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, any_host: bool = False) -> None:
+        self._app, self._any_host = app, any_host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -43,8 +46,8 @@ class Guarded:
                     headers[name] = value
             await send(message)
 
-        app = self._app if is_local(Headers(scope=scope).get("host", "")) else _REFUSAL
-        await app(scope, receive, send_guarded)
+        is_meant = self._any_host or is_local(Headers(scope=scope).get("host", ""))
+        await (self._app if is_meant else _REFUSAL)(scope, receive, send_guarded)
 
 
 def is_local(host: str) -> bool:
@@ -59,4 +62,4 @@ def is_local(host: str) -> bool:
     return True
 
 
-_REFUSAL = PlainTextResponse("Ask for localhost, or for the address of this machine.\n", 421)
+_REFUSAL = problem("Ask for localhost, or for the address of this machine.", 421)

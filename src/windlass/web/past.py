@@ -6,7 +6,7 @@ step doubles: a short past is told finely, a long one coarsely, and neither grow
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from windlass.engine.plan import Plan
@@ -43,11 +43,12 @@ class Book:
         if len(self.samples) >= MOST_SAMPLES:
             self.samples, self.step_s = self.samples[::2], self.step_s * 2
 
-    def past(self, queues: Iterable[str]) -> Past:
-        """The samples as columns; a queue that did not exist then had nothing."""
-        names = list(queues)
-        return Past(
-            at=[each.at for each in self.samples],
-            allocated={name: [e.allocated.get(name, 0) for e in self.samples] for name in names},
-            share={name: [e.share.get(name, 0) for e in self.samples] for name in names},
-        )
+
+def past_of(samples: Sequence[Sample], queues: Iterable[str]) -> Past:
+    """Samples as columns; a queue that did not exist then had nothing."""
+    names = list(queues)
+    return Past(
+        at=[each.at for each in samples],
+        allocated={name: [each.allocated.get(name, 0) for each in samples] for name in names},
+        share={name: [each.share.get(name, 0) for each in samples] for name in names},
+    )

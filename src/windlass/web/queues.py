@@ -1,36 +1,41 @@
 """The tree of queues: what each should have, has, borrows, lends and waits for.
 
 The numbers are those that the status of a Queue gets, from the same function; but only gangs in
-line count as waiting here, as on the page of jobs, and not those that run and would like to grow.
+line count as waiting here, as on the page of jobs, and not those that run and would like to grow;
+and what a queue lends to its siblings counts as lent.
 """
 
 from __future__ import annotations
 
-from windlass.controllers.queue_status import queue_numbers
-from windlass.engine.plan import Plan
-from windlass.model.gpus import WHOLE
+from dataclasses import replace
+
 from windlass.model.queues import GPU, guaranteed
-from windlass.state.cluster import Cluster
-from windlass.web.asked import Asked
-from windlass.web.documents import Past, QueueRow, QueuesDocument, Stamp
-from windlass.web.tree import in_order
+from windlass.web.asked import is_waiting
+from windlass.web.documents import Past, QueueRow, QueuesDocument
+from windlass.web.flows import flows, lent_by
+from windlass.web.look import Look
+from windlass.web.members import Members
+from windlass.web.tree import in_order, path_of
 
 
-def queues_document(stamp: Stamp, cluster: Cluster, plan: Plan, past: Past) -> QueuesDocument:
+def queues_document(look: Look, members: Members, past: Past) -> QueuesDocument:
     """All queues, parents before their children, and what they had before."""
-    healthy = (gpu for node in cluster.nodes.values() for gpu in node.gpus if gpu.healthy)
+    rows = queue_rows(look, members)
+    found = flows(rows, look.free)
+    lent = lent_by(rows, found)
     return QueuesDocument(
-        stamp=stamp,
-        capacity=sum(WHOLE for _ in healthy),
-        free=cluster.columns.free_gpu() if cluster.nodes else 0,
-        queues=queue_rows(cluster, plan),
+        stamp=look.stamp,
+        capacity=look.hardware.capacity,
+        free=look.free,
+        queues=[replace(row, lent=lent[row.name]) for row in rows],
+        flows=found,
         past=past,
     )
 
 
-def queue_rows(cluster: Cluster, plan: Plan) -> list[QueueRow]:
+def queue_rows(look: Look, members: Members) -> list[QueueRow]:
     """A row per queue."""
-    numbers, waiting = queue_numbers(cluster, plan), Asked(cluster).by_queue(plan)
+    numbers, waiting = look.balances, _waiting(look, members)
     return [
         QueueRow(
             name=queue.name,
@@ -47,5 +52,20 @@ def queue_rows(cluster: Cluster, plan: Plan) -> list[QueueRow]:
             waiting=waiting.get(queue.name, (0, 0))[1],
             usage=numbers[queue.name].milli_seconds,
         )
-        for queue, depth in in_order(cluster.queues)
+        for queue, depth in in_order(look.queues)
     ]
+
+
+def _waiting(look: Look, members: Members) -> dict[str, tuple[int, int]]:
+    """Per queue, with all below it: the gangs in line and the GPU thousandths they ask for."""
+    sums: dict[str, tuple[int, int]] = {}
+    for decision in look.plan.decisions:
+        if is_waiting(decision) and decision.gang in look.gangs:
+            gangs, milli = sums.get(decision.queue, (0, 0))
+            sums[decision.queue] = gangs + 1, milli + members.asked.get(decision.gang, 0)
+    above: dict[str, tuple[int, int]] = {}
+    for queue, (some, asked) in sums.items():
+        for each in path_of(queue, look.queues):
+            gangs, milli = above.get(each, (0, 0))
+            above[each] = gangs + some, milli + asked
+    return above

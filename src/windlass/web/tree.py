@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from windlass.model.queues import ROOT, Queue
 
@@ -20,3 +21,19 @@ def in_order(queues: Mapping[str, Queue]) -> list[tuple[Queue, int]]:
         found.append((queue, depth))
         stack += [(each, depth + 1) for each in reversed(children.get(queue.name, []))]
     return found
+
+
+class _Below(Protocol):
+    """A queue, or a row about one."""
+
+    @property
+    def parent(self) -> str: ...
+
+
+def path_of(name: str, queues: Mapping[str, _Below]) -> list[str]:
+    """The queue and all above it."""
+    path: list[str] = []
+    while name in queues and name not in path:
+        path.append(name)
+        name = queues[name].parent
+    return path

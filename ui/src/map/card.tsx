@@ -1,9 +1,9 @@
 // What is on one GPU, beside it.
 import type { ClusterDocument } from "../documents";
 import type { Legend } from "../colours";
-import { duration, ofGpus } from "../words";
+import { duration, ofGpus, percent } from "../words";
 import type { Layout } from "./layout";
-import { keptFor, type Told } from "./told";
+import { keptFor, NAMELESS, type Told } from "./told";
 
 interface Props {
   cluster: ClusterDocument;
@@ -30,14 +30,18 @@ export function Card({ cluster, told, layout, gpu, legend }: Props) {
       {told.parts.map((part) => (
         <dl key={part.task}>
           <dt>Job</dt>
-          <dd class="b">{gangs.name[part.gang]}</dd>
+          <dd class="b">{gangs.name[part.gang] || NAMELESS}</dd>
           <dt>Queue</dt>
           <dd>
-            <Swatch colour={legend.colours[legend.entry(part.gang, layout.nodeOf[gpu])]} />{" "}
-            {queues[gangs.queue[part.gang]]}
+            <Swatch colour={legend.colours[legend.entry(part.gang, layout.nodeOf[gpu], gpu)]} />{" "}
+            {queues[gangs.queue[part.gang]] || "–"}
           </dd>
+          <dt>Pod</dt>
+          <dd class="mono">{part.task}</dd>
           <dt>User</dt>
           <dd>{users[gangs.user[part.gang]] || "–"}</dd>
+          <dt>Priority</dt>
+          <dd>{gangs.priority[part.gang]}</dd>
           <dt>Has</dt>
           <dd>
             {ofGpus(part.milli)}
@@ -47,6 +51,12 @@ export function Card({ cluster, told, layout, gpu, legend }: Props) {
           <dd>{part.started < 0 ? "comes up" : duration(stamp.now - part.started)}</dd>
         </dl>
       ))}
+      {told.parts.length > 0 && (
+        <dl>
+          <dt>Utilised</dt>
+          <dd>{told.utilisation < 0 ? "not measured" : percent(told.utilisation, 1000)}</dd>
+        </dl>
+      )}
       {told.kept.map((each) => (
         <p key={each.gang}>{keptFor(cluster, each)}</p>
       ))}

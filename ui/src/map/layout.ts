@@ -25,29 +25,47 @@ export interface Layout {
 }
 
 const CELLS = [34, 30, 26, 22, 18, 15, 12, 9, 6, 4, 3, 2];
-const GOOD_HEIGHT = 560;
+/** Of the map, on a screen of that height; what is below the frame and the figures. */
+const goodHeight = () => Math.max(560, innerHeight - 300);
 const LABEL = 18;
+/** Above this cells are drawn with gaps, edges and labels; below, in whole pixels. */
+const FINE = 6;
+
+type Arranged = Omit<Layout, "x" | "y" | "nodeOf">;
 
 /** With the largest cells that keep the whole cluster on one screen, or the smallest there are. */
 export function layOut(cluster: ClusterDocument, width: number): Layout {
-  let layout = arranged(cluster, width, CELLS[0]);
-  for (const cell of CELLS.slice(1)) {
-    if (layout.height <= GOOD_HEIGHT && layout.width <= width) break;
-    layout = arranged(cluster, width, cell);
+  const total = gpusIn(cluster);
+  const high = goodHeight();
+  const [smallest] = CELLS.slice(-1);
+  const sizes = CELLS.filter((cell) => cell * cell * total <= width * high);
+  let found = arranged(cluster, width, sizes[0] ?? smallest);
+  for (const cell of [...sizes.slice(1), smallest]) {
+    if (found.height <= high && found.width <= width) break;
+    found = arranged(cluster, width, cell);
   }
+  const layout = { ...found, x: new Float32Array(total), y: new Float32Array(total), nodeOf: new Int32Array(total) };
   for (const column of layout.columns) place(layout, cluster, column);
   return layout;
 }
 
 /** Are the same nodes in the same racks? Then a layout of the one serves the other. */
 export function isSameGround(one: ClusterDocument, other: ClusterDocument): boolean {
-  const same = <T,>(a: T[], b: T[]) => a.length === b.length && a.every((each, i) => each === b[i]);
   return (
-    same(one.nodes.name, other.nodes.name) &&
-    same(one.nodes.gpus, other.nodes.gpus) &&
-    same(one.nodes.rack, other.nodes.rack) &&
-    same(one.racks.name, other.racks.name)
+    one.nodes.name === other.nodes.name &&
+    one.nodes.gpus === other.nodes.gpus &&
+    one.nodes.rack === other.nodes.rack &&
+    one.racks === other.racks
   );
+}
+
+/** GPUs are numbered through, so the last node knows how many there are. */
+export function gpusIn({ nodes }: ClusterDocument): number {
+  return (nodes.first.at(-1) ?? 0) + (nodes.gpus.at(-1) ?? 0);
+}
+
+export function isFine(layout: Layout): boolean {
+  return layout.cell > FINE;
 }
 
 /** The GPU at a point, or -1. */
@@ -65,27 +83,16 @@ export function hit(layout: Layout, cluster: ClusterDocument, x: number, y: numb
 }
 
 export function pitchOf(cell: number): number {
-  return cell + (cell > 6 ? 4 : cell > 3 ? 2 : 1);
+  return cell + (cell > FINE ? 4 : cell > 3 ? 2 : 1);
 }
 
 /** Racks and trays in their places; cells follow once the size of cells is settled. */
-function arranged(cluster: ClusterDocument, width: number, cell: number): Layout {
+function arranged(cluster: ClusterDocument, width: number, cell: number): Arranged {
   const { nodes, racks } = cluster;
-  const total = nodes.gpus.reduce((sum, each) => sum + each, 0);
-  const gap = cell > 6 ? 1 : 0;
-  const labelled = cell > 6;
-  const layout: Layout = {
-    width,
-    height: 0,
-    cell,
-    gap,
-    columns: [],
-    blocks: [],
-    x: new Float32Array(total),
-    y: new Float32Array(total),
-    nodeOf: new Int32Array(total),
-  };
-  const between = cell > 6 ? 18 : 6;
+  const labelled = cell > FINE;
+  const gap = labelled ? 1 : 0;
+  const layout: Arranged = { width, height: 0, cell, gap, columns: [], blocks: [] };
+  const between = labelled ? 18 : 6;
   let [x, y, bottom, block] = [0, 0, 0, "\0"];
   for (const part of columnsOf(cluster, cell)) {
     const wide = part.wide * (cell + gap) - gap;
@@ -112,7 +119,7 @@ function arranged(cluster: ClusterDocument, width: number, cell: number): Layout
 /** Racks, tall ones cut into several columns. */
 function columnsOf(cluster: ClusterDocument, cell: number): Omit<Column, "x" | "y">[] {
   const { nodes, racks } = cluster;
-  const tallest = cell > 6 ? 16 : 32;
+  const tallest = cell > FINE ? 16 : 32;
   const found: Omit<Column, "x" | "y">[] = [];
   let before = -1;
   for (let node = 0; node < nodes.name.length; node++) {

@@ -1,35 +1,46 @@
 // The map as one element: pointer, keyboard (one tab stop) and a line for screen readers.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ClusterDocument } from "../documents";
 import type { Legend } from "../colours";
 import { go } from "../route";
+import { pointedPod } from "../pod";
+import { useStore } from "../store";
+import { theme } from "../theme";
 import { Card } from "./card";
+import { GangOutline } from "./gang_outline";
 import { hit, isSameGround, layOut, type Layout } from "./layout";
-import { paint } from "./paint";
+import { Painter } from "./paint";
+import { type IsLit, sceneOf } from "./scene";
 import { inWords, tell } from "./told";
 
 interface Props {
   cluster: ClusterDocument;
   legend: Legend;
-  /** Entries of the legend or gangs that stand out; everything does where this says so. */
-  isLit: (gang: number, entry: number) => boolean;
+  isLit: IsLit;
 }
 
 export function GpuMap({ cluster, legend, isLit }: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
+  const painter = useRef<Painter | null>(null);
+  const tone = useStore(theme);
   const width = useWidth(frame);
   const [cursor, setCursor] = useState(-1);
   const layout = useLayout(cluster, width);
-  useEffect(() => {
-    if (canvas.current && width) paint(canvas.current, cluster, layout, legend, isLit);
-  }, [cluster, layout, legend, isLit, width]);
+  useLayoutEffect(() => {
+    if (!canvas.current || !width) return;
+    painter.current ??= new Painter(canvas.current);
+    painter.current.paint(sceneOf(cluster, layout, legend, isLit));
+    canvas.current.dataset.version = String(cluster.stamp.version); // for who waits for it
+  }, [cluster, layout, legend, isLit, width, tone]);
 
   const at = cursor < layout.x.length ? cursor : -1;
   const told = at < 0 ? null : tell(cluster, at, layout.nodeOf[at]);
+  const gang = told?.parts[0]?.gang ?? told?.kept[0]?.gang ?? -1;
   const open = () => {
-    const gang = told?.parts[0]?.gang ?? told?.kept[0]?.gang;
-    if (gang !== undefined) go("jobs", cluster.gangs.name[gang]);
+    if (gang < 0) return;
+    pointedPod.set(told?.parts[0]?.task ?? "");
+    go("jobs", cluster.gangs.name[gang]);
   };
   const point = (event: MouseEvent) => {
     const box = canvas.current!.getBoundingClientRect();
@@ -57,6 +68,7 @@ export function GpuMap({ cluster, legend, isLit }: Props) {
         onClick={open}
         onKeyDown={press}
       />
+      <GangOutline cluster={cluster} layout={layout} gang={gang} />
       {told && <Outline layout={layout} gpu={at} />}
       {told && <Card cluster={cluster} told={told} layout={layout} gpu={at} legend={legend} />}
       <div class="sr" aria-live="polite">

@@ -1,12 +1,14 @@
 // Every GPU on one canvas: who has it, what is free, what is kept for whom.
 import { useMemo, useState } from "preact/hooks";
-import { legendOf, queueColours, type Way, WAYS } from "../colours";
+import { type Legend, legendOf, queueColours, type Way, WAYS } from "../colours";
 import type { ClusterDocument, QueuesDocument } from "../documents";
 import { find } from "../find";
 import { useKey } from "../keys";
 import { leaves } from "../leaves";
-import { useDocument } from "../live";
+import { useFollowed } from "../live";
 import { Swatch } from "../map/card";
+import { cellsOf } from "../map/cells";
+import { gpusIn } from "../map/layout";
 import { GpuMap } from "../map/map";
 import { Chart } from "../parts/chart";
 import { Figures } from "../parts/figures";
@@ -20,8 +22,8 @@ import { Missing } from "./state";
 const VIEWS = ["map", "table"] as const;
 
 export function ClusterPage() {
-  const { data: cluster, trouble } = useDocument<ClusterDocument>("api/cluster");
-  const { data: queues } = useDocument<QueuesDocument>("api/queues");
+  const { data: cluster, trouble } = useFollowed<ClusterDocument>("api/cluster");
+  const { data: queues } = useFollowed<QueuesDocument>("api/queues");
   if (!cluster || !queues) return <Missing trouble={trouble} />;
   return <Loaded cluster={cluster} queues={queues} />;
 }
@@ -44,12 +46,11 @@ function Loaded({ cluster, queues }: { cluster: ClusterDocument; queues: QueuesD
   const isLit = useMemo(() => {
     const only = legend.names.indexOf(picked);
     const words = sought.toLowerCase();
-    return (gang: number, entry: number) =>
-      (only < 0 || entry === only) &&
-      (!words || found(cluster, gang, words));
+    const finds = words ? cluster.gangs.name.map((_, gang) => found(cluster, gang, words)) : null;
+    return (gang: number, entry: number) => (only < 0 || entry === only) && (!finds || finds[gang]);
   }, [legend, picked, sought, cluster]);
   const nodes = cluster.nodes.name.length;
-  const total = cluster.nodes.gpus.reduce((sum, each) => sum + each, 0);
+  const total = gpusIn(cluster);
   return (
     <>
       <Figures figures={figures(cluster, queues)} />
@@ -80,7 +81,7 @@ function Loaded({ cluster, queues }: { cluster: ClusterDocument; queues: QueuesD
                 <span class="t3">GPUs</span>
               </header>
               <ul class="legend">
-                {counted(cluster, legend.entry, legend.names.length).map(({ entry, milli }) => {
+                {counted(cluster, legend).map(({ entry, milli }) => {
                   const name = legend.names[entry];
                   const press = () => setPicked(picked === name ? "" : name);
                   return (
@@ -94,6 +95,7 @@ function Loaded({ cluster, queues }: { cluster: ClusterDocument; queues: QueuesD
                   );
                 })}
               </ul>
+              {legend.note && <p class="missing t2">{legend.note}</p>}
             </section>
             <CellKey />
             <SoFar queues={queues} />
@@ -140,25 +142,17 @@ function figures(cluster: ClusterDocument, queues: QueuesDocument) {
 }
 
 /** GPUs per entry of the legend; entries with nothing are left out. */
-function counted(
-  cluster: ClusterDocument,
-  entry: (gang: number, node: number) => number,
-  length: number,
-) {
+function counted(cluster: ClusterDocument, legend: Legend) {
   const { given, tasks, nodes } = cluster;
-  const sums = new Array<number>(length).fill(0);
-  const nodeOf = (gpu: number) => {
-    let [low, high] = [0, nodes.first.length - 1];
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (nodes.first[middle] <= gpu) low = middle;
-      else high = middle - 1;
+  const sums = new Array<number>(legend.names.length).fill(0);
+  const rowsOf = cellsOf(cluster).given;
+  nodes.first.forEach((first, node) => {
+    for (let gpu = first; gpu < first + nodes.gpus[node]; gpu++) {
+      for (let at = rowsOf.start[gpu]; at < rowsOf.start[gpu + 1]; at++) {
+        const row = rowsOf.row[at];
+        sums[legend.entry(tasks.gang[given.task[row]], node, gpu)] += given.milli[row];
+      }
     }
-    return low;
-  };
-  given.gpu.forEach((gpu, row) => {
-    const of = entry(tasks.gang[given.task[row]], nodeOf(gpu));
-    sums[of] += given.milli[row] * given.count[row];
   });
   return sums.map((milli, at) => ({ entry: at, milli })).filter((each) => each.milli > 0);
 }
@@ -194,6 +188,8 @@ function CellKey() {
     ["k-leaving", "evicted, leaving"],
     ["k-out", "out of service"],
     ["k-gone", "node gone"],
+    ["k-gang", "one gang"],
+    ["k-domain", "NVLink domain"],
   ];
   return (
     <section class="panel">

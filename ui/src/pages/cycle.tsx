@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import type { CycleDocument, Stamp } from "../documents";
 import { Swatch } from "../map/card";
+import { Changed } from "../parts/changed";
 import { hrefOf } from "../route";
 import { clock, count, ofGpus, several, spaced } from "../words";
 
@@ -17,53 +18,56 @@ export function Cycle({ cycle, stamp, colours, isLive }: Props) {
   const { placed, evicted, held, waiting } = cycle;
   const paint = (queue: string) => colours.get(queue) ?? "var(--chart-2)";
   return (
-    <section class="panel cycle" aria-live={isLive ? "off" : "polite"}>
-      <div class="head">
-        <h2>Cycle {count(cycle.cycle)}</h2>
-        <span class="t2">{clock(cycle.at, stamp, true)}</span>
-      </div>
-      {!placed.length && !evicted.length && !held.length && (
-        <p class="part t2">Nothing to do: no gang could start, nothing was due.</p>
-      )}
-      <Part title="● Bound" kind="ok" rows={placed}>
-        {placed.map((row) => (
-          <Item key={row.gang} row={row} paint={paint}>
-            {row.verdict === "Grew" ? "grew by " : ""}
-            {several(row.tasks, "task")} on {row.nodes.join(", ")}
-          </Item>
-        ))}
-      </Part>
-      <Part title="▼ Evicted" kind="bad" rows={evicted}>
-        {evicted.map((row) => (
-          <Item key={row.gang} row={row} paint={paint}>
-            {row.reasons.map((each) => each.sentence).join("; ") || row.rule}
-            {row.moves_to.length ? `; its places are kept on ${row.moves_to.join(", ")}` : ""}
-          </Item>
-        ))}
-      </Part>
-      <Part title="▢ Held" kind="warn" rows={held}>
-        {held.map((row) => (
-          <Item key={row.gang} row={row} paint={paint}>
-            on {row.nodes.join(", ")}
-            {row.starts_at === null ? "" : `, reserved from ${clock(row.starts_at, stamp)}`}
-          </Item>
-        ))}
-      </Part>
-      {waiting.length > 0 && (
-        <div class="part">
-          <h3>Still waiting</h3>
-          <ul class="whys">
-            {waiting.map((each) => (
-              <li key={each.why}>
-                <span>{spaced(each.why)}</span>
-                <i style={{ width: `${(100 * each.gangs) / waiting[0].gangs}%` }} />
-                <span class="r">{count(each.gangs)}</span>
-              </li>
-            ))}
-          </ul>
+    <div class="with-changed">
+      <section class="panel cycle" aria-live={isLive ? "off" : "polite"}>
+        <div class="head">
+          <h2>Cycle {count(cycle.cycle)}</h2>
+          <span class="t2">{clock(cycle.at, stamp, true)}</span>
         </div>
-      )}
-    </section>
+        {!placed.length && !evicted.length && !held.length && (
+          <p class="part t2">Nothing to do: no gang could start, nothing was due.</p>
+        )}
+        <Part title="● Bound" kind="ok" rows={placed}>
+          {placed.map((row) => (
+            <Item key={row.gang} row={row} paint={paint}>
+              {row.verdict === "Grew" ? "grew by " : ""}
+              {several(row.tasks, "task")} on {row.nodes.join(", ")}
+            </Item>
+          ))}
+        </Part>
+        <Part title="▼ Evicted" kind="bad" rows={evicted}>
+          {evicted.map((row) => (
+            <Item key={row.gang} row={row} paint={paint}>
+              {row.reasons.map((each) => each.sentence).join("; ") || row.rule}
+              {row.moves_to.length ? `; its places are kept on ${row.moves_to.join(", ")}` : ""}
+            </Item>
+          ))}
+        </Part>
+        <Part title="▢ Held" kind="warn" rows={held}>
+          {held.map((row) => (
+            <Item key={row.gang} row={row} paint={paint}>
+              on {row.nodes.join(", ")}
+              {row.starts_at === null ? "" : `, reserved from ${clock(row.starts_at, stamp)}`}
+            </Item>
+          ))}
+        </Part>
+        {waiting.length > 0 && (
+          <div class="part">
+            <h3>Still waiting</h3>
+            <ul class="whys">
+              {waiting.map((each) => (
+                <li key={each.why}>
+                  <span>{spaced(each.why)}</span>
+                  <i style={{ width: `${(100 * each.gangs) / waiting[0].gangs}%` }} />
+                  <span class="r">{count(each.gangs)}</span>
+                </li>
+              ))}
+            </ul>
+          </div>
+        )}
+      </section>
+      <Changed cycle={cycle} paint={paint} />
+    </div>
   );
 }
 

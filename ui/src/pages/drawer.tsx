@@ -1,21 +1,23 @@
 // One job in full: all its reasons, its promise or its places.
 import type { ComponentChildren } from "preact";
-import type { JobsDocument, RoomDocument } from "../documents";
+import type { JobDocument, RoomDocument } from "../documents";
 import { useDocument } from "../live";
 import { Swatch } from "../map/card";
+import { Expected } from "../parts/expected";
+import { pointedPod } from "../pod";
 import { go } from "../route";
+import { useStore } from "../store";
 import { clock, count, duration, ofGpus, several } from "../words";
 
 interface Props {
   gang: string;
-  jobs: JobsDocument;
   paint: (queue: string) => string;
 }
 
-export function Drawer({ gang, jobs, paint }: Props) {
-  const waiting = jobs.waiting.find((each) => each.gang === gang);
-  const running = jobs.running.find((each) => each.gang === gang);
-  const finished = jobs.finished.find((each) => each.gang === gang);
+export function Drawer({ gang, paint }: Props) {
+  const { data, trouble } = useDocument<JobDocument>(`api/job?gang=${encodeURIComponent(gang)}`);
+  const pod = useStore(pointedPod);
+  const { waiting, running, finished, stamp } = data ?? { waiting: null, running: null, finished: null, stamp: null };
   const job = waiting ?? running ?? finished;
   return (
     <aside class="panel drawer" aria-label={`Job ${gang}`}>
@@ -29,10 +31,10 @@ export function Drawer({ gang, jobs, paint }: Props) {
             <Swatch colour={paint(job.queue)} /> {[job.queue, job.user].filter(Boolean).join(" · ")}
           </p>
         ) : (
-          <p class="t2">It is not listed here: it has ended some time ago, or stands behind the first 500 of its kind.</p>
+          <p class="t2">{trouble || "\u00a0"}</p>
         )}
       </div>
-      {waiting && (
+      {waiting && stamp && (
         <>
           <Part title="Why it waits">
             <ul class="reasons">
@@ -52,25 +54,30 @@ export function Drawer({ gang, jobs, paint }: Props) {
             <p>
               {waiting.starts_at === null
                 ? "Nothing is promised yet."
-                : `${clock(waiting.starts_at, jobs.stamp)}, in ${duration(waiting.starts_at - jobs.stamp.now)}`}
+                : `Promised for ${clock(waiting.starts_at, stamp)}, in ${duration(waiting.starts_at - stamp.now)}.`}
             </p>
+            {waiting.eta && (
+              <p>
+                <Expected job={waiting} stamp={stamp} />
+              </p>
+            )}
           </Part>
           <Room gang={gang} />
         </>
       )}
-      {running && (
+      {running && stamp && (
         <Part title="Where it runs">
           <p>
             {ofGpus(running.milli)} ({running.models.join(", ") || "none"}), {several(running.tasks, "task")},
-            since {clock(running.since, jobs.stamp)}
+            since {clock(running.since, stamp)}
           </p>
-          <p class="mono">{running.nodes.join(", ")}</p>
+          <Pods places={data!.places} inAll={running.tasks} pod={pod} />
         </Part>
       )}
-      {finished && (
+      {finished && stamp && (
         <Part title="Finished">
           <p>
-            at {clock(finished.ended, jobs.stamp)}, submitted {clock(finished.submitted, jobs.stamp)}
+            at {clock(finished.ended, stamp)}, submitted {clock(finished.submitted, stamp)}
           </p>
         </Part>
       )}
@@ -78,14 +85,44 @@ export function Drawer({ gang, jobs, paint }: Props) {
   );
 }
 
+function Pods({ places, inAll, pod }: { places: JobDocument["places"]; inAll: number; pod: string }) {
+  return (
+    <>
+      <ul class="pods">
+        {places.map((each) => (
+          <li key={each.task} aria-current={each.task === pod ? "true" : undefined}>
+            <span class="mono">{each.task}</span>
+            <span class="mono t2">{each.node}</span>
+            <span class="t3 nw">
+              {each.devices.length ? `GPU ${each.devices.join(", ")}` : "no GPU"}
+              {each.state === "Running" ? "" : ` · ${each.state.toLowerCase()}`}
+            </span>
+          </li>
+        ))}
+      </ul>
+      {inAll > places.length && <p class="t3">and {several(inAll - places.length, "more pod")}</p>}
+    </>
+  );
+}
+
 /** Worked out when the drawer opens; it says for which cycle. */
 function Room({ gang }: { gang: string }) {
   const { data } = useDocument<RoomDocument>(`api/room?gang=${encodeURIComponent(gang)}`, false);
-  if (!data || data.gang !== gang || !data.sentences.length) return null;
+  if (!data || data.gang !== gang) return null;
   return (
-    <Part title={`What it would take to make room, at cycle ${count(data.cycle)}`}>
+    <>
+      <Told title={`What would start it, at cycle ${count(data.cycle)}`} sentences={data.starts} />
+      <Told title={`What it would take to make room, at cycle ${count(data.cycle)}`} sentences={data.sentences} />
+    </>
+  );
+}
+
+function Told({ title, sentences }: { title: string; sentences: string[] }) {
+  if (!sentences.length) return null;
+  return (
+    <Part title={title}>
       <ul class="reasons">
-        {data.sentences.map((each) => (
+        {sentences.map((each) => (
           <li key={each}>{each}</li>
         ))}
       </ul>

@@ -1,13 +1,15 @@
 // Who waits, with position, reason and promise; who runs and where; who has finished.
 import { useState } from "preact/hooks";
 import { queueColours } from "../colours";
-import type { FinishedJob, JobsDocument, QueuesDocument, RunningJob, WaitingJob } from "../documents";
+import type { JobsDocument, QueuesDocument } from "../documents";
 import { find } from "../find";
 import { useKey } from "../keys";
-import { useDocument } from "../live";
+import { useDocument, useFollowed } from "../live";
 import { Swatch } from "../map/card";
+import { Expected } from "../parts/expected";
 import { Figures } from "../parts/figures";
 import { Segments } from "../parts/segments";
+import { Windowed, WINDOW } from "../parts/windowed";
 import { go, hrefOf } from "../route";
 import { useStore } from "../store";
 import { theme } from "../theme";
@@ -18,20 +20,21 @@ import { Missing } from "./state";
 const KINDS = ["all", "waiting", "running", "finished"] as const;
 
 export function JobsPage({ chosen }: { chosen: string }) {
-  const { data, trouble } = useDocument<JobsDocument>("api/jobs");
-  const { data: queues } = useDocument<QueuesDocument>("api/queues");
   const tone = useStore(theme);
-  const sought = useStore(find).toLowerCase();
+  const sought = useStore(find);
   const [kind, setKind] = useState<(typeof KINDS)[number]>("all");
+  const [first, setFirst] = useState({ waiting: 0, running: 0, finished: 0 });
+  const { data, trouble } = useDocument<JobsDocument>(pathOf(first, sought));
+  const { data: queues } = useFollowed<QueuesDocument>("api/queues");
   useKey("Escape", () => chosen && go("jobs"));
   useKey("ArrowDown", (event) => step(event, 1));
   useKey("ArrowUp", (event) => step(event, -1));
   if (!data || !queues) return <Missing trouble={trouble} />;
   const colours = queueColours(queues.queues, tone);
   const paint = (queue: string) => colours.get(queue) ?? "var(--chart-2)";
-  const matches = (job: { gang: string; queue: string; user: string }) =>
-    !sought || `${job.gang} ${job.queue} ${job.user}`.toLowerCase().includes(sought);
   const shows = (each: string) => kind === "all" || kind === each;
+  const move = (of: keyof typeof first) => (to: number) => setFirst((before) => ({ ...before, [of]: to }));
+  const table = { of: data, chosen, paint, isAlone: kind !== "all" };
   return (
     <>
       <Figures figures={figures(data)} />
@@ -42,19 +45,21 @@ export function JobsPage({ chosen }: { chosen: string }) {
         </div>
         <div class={chosen ? "with-drawer" : ""}>
           <div class="stack">
-            {shows("waiting") && (
-              <Waiting jobs={data.waiting.filter(matches)} of={data} chosen={chosen} paint={paint} />
-            )}
-            {shows("running") && (
-              <Running jobs={data.running.filter(matches)} of={data} chosen={chosen} paint={paint} />
-            )}
-            {shows("finished") && <Finished jobs={data.finished.filter(matches)} of={data} paint={paint} />}
+            {shows("waiting") && <Waiting {...table} move={move("waiting")} />}
+            {shows("running") && <Running {...table} move={move("running")} />}
+            {shows("finished") && <Finished {...table} move={move("finished")} />}
           </div>
-          {chosen && <Drawer gang={chosen} jobs={data} paint={paint} />}
+          {chosen && <Drawer key={chosen} gang={chosen} paint={paint} />}
         </div>
       </main>
     </>
   );
+}
+
+function pathOf(first: { waiting: number; running: number; finished: number }, sought: string): string {
+  const { waiting, running, finished } = first;
+  const window = `waiting=${waiting}&running=${running}&finished=${finished}&count=${WINDOW}`;
+  return `api/jobs?${window}&find=${encodeURIComponent(sought)}`;
 }
 
 /** The next job in the page's own order. */
@@ -68,136 +73,93 @@ function step(event: KeyboardEvent, by: number): void {
 }
 
 function figures(data: JobsDocument) {
-  const sum = (jobs: { milli: number }[]) => jobs.reduce((all, job) => all + job.milli, 0);
-  const waits = data.waiting.map((job) => data.stamp.now - job.since).sort((a, b) => a - b);
-  const promised = data.waiting.filter((job) => job.starts_at !== null).length;
+  const { median_wait, longest_wait } = data;
   return [
-    { name: "Waiting", value: count(data.waiting_in_all), unit: "gangs", more: `${ofGpus(sum(data.waiting))} asked for` },
+    { name: "Waiting", value: count(data.waiting_in_all), unit: "gangs", more: `${ofGpus(data.asked)} asked for` },
     {
       name: "Median wait",
-      value: waits.length ? duration(waits[waits.length >> 1]) : "–",
-      more: waits.length ? `longest ${duration(waits.at(-1)!)}` : "nobody waits",
+      value: median_wait === null ? "–" : duration(median_wait),
+      more: longest_wait === null ? "nobody waits" : `longest ${duration(longest_wait)}`,
     },
-    { name: "Reserved", value: count(promised), unit: "gangs", more: "with a promised start" },
-    { name: "Running", value: count(data.running_in_all), unit: "gangs", more: `on ${ofGpus(sum(data.running))}` },
+    { name: "Reserved", value: count(data.promised), unit: data.promised === 1 ? "gang" : "gangs", more: "with a promised start" },
+    { name: "Running", value: count(data.running_in_all), unit: "gangs", more: `on ${ofGpus(data.given)}` },
   ];
 }
 
-interface Table<Job> {
-  jobs: Job[];
+interface Table {
   of: JobsDocument;
-  chosen?: string;
+  chosen: string;
   paint: (queue: string) => string;
+  /** It has the whole page. */
+  isAlone: boolean;
+  move: (first: number) => void;
 }
 
-function Waiting({ jobs, of, chosen, paint }: Table<WaitingJob>) {
+function Waiting({ of, chosen, paint, isAlone, move }: Table) {
+  const list = { rows: of.waiting, first: of.waiting_first, inAll: of.waiting_in_all };
   return (
-    <section class="panel">
-      <table class="jobs">
-        <caption>
-          Waiting <span class="t3">{shown(jobs.length, of.waiting_in_all)}</span>
-        </caption>
-        <thead>
-          <tr>
-            <th class="narrow">#</th>
-            <th>Job</th>
-            <th>Needs</th>
-            <th>Why it waits</th>
-            <th>Waits</th>
-            <th>Starts</th>
-          </tr>
-        </thead>
-        <tbody>
-          {jobs.map((job) => (
-            <tr key={job.gang} class="row" aria-selected={job.gang === chosen} onClick={() => go("jobs", job.gang)}>
-              <td class="narrow t3">{job.position || "–"}</td>
-              <Subject job={job} paint={paint} />
-              <td>
-                {ofGpus(job.milli)}
-                <div class="l2">
-                  {several(job.tasks, "task")}: {job.asks}
-                </div>
-              </td>
-              <td class="why">{job.reasons[0]?.sentence ?? "–"}</td>
-              <td class="nw" data-label="waits">{duration(of.stamp.now - job.since)}</td>
-              <td class="nw" data-label="starts">{job.starts_at === null ? "–" : clock(job.starts_at, of.stamp)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      {!jobs.length && <p class="missing t2">Nobody waits.</p>}
-    </section>
+    <Windowed title="Waiting" none="Nobody waits." columns={["#", "Job", "Needs", "Why it waits", "Waits", "Starts"]} list={list} isAlone={isAlone} move={move}>
+      {(job, place) => (
+        <tr key={job.gang} {...place} class="row" aria-selected={job.gang === chosen} onClick={() => go("jobs", job.gang)}>
+          <td class="narrow t3">{job.position || "–"}</td>
+          <Subject job={job} paint={paint} />
+          <td>
+            {ofGpus(job.milli)}
+            <div class="l2">
+              {several(job.tasks, "task")}: {job.asks}
+            </div>
+          </td>
+          <td class="why">
+            <div>{job.reasons[0]?.sentence ?? "–"}</div>
+          </td>
+          <td class="nw" data-label="waits">{duration(of.stamp.now - job.since)}</td>
+          <td class="nw" data-label="starts">
+            <Expected job={job} stamp={of.stamp} />
+          </td>
+        </tr>
+      )}
+    </Windowed>
   );
 }
 
-function Running({ jobs, of, chosen, paint }: Table<RunningJob>) {
+function Running({ of, chosen, paint, isAlone, move }: Table) {
+  const list = { rows: of.running, first: of.running_first, inAll: of.running_in_all };
   return (
-    <section class="panel">
-      <table class="jobs">
-        <caption>
-          Running <span class="t3">{shown(jobs.length, of.running_in_all)}</span>
-        </caption>
-        <thead>
-          <tr>
-            <th class="narrow" />
-            <th>Job</th>
-            <th>Has</th>
-            <th>Where</th>
-            <th>Runs</th>
-          </tr>
-        </thead>
-        <tbody>
-          {jobs.map((job) => (
-            <tr key={job.gang} class="row" aria-selected={job.gang === chosen} onClick={() => go("jobs", job.gang)}>
-              <td class="narrow" />
-              <Subject job={job} paint={paint} />
-              <td>
-                {ofGpus(job.milli)}
-                <div class="l2">
-                  {several(job.tasks, "task")} on {job.models.join(", ") || "no GPU"}
-                </div>
-              </td>
-              <td class="mono why">{places(job.nodes)}</td>
-              <td class="nw" data-label="runs">{duration(of.stamp.now - job.since)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      {!jobs.length && <p class="missing t2">Nothing runs.</p>}
-    </section>
+    <Windowed title="Running" none="Nothing runs." columns={["", "Job", "Has", "Where", "Runs"]} list={list} isAlone={isAlone} move={move}>
+      {(job, place) => (
+        <tr key={job.gang} {...place} class="row" aria-selected={job.gang === chosen} onClick={() => go("jobs", job.gang)}>
+          <td class="narrow" />
+          <Subject job={job} paint={paint} />
+          <td>
+            {ofGpus(job.milli)}
+            <div class="l2">
+              {several(job.tasks, "task")} on {job.models.join(", ") || "no GPU"}
+            </div>
+          </td>
+          <td class="mono why">
+            <div>{places(job.nodes)}</div>
+          </td>
+          <td class="nw" data-label="runs">{duration(of.stamp.now - job.since)}</td>
+        </tr>
+      )}
+    </Windowed>
   );
 }
 
-function Finished({ jobs, of, paint }: Table<FinishedJob>) {
+function Finished({ of, paint, isAlone, move }: Table) {
+  const list = { rows: of.finished, first: of.finished_first, inAll: of.finished_in_all };
   return (
-    <section class="panel">
-      <table class="jobs">
-        <caption>
-          Finished <span class="t3">the latest {count(jobs.length)}</span>
-        </caption>
-        <thead>
-          <tr>
-            <th class="narrow" />
-            <th>Job</th>
-            <th>Waited</th>
-            <th>Ran</th>
-            <th>Ended</th>
-          </tr>
-        </thead>
-        <tbody>
-          {jobs.map((job) => (
-            <tr key={job.gang}>
-              <td class="narrow" />
-              <Subject job={job} paint={paint} />
-              <td class="nw" data-label="waited">{duration((job.started ?? job.ended) - job.submitted)}</td>
-              <td class="nw" data-label="ran">{job.started === null ? "–" : duration(job.ended - job.started)}</td>
-              <td class="nw" data-label="ended">{clock(job.ended, of.stamp)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      {!jobs.length && <p class="missing t2">Nothing has finished yet.</p>}
-    </section>
+    <Windowed title="Finished" none="Nothing has finished yet." columns={["", "Job", "Waited", "Ran", "Ended"]} list={list} isAlone={isAlone} move={move}>
+      {(job, place) => (
+        <tr key={job.gang} {...place}>
+          <td class="narrow" />
+          <Subject job={job} paint={paint} />
+          <td class="nw" data-label="waited">{duration((job.started ?? job.ended) - job.submitted)}</td>
+          <td class="nw" data-label="ran">{job.started === null ? "–" : duration(job.ended - job.started)}</td>
+          <td class="nw" data-label="ended">{clock(job.ended, of.stamp)}</td>
+        </tr>
+      )}
+    </Windowed>
   );
 }
 
@@ -211,10 +173,6 @@ function Subject({ job, paint }: { job: { gang: string; queue: string; user: str
       <div class="l2">{[job.queue, job.user].filter(Boolean).join(" · ")}</div>
     </td>
   );
-}
-
-function shown(here: number, inAll: number): string {
-  return here === inAll ? several(inAll, "gang") : `${count(here)} of ${several(inAll, "gang")}`;
 }
 
 function places(nodes: string[]): string {

@@ -1,6 +1,8 @@
 // The map in words: a row per node.
 import type { ClusterDocument } from "../documents";
+import { NAMELESS } from "../map/told";
 import { hrefOf } from "../route";
+import { cellsOf, rowsOn } from "../map/cells";
 import { gpus } from "../words";
 
 const MOST = 500;
@@ -36,7 +38,7 @@ export function NodeTable({ cluster }: { cluster: ClusterDocument }) {
               <td>
                 {[...there[node].gangs].map((gang) => (
                   <a class="job" key={gang} href={hrefOf("jobs", gangs.name[gang])}>
-                    {gangs.name[gang]}
+                    {gangs.name[gang] || NAMELESS}
                   </a>
                 ))}
               </td>
@@ -51,15 +53,15 @@ export function NodeTable({ cluster }: { cluster: ClusterDocument }) {
 
 function byNode(cluster: ClusterDocument): { milli: number; gangs: Set<number> }[] {
   const { nodes, given, tasks } = cluster;
-  const nodeOf = new Map<number, number>();
-  nodes.first.forEach((first, node) => {
-    for (let i = 0; i < nodes.gpus[node]; i++) nodeOf.set(first + i, node);
+  const cells = cellsOf(cluster);
+  return nodes.first.slice(0, MOST).map((first, node) => {
+    const here = { milli: 0, gangs: new Set<number>() };
+    for (let gpu = first; gpu < first + nodes.gpus[node]; gpu++) {
+      for (const row of rowsOn(cells.given, gpu)) {
+        here.milli += given.milli[row];
+        here.gangs.add(tasks.gang[given.task[row]]);
+      }
+    }
+    return here;
   });
-  const found = nodes.name.map(() => ({ milli: 0, gangs: new Set<number>() }));
-  given.gpu.forEach((gpu, row) => {
-    const here = found[nodeOf.get(gpu)!];
-    here.milli += given.milli[row] * given.count[row];
-    here.gangs.add(tasks.gang[given.task[row]]);
-  });
-  return found;
 }

@@ -3,10 +3,11 @@ import { useMemo } from "preact/hooks";
 import { queueColours } from "../colours";
 import type { QueueRow, QueuesDocument } from "../documents";
 import { leaves } from "../leaves";
-import { useDocument } from "../live";
+import { useFollowed } from "../live";
 import { Swatch } from "../map/card";
 import { Chart, type Curve } from "../parts/chart";
 import { Figures } from "../parts/figures";
+import { Flow } from "../parts/flow";
 import { BAR_KEY, QueueBar } from "../parts/queue_bar";
 import { Sparkline } from "../parts/sparkline";
 import { go } from "../route";
@@ -16,7 +17,7 @@ import { count, gpus, ofGpus } from "../words";
 import { Missing } from "./state";
 
 export function QueuesPage({ chosen }: { chosen: string }) {
-  const { data, trouble } = useDocument<QueuesDocument>("api/queues");
+  const { data, trouble } = useFollowed<QueuesDocument>("api/queues");
   const tone = useStore(theme);
   if (!data) return <Missing trouble={trouble} />;
   const colours = queueColours(data.queues, tone);
@@ -164,7 +165,7 @@ function Charts(props: { data: QueuesDocument; row: QueueRow; colours: Map<strin
     { name: "guarantee", values: past.at.map(() => row.guarantee / 1000), colour: "#8b94a1" },
   ];
   return (
-    <div class="two">
+    <div class="three">
       <section class="panel">
         <header>
           <h2>Allocated by queue</h2>
@@ -182,9 +183,16 @@ function Charts(props: { data: QueuesDocument; row: QueueRow; colours: Map<strin
         <header>
           <Swatch colour={ink} />
           <h2>{row.name}</h2>
-          <span class="t2 grow right">filled: allocated · dashed: share · line: guarantee</span>
+          <span class="t2 grow right">dashed: share · line: guarantee</span>
         </header>
         <Chart label={`GPUs allocated to ${row.name} over time, with its share and guarantee`} at={past.at} curves={one} stamp={stamp} />
+      </section>
+      <section class="panel">
+        <header>
+          <h2>Who borrows from whom</h2>
+          <span class="t3 grow right">GPUs, now</span>
+        </header>
+        <Flow flows={data.flows} colours={colours} />
       </section>
     </div>
   );

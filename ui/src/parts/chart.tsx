@@ -63,7 +63,7 @@ function options(
     height,
     legend: { show: false },
     cursor: { show: false },
-    padding: [10, 30, 0, 0],
+    padding: [10, 36, 0, 0],
     scales: { x: { time: false }, y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] } },
     axes: [
       { ...axis, values: (_, ticks) => ticks.map((each) => clock(each, stamp)), incrs: STEPS, space: 90, size: 28 },

@@ -1,9 +1,20 @@
 // Cycles side by side: up = bound, down = evicted, a dashed square = held; heights by square root.
-import type { DecisionsDocument, Stamp } from "../documents";
+import type { Stamp } from "../documents";
 import { clock } from "../words";
 
+/** Cycles in numbers. */
+export interface Line {
+  at: number[];
+  bound: number[];
+  evicted: number[];
+  /** Empty where it is not known. */
+  held: number[];
+  /** What the numbers count: thousandths of GPUs, or tasks. */
+  unit: "GPU" | "task";
+}
+
 interface Props {
-  cycles: DecisionsDocument["cycles"];
+  line: Line;
   at: number;
   stamp: Stamp;
   choose: (index: number) => void;
@@ -11,10 +22,10 @@ interface Props {
 
 const [WIDE, TALL, MIDDLE] = [1200, 116, 70];
 
-export function Strip({ cycles, at, stamp, choose }: Props) {
-  const last = Math.max(1, cycles.cycle.length - 1);
+export function Strip({ line, at, stamp, choose }: Props) {
+  const last = Math.max(1, line.at.length - 1);
   const x = (index: number) => 7 + (index * (WIDE - 14)) / last;
-  const most = Math.max(1, ...cycles.bound, ...cycles.evicted);
+  const most = Math.max(1, ...line.bound, ...line.evicted);
   const up = (milli: number) => Math.sqrt(milli / most) * 56;
   const down = (milli: number) => Math.sqrt(milli / most) * 26;
   const click = (event: MouseEvent) => {
@@ -22,7 +33,7 @@ export function Strip({ cycles, at, stamp, choose }: Props) {
     const along = ((event.clientX - box.left) / box.width) * WIDE;
     choose(Math.round(((along - 7) / (WIDE - 14)) * last));
   };
-  const label = `GPUs bound and evicted in ${cycles.cycle.length} cycles`;
+  const label = `${line.unit}s bound and evicted in ${line.at.length} cycles`;
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => Math.round(part * last));
   return (
     <>
@@ -32,21 +43,21 @@ export function Strip({ cycles, at, stamp, choose }: Props) {
       {ticks.map((index) => (
         <path key={index} class="axis" d={`M${x(index)} 0V${TALL}`} />
       ))}
-      {cycles.bound.map((milli, i) =>
+      {line.bound.map((milli, i) =>
         milli ? <rect key={i} class="up" x={x(i) - 1.25} y={MIDDLE - up(milli)} width={2.5} height={up(milli)} /> : null,
       )}
-      {cycles.evicted.map((milli, i) =>
+      {line.evicted.map((milli, i) =>
         milli ? (
           <path key={i} class="down" d={`M${x(i) - 1.25} ${MIDDLE + 2}h2.5v${down(milli)}h3l-4.25 6-4.25-6h3z`} />
         ) : null,
       )}
-      {cycles.held.map((milli, i) =>
-        milli ? <rect key={i} class="kept" x={x(i) - 3} y={MIDDLE - 10 - up(cycles.bound[i])} width={6} height={6} /> : null,
+      {line.held.map((milli, i) =>
+        milli ? <rect key={i} class="kept" x={x(i) - 3} y={MIDDLE - 10 - up(line.bound[i])} width={6} height={6} /> : null,
       )}
     </svg>
       <div class="times t3" aria-hidden="true">
         {ticks.map((index) => (
-          <span key={index}>{clock(cycles.at[index] ?? 0, stamp)}</span>
+          <span key={index}>{clock(line.at[index] ?? 0, stamp)}</span>
         ))}
       </div>
     </>

@@ -1,0 +1,147 @@
+"""80,000 GPUs: how long the first picture takes and how long an update, printed and not judged."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import assert_same_picture
+from tests.browser.large import GPUS, Large
+from tests.browser.test_pictures import SIZE, taken
+from windlass.web.board import Board
+from windlass.web.serve import served
+
+NODES, UPDATES = 10_000, 12
+
+WATCH = """
+window.told = new Map();   // when the server said that there is something new, by version
+window.painted = new Map();
+window.long = [];
+new PerformanceObserver((list) => list.getEntries().forEach((each) => long.push(each.duration)))
+    .observe({ type: "longtask", buffered: true });
+const Source = window.EventSource;
+window.EventSource = class extends Source {
+    set onmessage(act) {
+        super.onmessage = (event) => {
+            told.set(String(JSON.parse(event.data).version), performance.now());
+            act(event);
+        };
+    }
+};
+new MutationObserver((changes) => {
+    for (const { target } of changes) {
+        const version = target.dataset?.version;
+        if (!version || painted.has(version)) continue;
+        painted.set(version, 0);
+        requestAnimationFrame(() => setTimeout(() => painted.set(version, performance.now())));
+    }
+}).observe(document, { subtree: true, attributes: true, attributeFilter: ["data-version"] });
+"""
+
+PAINTED = """
+(version) => new Promise((done, fail) => {
+    let looks = 0;
+    const look = () => {
+        if (painted.get(version) > 0) done(painted.get(version));
+        else if (looks++ > 3000) fail(new Error(`version ${version} was not painted`));
+        else setTimeout(look, 10);
+    };
+    look();
+})
+"""
+
+
+class Site:
+    """A large cluster, served."""
+
+    def __init__(self, large: Large, board: Board, address: str) -> None:
+        self.large, self.board, self.address = large, board, address
+        self.showing: list[float] = []
+
+    def show(self) -> None:
+        """As the scheduler does after a cycle; how much of its time that takes is noted."""
+        self.board.note(self.large.cluster, self.large.plan)
+        began = time.thread_time()
+        self.board.show(self.large.cluster, self.large.plan)
+        self.showing.append(1000 * (time.thread_time() - began))
+
+
+class OwnTime:
+    """The time that the page's main thread has computed, whatever else the machine was doing."""
+
+    def __init__(self) -> None:
+        self._session: Any = None
+        self._before = 0.0
+
+    def begin(self, page: Any) -> None:
+        """Before it goes anywhere."""
+        page.add_init_script(WATCH)
+        self._session = page.context.new_cdp_session(page)
+        self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def spent(self) -> float:
+        """Milliseconds since it was asked last."""
+        metrics = self._session.send("Performance.getMetrics")["metrics"]
+        now = next(each["value"] for each in metrics if each["name"] == "TaskDuration")
+        before, self._before = self._before, now
+        return 1000 * (now - before)
+
+
+def machine() -> str:
+    """How busy it was, so that a reader can judge the rest."""
+    return f"with {os.getloadavg()[0]:.0f} processes at work on {os.cpu_count()} cores"
+
+
+@pytest.fixture(name="large", scope="module")
+def large_fixture() -> Iterator[Site]:
+    board = Board("run", played=True)
+    with served(board, 0) as address:
+        made = Site(Large(NODES), board, address)
+        made.show()
+        yield made
+
+
+def test_eighty_thousand_gpus_are_painted_and_followed(
+    large: Site, open_page: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    own = OwnTime()
+    page = open_page(large.address, own.begin, viewport=SIZE)
+    first, first_own = page.evaluate(PAINTED, "1"), own.spent()
+    page.wait_for_timeout(500)
+    page.evaluate("long.length = 0")
+    own.spent()
+    for version in range(2, UPDATES + 2):
+        large.large.move()
+        large.show()
+        page.evaluate(PAINTED, str(version))
+        page.wait_for_timeout(50)
+    updates_own = own.spent() / UPDATES
+    spent = page.evaluate("[...told].map(([v, at]) => painted.get(v) - at).filter((ms) => ms > 0)")
+    longest = max(page.evaluate("long"), default=0)
+    with capsys.disabled():
+        print(
+            f"\n{NODES * GPUS:,} GPUs: first paint {first:.0f} ms ({first_own:.0f} ms of them the"
+            f" page's own time); update, told to painted: median {statistics.median(spent[1:]):.0f}"
+            f" ms, longest {max(spent[1:]):.0f} ms (own time {updates_own:.0f} ms); longest task of"
+            f" the page {longest:.0f} ms; the scheduler's own time per update"
+            f" {statistics.median(large.showing):.1f} ms, {machine()}"
+        )
+    assert len(spent) >= UPDATES
+    taken(page, "large", tmp_path)
+
+
+def test_what_was_followed_is_what_is_there(large: Site, open_page: Any):
+    followed = open_page(large.address)
+    followed.wait_for_selector("canvas[data-version]")
+    for _ in range(3):
+        large.large.move(500)
+        large.show()
+    assert large.board.stamp is not None
+    anew = open_page(large.address)
+    assert_same_picture(followed, anew, large.board.stamp.version)

@@ -1,0 +1,202 @@
+"""Nothing grows with the hours run, the jobs seen or the people who look.
+
+The same hour is played again and again: gangs that come, are displaced, lose a node and end, all of
+them new jobs, with a record and viewers on. Whatever lives longer than a cycle must be as large in
+the last third as in the first, and a cycle must not do more.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from http.client import HTTPException
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.request import urlopen
+
+from tests.given import ask, job, node
+from tests.grown import lengths
+from windlass.cli.dashboard import MOST_FINISHED, Dashboard
+from windlass.engine.cycle import plan
+from windlass.engine.plan import Plan
+from windlass.history.recorder import Recorder
+from windlass.history.store import Keep, Store
+from windlass.history.writer import Writer
+from windlass.model.queues import Queue
+from windlass.sim.run import Simulation
+from windlass.sim.workload import Arrival, NodeChange, Workload
+from windlass.state.cluster import Cluster
+from windlass.web.board import MOST_CYCLES
+from windlass.web.past import MOST_SAMPLES
+from windlass.web.serve import served
+from windlass.web.trail import MOST_STEPS
+
+PROOF = os.environ.get("WINDLASS_PROOF") == "1"
+HOURS = 600 if PROOF else 36
+VIEWERS = 3
+HOUR = 3600
+QUEUES = 2
+OF_CYCLES = ("cycle", "at", "bound", "evicted", "held", "waiting")
+ALIVE = 4
+"""Moments at a time: one that is shown, and the last that the map, the members and the lists of
+jobs were each made of."""
+RINGS = {
+    **dict.fromkeys(("Board._cycles", "Board._shorts"), MOST_CYCLES),
+    **dict.fromkeys(
+        ("Shown.cycles", *(f"Cycles.{each}" for each in OF_CYCLES)), MOST_CYCLES * ALIVE
+    ),
+    **dict.fromkeys(("Book.samples", "Shown.samples", "Past.at"), MOST_SAMPLES * ALIVE),
+    **dict.fromkeys(("Sample.allocated", "Sample.share"), MOST_SAMPLES * QUEUES * ALIVE),
+    **dict.fromkeys(("Past.allocated", "Past.share"), MOST_SAMPLES * QUEUES * ALIVE),
+    "Beside.finished": MOST_FINISHED * ALIVE,
+    "Trail._steps": MOST_STEPS * 3 * 3,  # of three documents, each step a pair
+}
+"""What has a bound of its own fills up to it."""
+KEEP = Keep(bytes=150_000)
+NOT_OURS = frozenset({"World.records", "Writer._waiting", "QueueNumbers.used"})
+"""A simulation's own account for its report, one line per gang; what waits to be written, which
+depends on how fast the disk is and has its bound tested elsewhere; and numbers of moments that
+viewers still read, which depend on how fast they are."""
+
+
+def steady(hours: int) -> Workload:
+    nodes = tuple(node(f"n{i}", gpus=4) for i in range(3))
+    queues = (Queue("a", guarantee={"gpu": 8000}), Queue("b", guarantee={"gpu": 4000}))
+    arrivals: list[Arrival] = []
+    changes: list[NodeChange] = []
+    for hour in range(hours):
+        at, user = hour * HOUR, f"u{hour % 5}"
+        for name, queue, tasks, gpus, when, runs_s in (
+            ("wide", "b", 3, 4, 0, 500),
+            ("urgent", "a", 2, 4, 300, 400),
+            ("small", "a", 1, 1, 900, 300),
+            ("late", "b", 2, 2, 1500, 700),
+        ):
+            made = job(f"{name}-{hour}", tasks, ask(gpus=gpus), queue=queue)
+            gang = replace(made.gang, user=user, created_at=at + when)
+            arrivals.append(Arrival(at + when, gang, made.tasks, runs_s))
+        if hour % 3 == 1:
+            changes += [NodeChange(at + 2000, "n2", None), NodeChange(at + 2600, "n2", nodes[2])]
+    return Workload(nodes, queues, tuple(arrivals), node_changes=tuple(changes), until=hours * HOUR)
+
+
+class Counted:
+    """The engine, and how many calls of Python functions its cycles make."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[int] = Counter()
+        self.cycles: Counter[int] = Counter()
+
+    def __call__(self, cluster: Cluster) -> Plan:
+        hour, made = cluster.now // HOUR, 0
+        if hour % 3:  # counting takes longer than deciding
+            return plan(cluster)
+
+        def count(_frame: Any, event: str, _argument: Any) -> None:
+            nonlocal made
+            made += event == "call"
+
+        sys.setprofile(count)
+        try:
+            return plan(cluster)
+        finally:
+            sys.setprofile(None)
+            self.calls[hour] += made
+            self.cycles[hour] += 1
+
+
+@contextmanager
+def watched(dashboard: Dashboard) -> Iterator[None]:
+    """People who follow the dashboard all the time."""
+    with served(dashboard.board, 0) as address:
+        threads = [Thread(target=_look, args=(address,), daemon=True) for _ in range(VIEWERS)]
+        for each in threads:
+            each.start()
+        yield
+    for each in threads:
+        each.join(10)
+        assert not each.is_alive(), "a viewer does not let go"
+
+
+def _look(address: str) -> None:
+    # in the end the server goes amid an answer
+    with suppress(OSError, HTTPException), urlopen(f"{address}api/events") as stream:
+        for line in stream:
+            if line.startswith(b"data"):
+                _read_all(address)
+
+
+def _read_all(address: str) -> None:
+    for name in ("cluster", "queues", "jobs", "decisions"):
+        with urlopen(f"{address}api/{name}") as page:
+            page.read()
+
+
+def test_nothing_grows_with_hours_jobs_or_viewers(tmp_path: Path, capsys: Any):
+    counted, dashboard = Counted(), Dashboard()
+    simulation = Simulation(steady(HOURS), counted)
+    store = Store(str(tmp_path / "h"))
+    writer = Writer(store, "soak", KEEP, print)
+    recorder = Recorder(writer)
+    simulation.note = recorder.note
+    sizes: list[Counter[str]] = []
+    memory: list[int] = []
+    if PROOF:
+        tracemalloc.start()
+    with watched(dashboard):
+        for hour in range(HOURS):
+            while (at := simulation.next_at()) is not None and at < (hour + 1) * HOUR:
+                dashboard.step(simulation)
+            dashboard.show(simulation)
+            roots = (simulation.cluster, dashboard.board, recorder, writer, simulation.world)
+            with dashboard.board.lock:
+                sizes.append(lengths(*roots, without=NOT_OURS))
+            if PROOF:
+                gc.collect()
+                memory.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    writer.close(60)
+
+    third = HOURS // 3
+    early, late = _most(sizes[:third]), _most(sizes[-third:])
+    grown = {name: (early[name], late[name]) for name in late if _grew(name, early, late)}
+    assert grown == {}, "these are larger in the last third than in the first"
+    assert len(simulation.cluster.gangs) <= 4, "every hour gets its work done"
+    assert sum(each.evictions for each in simulation.records.values()) > HOURS / 4
+
+    first, last = _calls(counted, range(third)), _calls(counted, range(2 * third, HOURS))
+    with capsys.disabled():
+        print(
+            f"\n{HOURS} hours, {len(simulation.records)} jobs, {simulation.cycles} cycles: ", end=""
+        )
+        print(f"{first:.0f} calls per cycle in the first third, {last:.0f} in the last", end="")
+        if PROOF:
+            kib = [max(each) // 1024 for each in (memory[:third], memory[-third:])]
+            print(f"; {kib[0]:,} KiB and {kib[1]:,} KiB", end="")
+    assert last <= first * 1.05, "a cycle does more and more"
+    assert sum(each.bytes for each in store.stretches()) <= KEEP.bytes
+    assert writer.lost == 0
+
+
+def _most(sizes: list[Counter[str]]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for each in sizes:
+        found |= each
+    return found
+
+
+def _grew(name: str, early: Counter[str], late: Counter[str]) -> bool:
+    """Beyond its ring, or what one more job or two make of it."""
+    return late[name] > max(early[name] * 1.1 + 20, RINGS.get(name, 0))
+
+
+def _calls(counted: Counted, hours: range) -> float:
+    cycles = sum(counted.cycles[hour] for hour in hours)
+    return sum(counted.calls[hour] for hour in hours) / cycles

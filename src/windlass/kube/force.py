@@ -1,0 +1,72 @@
+"""Pods that cannot end by themselves: they were told to go, and no kubelet is there to end them.
+
+Such a pod is deleted without waiting only where nothing of it can still run: its node is gone, a
+person has tainted it out of service, or the Policy takes a node that was silent for too long for
+dead. That is asked of the node itself, right before: what we know of it may be old.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from windlass.kube.carry_out import Binder, PodRef
+from windlass.kube.client import Api
+from windlass.kube.errors import ApiError, NotFound
+from windlass.kube.workers import Urgency, Workers
+from windlass.model.nodes import Stand, Trouble
+from windlass.workloads.health import OUT_OF_SERVICE, trouble_of
+from windlass.workloads.wire import Node
+
+_node = msgspec.json.Decoder(Node)
+
+
+@dataclass(frozen=True, slots=True)
+class Stranded:
+    """A pod whose time to end is over, and the node that should have ended it."""
+
+    pod: PodRef
+    node: str
+    silent_before: int | None = None
+    """A node that is silent since before this second counts as dead; None: silence is no proof."""
+
+
+def is_dead(trouble: Trouble | None, silent_before: int | None) -> bool:
+    """Can nothing run any more on a node that is there, by what is wrong with it?"""
+    if trouble is None or trouble.stand is not Stand.LOST:
+        return False
+    if not trouble.since:
+        # shut down is not enough: its disks may be in use by a machine that comes up again
+        return trouble.taint == OUT_OF_SERVICE
+    return silent_before is not None and trouble.since <= silent_before
+
+
+class Forcer:
+    """Deletes what is stranded."""
+
+    def __init__(self, api: Api, workers: Workers, binder: Binder) -> None:
+        self._api, self._workers, self._binder = api, workers, binder
+
+    def delete(self, stranded: Stranded) -> None:
+        """Delete a pod without waiting for its kubelet, if its node proves to be dead."""
+
+        async def write() -> None:
+            if await self._is_dead(stranded):
+                options = {"gracePeriodSeconds": 0, "preconditions": {"uid": stranded.pod.uid}}
+                await self._api.delete(stranded.pod.path, options)
+
+        self._workers.put(
+            Urgency.EVICT, self._binder.repeated(Urgency.EVICT, write, _it_is_gone_or_stays)
+        )
+
+    async def _is_dead(self, stranded: Stranded) -> bool:
+        try:
+            found = _node.decode(await self._api.get(f"/api/v1/nodes/{stranded.node}"))
+        except NotFound:
+            return True
+        return is_dead(trouble_of(found), stranded.silent_before)
+
+
+def _it_is_gone_or_stays(_error: ApiError) -> None:
+    """Nothing depends on it; if it is still there later, it is tried again."""

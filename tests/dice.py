@@ -14,7 +14,7 @@ from tests.given import GIB, MEMORY_GIB, RACKS
 from windlass.model import constraints as c
 from windlass.model.gpus import Gpu, GpuRequest
 from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Shape, Task, TaskId
-from windlass.model.nodes import Node
+from windlass.model.nodes import Node, Stand, Trouble
 from windlass.model.queues import CPU, GPU, MEMORY, Queue, of_model
 from windlass.model.resources import Pairs, Port, Request
 
@@ -40,7 +40,14 @@ FEATURES = (
     "spread",
     "taints",
     "tiers",
+    "troubles",
     "usage",
+)
+TROUBLES = (
+    Trouble(Stand.AVOIDED, "ill", 1),
+    Trouble(Stand.LEAVES, "leaving", 1),
+    Trouble(Stand.LOST, "silent", 1),
+    Trouble(Stand.LOST, "off"),
 )
 MODELS = ("A100-80GB", "H100-80GB", "A30-24GB", "T4")
 CUTTABLE = ("A100-80GB", "A100-80GB", "A30-24GB")
@@ -68,6 +75,7 @@ def make_node(rolls: Random, name: str, features: Features) -> Node:
     cordoned = "cordons" in features and rolls.random() < 0.2
     if cordoned and rolls.random() < 0.5:
         taints = (*taints, c.CORDON)
+    ill = "troubles" in features and rolls.random() < 0.2
     return Node(
         name,
         cpu_milli=rolls.choice([6000, 12_000, 24_000]),
@@ -78,6 +86,7 @@ def make_node(rolls: Random, name: str, features: Features) -> Node:
         labels=rolls.choice(PLACES) | {c.HOSTNAME: name, "pool": rolls.choice("12")},
         taints=taints,
         cordoned=cordoned,
+        trouble=rolls.choice(TROUBLES) if ill else None,
     )
 
 

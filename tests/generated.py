@@ -118,10 +118,16 @@ def make_gangs(recipe: Recipe, tree: Sequence[Queue] = ()) -> list[tuple[Gang, t
     tree = tree or make_queues(recipe)
     parents = {each.parent for each in tree}
     teams = [each.name for each in tree if each.name not in parents]
-    return [
+    made = [
         dice.make_gang(recipe.dice("gang", i), f"j{i}", teams, recipe.features)
         for i in range(recipe.gangs)
     ]
+    return [(_once_stopped(recipe, gang), tasks) for gang, tasks in made]
+
+
+def _once_stopped(recipe: Recipe, gang: Gang) -> Gang:
+    """Some of them lost a place before."""
+    return replace(gang, stops=int(recipe.dice("stopped", gang.id).random() < 0.2))
 
 
 def make_settings(recipe: Recipe) -> Settings:
@@ -209,9 +215,10 @@ def crowd_of(recipe: Recipe) -> Snapshot:
     """A cluster that is nearly full, with gangs waiting that may have rights to some of it."""
     tree = make_forest(recipe)
     made = [_pressing(recipe, *each) for each in make_gangs(recipe, tree)]
+    well = replace(recipe, features=recipe.features - {"troubles"})
     snapshot = Snapshot(
         now=NOW,
-        nodes=make_nodes(recipe),
+        nodes=make_nodes(well),
         topologies=(RACKS,),
         queues=tree,
         gangs=tuple(gang for gang, _ in made),
@@ -224,7 +231,14 @@ def crowd_of(recipe: Recipe) -> Snapshot:
         rolls = recipe.dice("crowd", gang.id)
         if rolls.random() < 0.7:
             snapshot = _began(snapshot, gang, rolls, recipe.features)
-    return snapshot
+    return _fallen_ill(snapshot, recipe) if "troubles" in recipe.features else snapshot
+
+
+def _fallen_ill(snapshot: Snapshot, recipe: Recipe) -> Snapshot:
+    """Some nodes are in trouble since: what runs there may have to go."""
+    rolls = recipe.dice("troubles")
+    nodes = (replace(node, trouble=rolls.choice((None, *dice.TROUBLES))) for node in snapshot.nodes)
+    return replace(snapshot, nodes=tuple(nodes))
 
 
 def make_forest(recipe: Recipe) -> tuple[Queue, ...]:

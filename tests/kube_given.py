@@ -15,8 +15,11 @@ from typing import Any, TypeAlias
 import msgspec
 
 from windlass.crds.read import OwnedQueue, Users
-from windlass.daemon.brain import Brain, Lost, Piece, Seen, Work
-from windlass.kube.translate import Scope, Translator
+from windlass.daemon.brain import Brain
+from windlass.daemon.pieces import Lost, Piece, Seen
+from windlass.daemon.work import Work
+from windlass.kube.scope import Scope
+from windlass.kube.translate import Translator
 from windlass.model.jobs import Gang, GangId, Task, TaskId
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
@@ -147,6 +150,13 @@ def queue(name: str, *namespaces: str, **spec: Any) -> Seen:
     return Seen("queues", _owner.decode(json.dumps(written)))
 
 
+def policy(**spec: Any) -> Seen:
+    """The policy in force."""
+    return Seen(
+        "policies", _owner.decode(json.dumps({"metadata": {"name": "default"}, "spec": spec}))
+    )
+
+
 def namespace(name: str, **labels: str) -> Seen:
     """A namespace with labels."""
     written = {"metadata": {"name": name, "labels": labels}}
@@ -241,7 +251,7 @@ class Reading:
         self.see(*things)
 
     def queue(self, name: str, users: Users) -> None:
-        self.translator.queue_seen(OwnedQueue(Queue(name), users))
+        self.translator.gangs.queue_seen(OwnedQueue(Queue(name), users))
 
     def see(self, *things: wire.Pod | wire.Node | wire.Owner) -> None:
         for each in things:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tests.monitor import World, charges, holdings, path, torn
 from windlass.engine.plan import Plan
-from windlass.model.actions import Claim, Evict, Hold, Rule
+from windlass.model.actions import FOR_NOBODY, Claim, Evict, Hold, Rule
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import ACTIVE, Gang, GangId, Task, TaskState
 from windlass.model.queues import CPU, GPU, MEMORY, guaranteed
@@ -43,7 +43,7 @@ def for_nothing(plan: Plan) -> Iterator[str]:
     kept = {hold.gang: hold for hold in plan.holds if hold.firm}
     places = {(claim.task, claim.node) for hold in kept.values() for claim in hold.claims}
     for each in plan.evictions:
-        if each.rule != Rule.STALE and each.gainer not in kept:
+        if each.rule not in FOR_NOBODY and each.gainer not in kept:
             yield f"{each.task} goes for {each.gainer!r}, for which nothing is kept"
         if each.moves_to and (each.task, each.moves_to) not in places:
             yield f"{each.task} moves to {each.moves_to}, where nothing is kept for it"
@@ -87,7 +87,7 @@ def protected(seen: Snapshot, plan: Plan) -> Iterator[str]:
     """Tasks that go though they may not be displaced, not yet, or not in this way."""
     tasks, gangs = {each.id: each for each in seen.tasks}, {each.id: each for each in seen.gangs}
     for each in plan.evictions:
-        if each.rule == Rule.STALE:
+        if each.rule in FOR_NOBODY:
             continue
         task = tasks[each.task]
         gang = gangs[task.gang]
@@ -167,7 +167,8 @@ def wronged(seen: Snapshot, plan: Plan) -> Iterator[str]:
             if rule == Rule.PRIORITY:
                 just = claimant.queue == loser.queue and claimant.priority > loser.priority
             else:
-                just = claimant.queue != loser.queue and books.allows(rule, claimant, loser)
+                goes = [tasks[each.task] for each in evictions]
+                just = claimant.queue != loser.queue and books.allows(rule, claimant, loser, goes)
             if not just:
                 yield f"{name} ({loser.queue}) goes by {rule} for {gainer} ({claimant.queue})"
 
@@ -189,7 +190,7 @@ class _Books:
             if task.state == TaskState.RELEASING and not stuck:
                 self._count(self.has, task, -1)
         for each in plan.evictions:
-            if each.rule == Rule.STALE:
+            if each.rule in FOR_NOBODY:
                 self._count(self.has, self._tasks[each.task], -1)
         for bind in plan.binds:
             task = self._tasks[bind.task]
@@ -217,15 +218,18 @@ class _Books:
         for each in evictions:
             self._count(self.returned, self._tasks[each.task], 1)
 
-    def allows(self, rule: Rule, claimant: Gang, loser: Gang) -> bool:
-        """May one queue take from the other, as the rule says?"""
+    def allows(self, rule: Rule, claimant: Gang, loser: Gang, goes: Sequence[Task]) -> bool:
+        """May one queue take these from the other, as the rule says?"""
+        held = {each for task in goes for each in charges(self._seen, task)}
         mine, theirs = path(self._seen, claimant.queue), path(self._seen, loser.queue)
         gains = [each for each in reversed(mine) if each not in theirs]
         loses = [each for each in reversed(theirs) if each not in mine]
+        is_lent = all(self._is_above(Rule.GUARANTEE, "", loses, each) for each in held)
         return (
             self._stays_within(rule, gains)
             and bool(loses)
-            and any(self._is_above(rule, gains[0], loses, each) for each in self.dimensions)
+            and (is_lent or rule == Rule.GUARANTEE)
+            and any(self._is_above(rule, gains[0], loses, each) for each in self.dimensions & held)
         )
 
     def _stays_within(self, rule: Rule, gains: Sequence[str]) -> bool:

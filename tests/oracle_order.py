@@ -103,11 +103,11 @@ def _heads(world: Past, gangs: Sequence[Gang]) -> list[Gang]:
     ]
 
 
-def _rank(world: Past, gang: Gang, with_use: bool = False) -> tuple[bool, int, int, int, str]:
+def _rank(world: Past, gang: Gang, with_use: bool = False) -> tuple[object, ...]:
     there = [each for each in world.tasks if each.gang == gang.id]
     lost = any(each.state in {*ACTIVE, TaskState.SUCCEEDED} for each in there)
     use = _use(world, gang) if with_use else 0
-    return not lost, -gang.priority, use, gang.created_at, gang.id
+    return not lost, -gang.priority, not gang.stops, use, gang.created_at, gang.id
 
 
 def _use(world: Past, gang: Gang) -> int:

@@ -36,7 +36,7 @@ def shares(world: Past, dimension: str) -> dict[str, int]:
 
 def capacity(world: World, dimension: str) -> int:
     """What nodes that take tasks offer of a dimension."""
-    nodes = [each for each in world.nodes if not each.cordoned]
+    nodes = [each for each in world.nodes if each.is_open]
     if dimension in (CPU, MEMORY):
         return sum(oracle.allocatable(each)[dimension] for each in nodes)
     gpus = [gpu for each in nodes for gpu in each.gpus if gpu.healthy]

@@ -246,6 +246,8 @@ def test_a_kubeconfig_that_cannot_be_used_is_named(
         path.write_text(content)
     with pytest.raises(NoAccess, match=words):
         load(str(path))
+    with pytest.raises(NoAccess, match=words):
+        identity.namespace_of_kubeconfig(str(path), None)
 
 
 async def test_a_plug_in_is_run_again_before_its_token_expires(tmp_path: Path) -> None:

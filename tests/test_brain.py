@@ -18,12 +18,13 @@ from tests.kube_given import (
     queue,
     task_id,
 )
-from windlass.daemon.brain import Brain, Lost, Seen
+from windlass.daemon.brain import Brain
+from windlass.daemon.pieces import Lost, Seen
 from windlass.kube.assumed import EXPIRES_AFTER_S
 from windlass.kube.carry_out import BindFailed, PodLost, PodRead, PodRef
 from windlass.kube.evict import EvictRefused
 from windlass.kube.promises import hold_of, promise_of, read
-from windlass.kube.translate import Scope
+from windlass.kube.scope import Scope
 from windlass.model.actions import Claim, Hold
 from windlass.model.gpus import WHOLE, GpuRequest, Slice
 from windlass.model.jobs import TaskId, TaskState
@@ -316,7 +317,7 @@ def test_evictions_that_were_promised_before_us_are_finished():
     after = full_of_borrowers()
     after.see(pod("w-0", 1, gang=("w", 2), queue="team", promise=text))
     after.brain.resume()
-    (clearing,) = after.brain.finish()
+    (clearing,) = after.brain.evicting.unfinished()
     assert {each.pod.name for each in clearing.victims} == {"b-0", "b-1"}
     assert after.step().work.clearings == []
     after.lose(*(pod(f"b-{i}", 1, queue="loan", **RUNS) for i in range(2)))

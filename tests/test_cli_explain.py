@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
+from tests.displaced import TWO, late, runs
+from tests.given import job, node
 from windlass.cli import main
+from windlass.cli.displaced import for_whom
+from windlass.engine.changes import Change, Kind
+from windlass.engine.suggest import Start, Suggestion
+from windlass.model.actions import Rule
+from windlass.model.events import Answered
+from windlass.model.jobs import GangId, TaskId
+from windlass.model.reasons import Reason, Why
+from windlass.state.snapshot import to_json
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 RECLAIM = str(EXAMPLES / "19-reclaim-a-guarantee.yaml")
@@ -151,3 +161,65 @@ def test_a_gang_that_runs_is_told_nothing_of_all_this(explain: Explain):
     story = explain.json("first-3", "--scenario", SHARES, "--at", "1m")
     assert (story["state"], story["displaced"]) == ("Running", [])
     assert not {"would", "freed"} & story.keys()
+
+
+# -- one number, one name
+
+
+BOTH = """
+name: one starts, and so its queue is full for the other
+nodes: [{name: n, cpu: 64, memory: 512Gi, gpus: {model: A100-80GB, count: 8}}]
+queues: [{name: team, limit: {gpu: 4}}]
+jobs: [{name: first, queue: team, gpus: 2, at: 1m}, {name: second, queue: team, gpus: 4, at: 1m}]
+"""
+
+
+def test_what_a_queue_has_now_and_with_what_starts_now_are_told_apart(
+    explain: Explain, tmp_path: Path
+):
+    (tmp_path / "both.yaml").write_text(BOTH)
+    now = explain.snapshot(str(tmp_path / "both.yaml"), "1m", tmp_path)
+    told = explain("second", "--snapshot", now)
+    assert "- queue team has 2 of at most 4 GPUs; this needs 4 more" in told
+    assert "queue team has 0 GPUs now and 2 with what starts now: its guarantee is 0" in told
+
+
+def test_what_a_queue_will_have_once_others_have_left_is_told_as_such(
+    explain: Explain, tmp_path: Path
+):
+    late = "jobs:\n  - {name: late, queue: vision, at: 1h10m2s, gpus: 1}"
+    (tmp_path / "late.yaml").write_text(Path(RECLAIM).read_text().replace("jobs:", late, 1))
+    told = explain("late", "--scenario", str(tmp_path / "late.yaml"), "--at", "1h10m5s")
+    assert "- queue vision will have 6 GPUs and loses none: nothing in it has a lower" in told
+    assert "queue vision has 8 GPUs: its guarantee is 4" in told
+
+
+def test_gangs_are_named_as_their_users_know_them():
+    reason = Reason(Why.RESERVED, {"nodes": 1, "gang": "ml/x~0123abcd", "wait": "5 s"})
+    assert "places are reserved for ml/x in 5 s" in str(reason)
+    assert for_whom(Rule.PRIORITY, "ml/x~0123abcd").startswith("preempted by ml/x, which")
+    start = Start((GangId("ml/a~0123abcd"),), 1, 1000, at_once=False, later=(GangId("ml/b~45"),))
+    told = str(Suggestion(Change(Kind.HASTE, "if so", {}, ()), start))
+    assert told.endswith("once 1 task of ml/a has gone; ml/b would then start later")
+
+
+# -- who saves first
+
+
+def test_who_is_asked_to_save_and_who_waits_for_it_are_told_how_far_it_is(
+    explain: Explain, tmp_path: Path
+):
+    low = runs("low", 0, 1, tasks=2, saves_within_s=120)
+    there = late(node("n1", gpus=2), low, job("high", 1, TWO, priority=5)).carried_out()
+    there.apply(Answered(TaskId("low-0"), there.partings.now()[0].id))
+    there.advance(there.now + 30)
+    file = tmp_path / "now.json"
+    file.write_bytes(to_json(there.snapshot()))
+    asked = explain("low", "--snapshot", str(file))
+    assert asked.startswith("low still runs, and is to save before it makes room; it needs 2 tasks")
+    assert "asked at 16m40s to save by 18m40s at the latest" in asked
+    assert "high" in asked
+    assert "1 of 2 tasks have" in asked
+    waits = explain("high", "--snapshot", str(file))
+    assert "low is asked to save its work first and goes in 90 s at the latest" in waits
+    assert "1 of 2 tasks have" in waits

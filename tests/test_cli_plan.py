@@ -12,6 +12,8 @@ from windlass.cli import main
 from windlass.model.settings import Settings
 from windlass.sim.scenario.words import SettingsWords
 
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
 BORROWED = """
 name: vision has all eight GPUs, four of them borrowed
 nodes: [{name: node, gpus: {model: H100-80GB, count: 8}}]
@@ -32,6 +34,15 @@ jobs:
   - {name: brief, queue: q, gpus: 4, runs: 30m}
   - {name: right, queue: q, at: 1m, gpus: 4, runs: 6h}
   - {name: large, queue: q, at: 1h, gpus: 8, runs: 1h}
+"""
+
+SAVES_FIRST = """
+name: training can be asked to save
+nodes: [{name: node, gpus: {model: H100-80GB, count: 8}}]
+queues: [{name: q}]
+jobs:
+  - {name: training, queue: q, gpus: 8, runs: 3h, saves_within: 2m}
+  - {name: urgent, queue: q, at: 1h, gpus: 8, runs: 1h, priority: 100}
 """
 
 
@@ -91,6 +102,11 @@ def test_a_plan_tells_who_moves_where(folder: Folder):
     assert "left (queue q): 1 task from node-0 to node-1, so that large fits" in told
 
 
+def test_it_says_who_saves_first_and_for_how_long(folder: Folder):
+    told = folder.told("plan", folder.snapshot(SAVES_FIRST, "1h"))
+    assert "at most 24 GPU-minutes lost; it saves first, within 2 min" in told
+
+
 def test_evictions_are_there_for_programs(folder: Folder):
     evictions = folder.json("plan", folder.snapshot(BORROWED, "1h10m"))["evictions"]
     assert [each["gang"] for each in evictions] == ["sweep-0", "sweep-1"]
@@ -101,6 +117,7 @@ def test_evictions_are_there_for_programs(folder: Folder):
         "gainer": "arm",
         "tasks": [{"task": "sweep-0-0", "node": "node", "moves_to": ""}],
         "stops": True,
+        "saves_within_seconds": None,
         "gpu_seconds_lost": 660.0,  # ten minutes since the last save, and one to start again
     }
 
@@ -167,6 +184,14 @@ def test_the_preview_goes_on_until_nothing_more_follows(folder: Folder):
     assert found["after"]["at_rest"]
     assert [each["gang"] for each in found["after"]["started"]] == ["large"]
     assert [each["tasks"][0]["moves_to"] for each in found["after"]["evicted"]] == ["node-1"]
+
+
+def test_a_search_that_was_in_vain_leaves_nothing_to_do(folder: Folder):
+    """Both queues have their share, so nobody may be displaced for those that wait."""
+    snapshot = folder.snapshot((EXAMPLES / "20-reclaim-a-share.yaml").read_text(), "20m")
+    found = folder.json("plan", snapshot, "--with", folder.write("x", "settings: {min_run: 1m}"))
+    for side in (found["before"], found["after"]):
+        assert (side["at_rest"], side["cycles"], side["evicted"]) == (True, 1, [])
 
 
 def test_a_new_queue_joins_the_others(folder: Folder):

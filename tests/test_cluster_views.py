@@ -13,8 +13,10 @@ from tests.kube_given import Stage, crew, job, node, pod, queue
 from windlass.cli import jobs, queues, top
 from windlass.cli.view import Size
 from windlass.daemon.once import Sight
+from windlass.daemon.pieces import Seen
 from windlass.engine.cycle import plan
 from windlass.workloads import wire
+from windlass.workloads.marks import GANG, GROUP
 from windlass.workloads.pods import task_id
 
 
@@ -93,6 +95,18 @@ def test_a_job_runs_once_its_minimum_is_on_nodes():
     waits = [pod("v-0", 1, gang=("v", 2), **on), pod("v-1", 1, gang=("v", 2))]
     (row,) = jobs.rows_of(seen(queue("team", "ml"), node("n1", 8), *waits))
     assert (row.state, row.pods_on_nodes) == ("waiting", 1)
+
+
+def test_a_job_that_lacks_one_of_its_groups_waits_however_many_others_are_there():
+    groups = [{"name": "leader"}, {"name": "workers", "minimum": 2}]
+    meta = {"name": "train", "namespace": "ml", "uid": "train-uid"}
+    written = json.dumps({"metadata": meta, "spec": {"groups": groups}})
+    gang = Seen("Gang.windlass.dev", msgspec.json.decode(written, type=wire.Owner))
+    named = {GANG: "train", GROUP: "workers"}
+    workers = [pod(f"w{i}", 1, labels=named, node="n1", phase="Running") for i in range(3)]
+    waits = pod("l", 1, labels=named | {GROUP: "leader"})
+    (row,) = jobs.rows_of(seen(queue("team", "ml"), node("n1", 8), gang, *workers, waits))
+    assert (row.state, row.pods_on_nodes) == ("waiting", 3)
 
 
 def test_why_a_job_waits_is_what_was_written_on_its_pods():

@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.answer import Answer
-from windlass.cli import COMMANDS, main
+from windlass.cli import COMMANDS, main, windlass
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 RACKS = str(EXAMPLES / "10-rack-local.yaml")
@@ -150,6 +152,25 @@ def test_a_plan_is_there_for_programs(run: Terminal, snapshot: str) -> None:
     assert {each["queue"] for each in plan["queues"]} == {"others", "research"}
 
 
+def test_those_that_wait_alike_are_told_of_once(run: Terminal, tmp_path: Path) -> None:
+    file = str(tmp_path / "cluster.json")
+    scenario = write(
+        tmp_path,
+        """
+        name: alike
+        nodes: [{name: n, cpu: 8, memory: 64Gi, gpus: {model: A100-80GB, count: 2}}]
+        queues: [{name: team}]
+        jobs:
+          - {name: huge, queue: team, gpus: 2, tasks: 3}
+          - {name: same, queue: team, gpus: 1, count: 5, at: 1m}
+        """,
+    )
+    assert run("scenario", scenario, "--snapshot-at", "1m", "--out", file).status == 0
+    told = run("plan", file).out.partition("Waits")[2]
+    assert told.count("(queue team)") == 2
+    assert "     and 2 like it" in told.splitlines()
+
+
 def test_a_plan_with_nothing_to_do_says_so(run: Terminal, tmp_path: Path) -> None:
     answer = run("plan", write(tmp_path, "{}"))
     assert answer.status == 0
@@ -247,6 +268,12 @@ def test_an_unknown_job_offers_close_names(run: Terminal) -> None:
         ["explain", "j", "--scenario", GANG, "--snapshot", "x"],
         ["explain", "j", "--snapshot", "x", "--at", "1m"],
         ["explain", "j", "--scenario", GANG, "--at", "90"],
+        ["simulate", "day", "--durations-known"],
+        ["simulate", "day", "--no-teams"],
+        ["simulate", GANG, "--min-run", "5m"],
+        ["simulate", GANG, "--compare", "shortest"],
+        ["bench", "placement", "--nodes", "x", "--pods", "y", "--load", "90"],
+        ["bench", "placement", "--nodes", "x", "--pods", "y", "--departures", "--plot", "z"],
     ],
 )
 def test_a_wrong_call_is_explained(run: Terminal, arguments: list[str]) -> None:
@@ -271,6 +298,22 @@ def test_every_command_has_help(run: Terminal, name: str) -> None:
 @pytest.mark.parametrize("name", ["scenario", "plan", "explain"])
 def test_commands_that_answer_answer_programs_too(run: Terminal, name: str) -> None:
     assert "--json" in run(name, "--help").out
+
+
+def silent_options(command: click.Command, name: str) -> Iterator[str]:
+    with click.Context(command) as context:
+        for each in command.get_params(context):
+            if isinstance(each, click.Option) and not each.help:
+                yield f"{name} {each.opts[-1]}"
+        if isinstance(command, click.Group):
+            for sub in command.list_commands(context):
+                found = command.get_command(context, sub)
+                assert found is not None
+                yield from silent_options(found, f"{name} {sub}")
+
+
+def test_every_option_of_every_command_says_what_it_is() -> None:
+    assert list(silent_options(windlass, "windlass")) == []
 
 
 def test_starting_up_loads_nothing_heavy() -> None:

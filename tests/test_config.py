@@ -168,3 +168,9 @@ def _shown(option: Option) -> str:
     if isinstance(option.default, list):
         return f"`[{', '.join(map(str, option.default))}]`" if option.default else "none"
     return f"`{option.default}`" if option.default or option.default == 0 else "none"
+
+
+def test_the_url_of_the_history_is_not_shown_with_the_configuration():
+    found = read_config(None, {"WINDLASS_HISTORY_URL": "postgresql://u:hunter2@h/d"}, {})
+    assert found.history.url.endswith("/d")
+    assert "hunter2" not in repr(found)

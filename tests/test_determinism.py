@@ -128,7 +128,8 @@ def detour(kind, thing, chance):
 
 
 def without_usage(seen):
-    return replace(seen, usage=(), epoch_usage=())
+    """The snapshot without what comes of history by intent: usage, and the mix of arrivals."""
+    return replace(seen, usage=(), epoch_usage=(), arrived=(), arrived_since=0)
 
 
 def test_a_model_seen_earlier_is_not_preferred_for_it():

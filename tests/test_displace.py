@@ -87,6 +87,33 @@ def test_weights_say_how_large_a_share_is():
     assert len(outcome.evicted) == 2
 
 
+def test_guaranteed_gpus_are_safe_from_who_claims_its_cpus():
+    tree = queue("owner", guarantee={"cpu": 4000}), queue("peer", gpus=1)
+    there = node("n1", gpus=1, cpu_milli=4000)
+    busy = job("busy", 1, ask(gpus=1, cpu=4000), queue="peer").runs(0, on="n1", devices=[0])
+    due = job("due", 1, ask(cpu=1000), queue="owner")
+    assert late(*tree, there, busy, due, patience_s=0).evicted == {}
+
+
+def test_memory_that_is_promised_to_gpu_work_is_given_back_though_gpus_beside_it_are_guaranteed():
+    tree = queue("owner", gpus=2, guarantee={"memory": 4}), queue("peer", gpus=1)
+    there = node("n1", gpus=3, memory_mib=4)
+    busy = job("busy", 1, ask(gpus=1, memory=2), queue="peer").runs(0, on="n1", devices=[0])
+    due = job("due", 1, ask(gpus=2, memory=4), queue="owner")
+    assert late(*tree, there, busy, due, patience_s=0).evicted == {"busy-0": Rule.GUARANTEE}
+    roomy = replace(there, gpus=there.gpus[:2], memory_mib=8)  # GPUs lack, memory does not
+    assert late(*tree, roomy, busy, due, patience_s=0).evicted == {}
+
+
+def test_who_has_nothing_of_what_its_queue_borrows_does_not_go_for_it():
+    """Only a pod slot lacks, and whoever goes leaves one: who goes is who has the lent GPU."""
+    tree = queue("owner", gpus=2), queue("other")
+    small = job("small", queue="other").runs(0, on="n1")
+    things = node("n1", gpus=2, pods=2), small, runs("loan", 0, queue="other")
+    outcome = late(*tree, *things, job("due", 1, ONE, queue="owner"))
+    assert outcome.evicted == {"loan-0": Rule.GUARANTEE}
+
+
 def test_queues_are_compared_where_their_paths_part():
     tree = queue("x", gpus=2), queue("x1", "x"), queue("x2", "x"), queue("y")
     running = runs("loan", 0, 1, queue="y")
@@ -413,3 +440,11 @@ def test_where_little_is_lost_nobody_is_patient():
 
 def test_patience_is_a_setting():
     assert len(late(*much_for_little(), now=LATER * 10, patience_s=30).evicted) == 4
+
+
+def test_for_a_mere_share_it_is_taken_only_once_waiting_has_cost_as_much_within_reason():
+    wide = runs("wide", 0, 1, 2, 3, tasks=4, queue="other")
+    due = job("due", 1, ONE, queue="owner", created_at=LATER * 10)
+    things = queue("owner"), queue("other"), node("n1", gpus=4), wide, due
+    assert late(*things, now=LATER * 10 + 10 * 1800 - 1).evicted == {}
+    assert set(late(*things, now=LATER * 10 + 10 * 1800).evicted.values()) == {Rule.SHARE}

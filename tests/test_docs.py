@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from windlass.cli import COMMANDS
+from windlass.engine.changes import Kind
 from windlass.kube.say import Says
 from windlass.metrics import Metrics
 from windlass.model.reasons import SENTENCES, Why
@@ -23,6 +24,11 @@ TEXT = "\n".join(page.read_text() for page in PAGES)
 def test_a_reason_has_a_sentence_and_a_row_in_the_concepts(why: Why):
     assert why in SENTENCES
     assert f"| `{why.value}` |" in (ROOT / "docs/concepts.md").read_text()
+
+
+@pytest.mark.parametrize("kind", Kind, ids=str)
+def test_a_kind_of_change_has_a_row_in_the_reference_of_explain(kind: Kind):
+    assert f"| `{kind.value}` |" in (ROOT / "docs/reference/explain.md").read_text()
 
 
 @pytest.mark.parametrize("command", COMMANDS)

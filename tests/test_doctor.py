@@ -18,8 +18,9 @@ from windlass.crds.manifest import definition
 from windlass.daemon.watches import NEEDED, OWNERS
 from windlass.doctor import around, gpus, own
 from windlass.doctor.checks import CHECKS, examine
-from windlass.doctor.evidence import Check, Evidence, Finding, Level, Right
+from windlass.doctor.evidence import Check, Evidence, Finding, Level
 from windlass.doctor.rights import needed
+from windlass.model.viewers import Right
 from windlass.workloads import wire
 
 NOW = 1_800_000_000

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tests.kube_given import NAMESPACE, Stage, node, pod, queue
-from windlass.daemon.brain import Lost, Seen
+from windlass.daemon.pieces import Lost, Seen
 from windlass.model.jobs import Domain, Group
 from windlass.workloads import wire
 from windlass.workloads.marks import GANG, GROUP

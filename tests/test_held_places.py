@@ -20,12 +20,14 @@ from tests.given import (
     let_go,
     node,
     outcome_of,
+    pods,
     queue,
     rack,
     submit,
     within,
 )
 from windlass.model.actions import Rule
+from windlass.model.constraints import Constraints
 from windlass.model.events import EvictFailed, GangGone, GangSeen, NodeSeen, TaskEnded, TaskGone
 from windlass.model.gpus import Slice
 from windlass.model.jobs import GangId, TaskId, TaskState
@@ -33,6 +35,15 @@ from windlass.model.settings import Packing, Settings
 from windlass.state.cluster import Cluster
 
 # --- holds ----------------------------------------------------------------------------------------
+
+
+WEB = {"app": "web"}
+
+
+def wishes(which: str, app: str = "web") -> Constraints:
+    """To be near, or apart from, tasks of an app, node by node."""
+    them = (pods(app),)
+    return Constraints(near=them) if which == "near" else Constraints(apart=them)
 
 
 def making_room() -> Outcome:
@@ -65,6 +76,34 @@ def test_what_was_freed_for_one_gang_is_taken_by_no_other(fields: dict[str, Any]
     let_go(there)
     found = outcome_of(there)
     assert (found.started("high"), found.started("late")) == (1, 0)
+
+
+@pytest.mark.parametrize("wish", ["near", "apart"])
+def test_no_newcomer_spoils_a_held_place_by_being_where_it_is(wish: str):
+    """`high` seeks its own kind, or nobody of it: `late` may not come before it, and elsewhere."""
+    high = job("high", 1, ONE, priority=1, labels=WEB, constraints=wishes(wish))
+    nodes = node("n1", gpus=1), node("n2", gpus=0)
+    there = late(*nodes, runs("low", 0), high).carried_out()
+    submit(there, job("late", labels=WEB, constraints=only("n2" if wish == "near" else "n1")))
+    there = outcome_of(there).carried_out()
+    assert there.tasks[TaskId("late-0")].state == TaskState.WAITING
+    let_go(there)
+    assert outcome_of(there).started("high") == 1
+
+
+def test_nobody_is_moved_away_from_who_holds_a_place_near_it():
+    """Only `low` may go for `wide`: `db` is sought by `high`, which comes to its node."""
+    high = job("high", 1, ONE, priority=2, constraints=wishes("near", "db"))
+    db = job("db", 1, ask(cpu=1), labels={"app": "db"}).runs(0, on="n1")
+    there = late(node("n1", gpus=1, cpu_milli=2), node("n2", cpu_milli=1), db, runs("low", 0), high)
+    there = there.carried_out()
+    submit(there, job("wide", 1, ask(cpu=2), priority=1, constraints=only("n1")))
+    there.advance(there.now + 10)
+    found = outcome_of(there)
+    assert "db-0" not in found.evicted
+    there = found.carried_out()
+    let_go(there)
+    assert outcome_of(there).started("high") == 1
 
 
 def test_a_hold_ends_with_its_gang():
@@ -137,6 +176,15 @@ def test_a_gang_that_may_be_half_for_ever_is_left_alone():
     there = half(stale_after_s=-1)
     there.advance(LATER + 10**6)
     assert outcome_of(there).evicted == {}
+
+
+def test_half_a_gang_is_not_given_back_while_others_make_room_for_the_rest():
+    half = job("half", 2, ONE, priority=1).runs(0, on="n1", devices=[0])
+    there = late(node("n1", gpus=2), half, runs("low", 1), stale_after_s=60).carried_out()
+    there.advance(there.now + 120)
+    assert outcome_of(there).evicted == {}
+    let_go(there)
+    assert outcome_of(there).started("half") == 1
 
 
 def test_what_a_stale_gang_gives_back_another_may_have():

@@ -21,6 +21,7 @@ from windlass.install.chart import Release, chart_files, folder, objects
 from windlass.install.template import NotInChart, lines_of, render
 from windlass.install.values import defaults, files, keys, merged, read_values
 from windlass.model.errors import InputError
+from windlass.workloads.kinds import KINDS
 
 ROOT = Path(__file__).parent.parent
 
@@ -72,6 +73,8 @@ def test_what_is_switched_off_is_not_there():
     kinds = {kind for kind, _ in made("webhook.enabled=false", "policy.enabled=false")}
     assert not kinds & {"MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "Secret"}
     assert "ServiceMonitor" not in kinds
+    assert ("Service", "windlass-dashboard") in made()
+    assert ("Service", "windlass-dashboard") not in made("dashboard.enabled=false")
     assert ("ServiceMonitor", "windlass-scheduler") in made("serviceMonitor.enabled=true")
 
 
@@ -93,6 +96,43 @@ def test_the_pods_run_with_nothing_that_the_restricted_standard_forbids():
         assert container["capabilities"] == {"drop": ["ALL"]}
 
 
+# --- history ---
+
+
+def test_one_scheduler_may_keep_its_history_in_a_file_and_several_in_a_database():
+    schema = json.loads(files()["values.schema.json"])
+    for pairs in (
+        ("history.enabled=true", "replicas=1"),
+        ("history.enabled=true", "history.secret=mine"),
+    ):
+        jsonschema.validate(read_values(pairs=pairs), schema)
+    assert "history" not in json.dumps(made()["Deployment", "windlass-scheduler"])
+
+
+def test_the_file_lies_on_the_volume_and_the_url_comes_from_the_secret():
+    def pod(*pairs: str) -> dict[str, Any]:
+        found = made("history.enabled=true", *pairs)
+        return found["Deployment", "windlass-scheduler"]["spec"]["template"]["spec"]
+
+    def url(pod: dict[str, Any]) -> dict[str, Any]:
+        (found,) = (e for e in pod["containers"][0]["env"] if e["name"] == "WINDLASS_HISTORY_URL")
+        return found
+
+    claim = {"persistentVolumeClaim": {"claimName": "past"}}
+    in_file = pod("replicas=1", f"history.volume={json.dumps(claim | {'emptyDir': None})}")
+    assert url(in_file)["value"] == "sqlite:////var/lib/windlass/history.db"
+    assert {"name": "history", **claim} in in_file["volumes"]
+    assert {"name": "history", "mountPath": "/var/lib/windlass"} in in_file["containers"][0][
+        "volumeMounts"
+    ]
+    in_database = pod("history.secret=mine")
+    assert url(in_database)["valueFrom"] == {"secretKeyRef": {"name": "mine", "key": "url"}}
+    assert "history" not in {each["name"] for each in in_database["volumes"]}
+    policies = made("history.enabled=true", "history.secret=mine", "history.port=6432")
+    (rule,) = policies["NetworkPolicy", "windlass-history"]["spec"]["egress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": 6432}]
+
+
 # --- rights ---
 
 
@@ -102,6 +142,21 @@ def test_the_scheduler_may_read_exactly_what_it_watches():
     expected = {(found[1] or "", found[2]) for found in watched if found}
     assert len(expected) == len(set(paths))
     assert granted(made()["ClusterRole", "windlass-scheduler"], "list", "watch") == expected
+
+
+def test_the_scheduler_may_change_exactly_the_owners_that_can_be_suspended():
+    paths = [row.path for row in KINDS.values() if row.suspend]
+    expected = {(path.split("/")[2], path.rpartition("/")[2]) for path in paths}
+    role = made()["ClusterRole", "windlass-scheduler"]
+    owners = {(path.split("/")[2], path.rpartition("/")[2]) for path in OWNERS.values()}
+    assert granted(role, "patch") & owners == granted(role, "get") & owners == expected
+
+
+def test_without_a_dashboard_nobody_is_asked_about_viewers():
+    for pair, expected in (("dashboard.enabled=true", 2), ("dashboard.enabled=false", 0)):
+        role = made(pair)["ClusterRole", "windlass-scheduler"]
+        reviews = {(g, name) for g, name in granted(role, "create") if name.endswith("reviews")}
+        assert len(reviews) == expected
 
 
 def test_nobody_may_create_leases_or_secrets_or_touch_those_of_others():
@@ -151,17 +206,22 @@ def test_the_defaults_keep_the_schema():
         ),
         ("config.portt=1", 'the key "config.portt" is not known'),
         ("replicas", 'found "replicas"; write key=value'),
+        ("history.enabled=true", "name a Secret with the URL of a PostgreSQL in history.secret"),
+        ("config.history.url=postgresql://u:hunter2@h/d", "put it into a Secret and name that"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_refused_in_one_sentence(pair: str, sentence: str):
     with pytest.raises(InputError) as told:
         read_values(pairs=[pair])
     assert sentence in str(told.value)
+    assert "hunter2" not in str(told.value)
     assert "\n" not in str(told.value)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"replicas": 0}, {"typo": 1}, {"config": {"port": "x"}}], ids=str
+    "wrong",
+    [{"replicas": 0}, {"typo": 1}, {"config": {"port": "x"}}, {"history": {"enabled": True}}],
+    ids=str,
 )
 def test_helm_refuses_the_same_by_the_schema(wrong: dict[str, Any]):
     schema = json.loads(files()["values.schema.json"])

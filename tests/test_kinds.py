@@ -215,6 +215,8 @@ def test_members_in_different_queues_are_told_so():
     there.queue("two", Users(term=()))
     there.see(pod("a", gang=("train", 2), queue="one"), pod("b", gang=("train", 2), queue="two"))
     assert "its pods name different queues, one and two" in str(there.gang_of("a").refusal)
+    there.see(pod("c", gang=("train", 2), queue="one", annotations={"windlass.dev/duration": "2h"}))
+    assert "its pods name different queues, one and two" in str(there.gang_of("a").refusal)
 
 
 def test_the_highest_priority_counts_and_one_firm_member_makes_the_gang_firm():

@@ -31,16 +31,17 @@ def test_the_example_of_the_page_can_be_used(tmp_path: Path):
 
 
 def table() -> str:
-    head = "| kind | starts together | after an eviction | its PriorityClass |"
+    head = "| kind | starts together | after an eviction | its PriorityClass | suspended by |"
     rows = [_row(key, row) for key, row in KINDS.items()]
-    return "\n".join([head, "|---|---|---|---|", *rows]) + "\n"
+    return "\n".join([head, "|---|---|---|---|---|", *rows]) + "\n"
 
 
 def _row(key: Key, row: Kind) -> str:
     name = f"{key.kind} ({key.group})" if key.group else key.kind
     name += f", below {' or '.join(row.above)}" if row.above else ""
     told = [_first_words(each) for each in (row.gang, row.survives, row.priority)]
-    return f"| {' | '.join([name, *told])} |"
+    field = f"`{row.suspend}`" if row.suspend else ""
+    return f"| {' | '.join([name, *told, field])} |"
 
 
 def _first_words(function: object) -> str:

@@ -90,12 +90,12 @@ def test_cpu_memory_and_pod_slots_are_rounded_down():
     [[], [{"type": "Ready", "status": "False"}], [{"type": "Ready", "status": "Unknown"}]],
 )
 def test_a_node_that_is_not_ready_takes_nobody(conditions: list[dict[str, str]]):
-    assert node_of(node("n1", conditions=conditions)).cordoned
+    assert not node_of(node("n1", conditions=conditions)).is_open
 
 
 def test_a_node_that_is_ready_and_not_cordoned_takes_tasks():
     pressed = {"type": "MemoryPressure", "status": "True"}
-    assert not node_of(node("n1", conditions=[pressed, READY])).cordoned
+    assert node_of(node("n1", conditions=[pressed, READY])).is_open
     assert node_of(node("n1", unschedulable=True)).cordoned
 
 

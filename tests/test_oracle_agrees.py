@@ -1,7 +1,6 @@
 """The engine computes fast what the oracle computes plainly."""
 
 from dataclasses import replace
-from functools import cache
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,10 +14,12 @@ from windlass.engine.index import Index
 from windlass.engine.limits import Limits
 from windlass.engine.progress import progress
 from windlass.model.jobs import Group, TaskState
-from windlass.model.mig import Instance, legal_starts
+from windlass.model.resources import Request
 from windlass.model.settings import Packing, Settings
-from windlass.sim import oracle
+from windlass.sim import oracle, oracle_score
+from windlass.sim.oracle_fragments import most_instances
 from windlass.state.cluster import Cluster
+from windlass.state.snapshot import Arrived
 
 # --- fit and score --------------------------------------------------------------------------------
 
@@ -27,10 +28,22 @@ from windlass.state.cluster import Cluster
 def test_a_lone_task_goes_to_the_best_node_that_fits(recipe):
     seen = snapshot_of(recipe)
     task = replace(recipe.dice("task").choice(seen.tasks), state=TaskState.WAITING, node="")
-    world = only(seen, replace(task, devices=()))
+    world = with_mix(only(seen, replace(task, devices=())), recipe.dice("mix"))
     outcome = outcome_of(Cluster.of(world))
-    best = oracle.best(world, task, seen.settings)
+    best = oracle_score.best(world, task, seen.settings)
     assert outcome.places == ({} if best is None else {str(task.id): best.name})
+
+
+def with_mix(seen, chance):
+    """The snapshot with a known mix, at times: that of its tasks, each counted by chance."""
+    if chance.random() < 0.3:
+        return replace(seen, arrived=(Arrived(Request(), 1),))
+    counts = {plain(each.shape.request): chance.randint(100, 999) for each in seen.tasks}
+    return replace(seen, arrived=tuple(Arrived(each, 0, n) for each, n in counts.items()))
+
+
+def plain(request):
+    return replace(request, extra=(), ports=())
 
 
 def only(seen, task):
@@ -92,14 +105,6 @@ def most_on_devices(node_, taken, request):
     ]
     # k tasks need k * count shares, and no device can serve one task twice
     return max(k for k in range(sum(each) + 1) if sum(min(n, k) for n in each) >= k * request.count)
-
-
-@cache
-def most_instances(model, there, profile):
-    """How many instances of a profile fit beside those on a device, in whatever order."""
-    starts = legal_starts(model, there, profile)
-    more = [tuple(sorted((*there, Instance(start, profile)))) for start in starts]
-    return max((1 + most_instances(model, each, profile) for each in more), default=0)
 
 
 @given(cards(), requests())

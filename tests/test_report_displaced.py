@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.given import ask, job, node
-from tests.played import arrives, work
+from tests.played import arrives, play, work
 from windlass.cli import main
 from windlass.cli.report import displaced, full
 from windlass.cli.view import draw_notes
@@ -67,6 +67,8 @@ def test_the_live_view_says_for_whom_and_by_which_rule(played: Simulation):
         (What.EVICTED, Rule.SHARE, "reclaimed for g, whose queue has less of its share"),
         (What.EVICTED, Rule.PRIORITY, "preempted by g, which has a higher priority"),
         (What.EVICTED, Rule.STALE, "given back: for too long below the minimum"),
+        (What.EVICTED, Rule.LEAVING, "to start elsewhere: a node of it leaves"),
+        (What.EVICTED, Rule.LOST, "to start elsewhere: a node of it is lost"),
         (What.MOVED, Rule.CONSOLIDATE, "moves 2 tasks to n, so that g fits"),
     ],
 )
@@ -121,3 +123,15 @@ def test_simulate_refuses_a_time_that_is_none(capsys: pytest.CaptureFixture[str]
         main(("simulate", "day", "--until", "soon"))
     assert left.value.code == 2
     assert "--until: soon is not understood" in capsys.readouterr().err
+
+
+def test_every_gang_that_was_submitted_is_counted_in_one_row():
+    kept, dropped = job("kept", 1, ask(gpus=1)), job("dropped", 1, ask(gpus=1))
+    waits = job("waits", 1, ask(gpus=2))
+    simulation = play(
+        node("n", gpus=1), arrives(kept, runs=50), arrives(dropped, deleted_at=30), arrives(waits)
+    )
+    told = full(1.0, [report(simulation, "windlass")])
+    rows = {line[:40].strip(): line[40:].strip() for line in told.splitlines()}
+    gangs = ("gangs finished", "running at the end", "waiting at the end", "deleted by their users")
+    assert [rows[each] for each in gangs] == ["1", "0", "1", "1"]

@@ -43,11 +43,15 @@ NEVER_FIRST = {
     Why.REFUSED_BY,
     Why.RESERVED,
     Why.RESERVATION,
+    Why.SUSPENDED_FOR,
     Why.LOST_BY_GUARANTEE,
     Why.LOST_BY_SHARE,
     Why.LOST_BY_PRIORITY,
+    Why.LOST_BY_ORDER,
     Why.MOVES,
     Why.STALE,
+    Why.NODE_LEAVES,
+    Why.NODE_LOST,
 }
 """Told beside another reason, or to gangs that run."""
 

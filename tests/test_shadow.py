@@ -6,10 +6,11 @@ from typing import Any
 
 from tests.kube_given import Thing, crew, job, namespace, node, pod, queue
 from tests.kube_given import _piece as piece
-from windlass.daemon.brain import Brain, Lost
+from windlass.daemon.brain import Brain
+from windlass.daemon.pieces import Lost
 from windlass.daemon.shadow import Shadow
 from windlass.daemon.shadow_report import report_of
-from windlass.kube.translate import Scope
+from windlass.kube.scope import Scope
 from windlass.workloads import wire
 
 THEIRS: dict[str, Any] = {"schedulerName": "default-scheduler"}

@@ -37,7 +37,7 @@ def test_a_shell_is_told_to_ask_the_program(shell: str):
     [
         ("windlass que", "queues"),
         ("windlass jobs --sta", "--state"),
-        ("windlass bench e", "engine"),
+        ("windlass bench en", "engine"),
     ],
 )
 def test_commands_and_options_are_completed(typed: str, offered: str):

@@ -24,13 +24,17 @@ def test_a_snapshot_written_and_read_is_the_same(recipe):
 @given(recipes())
 def test_a_cluster_made_from_a_snapshot_gives_it_back(recipe):
     seen = snapshot_of(recipe)
-    assert Cluster.of(seen).snapshot() == replace(
+    found = Cluster.of(seen).snapshot()
+    assert Cluster.of(found).snapshot() == found
+    assert found == replace(
         seen,
         nodes=tuple(sorted(seen.nodes, key=lambda each: each.name)),
         queues=tuple(sorted(seen.queues, key=lambda each: each.name)),
         gangs=tuple(sorted(seen.gangs, key=lambda each: each.id)),
         tasks=tuple(sorted(seen.tasks, key=lambda each: each.id)),
-        broken=Cluster.of(seen).snapshot().broken,
+        broken=found.broken,
+        arrived=found.arrived,
+        arrived_since=found.arrived_since,
     )
 
 

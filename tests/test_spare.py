@@ -23,11 +23,12 @@ def displaced(*names: str) -> Displaced:
 
 
 def mind(who: Displaced, there: Cluster) -> dict[str, bool]:
-    """Tell the cluster who is spared; answers whose standing has changed."""
+    """Tell the cluster who is spared; answers for whom that has changed."""
     changed = list(who.changes(there))
+    before = {gang.id: there.gangs[gang.id].spared for gang in changed}
     for gang in changed:
         there.apply(GangSeen(gang))
-    return {gang.id: gang.spared for gang in changed}
+    return {gang.id: gang.spared for gang in changed if gang.spared != before[gang.id]}
 
 
 # --- who is spared --------------------------------------------------------------------------------
@@ -41,6 +42,13 @@ def test_who_was_displaced_is_spared_if_its_guarantee_has_room_for_it():
 def test_who_saves_its_work_may_be_displaced_again():
     saves = job("back", 1, TWO, queue="team", saved_at=5)
     assert mind(displaced("back"), cluster(queue("team", gpus=2), node("n1", gpus=4), saves)) == {}
+
+
+def test_who_was_stopped_as_often_as_it_may_be_is_spared_even_if_it_saves():
+    saves = job("back", 1, TWO, queue="team", saved_at=5, stops_at_most=2)
+    there = cluster(queue("team", gpus=2), node("n1", gpus=4), saves)
+    assert mind(displaced("back"), there) == {}
+    assert mind(displaced("back", "back"), there) == {"back": True}
 
 
 def test_who_was_not_displaced_is_not():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.kube_given import NAMESPACE, Reading, crew, job, made_by, node, pod, task_id
 from windlass.crds.read import Users
 from windlass.kube.allot import Allotments
-from windlass.kube.translate import Scope
+from windlass.kube.scope import Scope
 from windlass.model.actions import Bind, Evict, Rule
 from windlass.model.constraints import Expression, Operator
 from windlass.model.gpus import WHOLE, GpuRequest, Slice
@@ -286,7 +286,7 @@ def test_a_queue_that_comes_later_is_told_to_the_gangs_that_asked_for_it():
 def test_a_queue_that_goes_is_told_to_the_gangs_that_stood_in_it():
     there = Reading(pod("a"))
     assert there.gang_of("a").queue == "team"
-    there.translator.queue_gone("team")
+    there.translator.gangs.queue_gone("team")
     found = there.gang_of("a").refusal
     assert found is not None
     assert found.why is Why.NO_QUEUE
@@ -301,7 +301,7 @@ def test_a_queue_that_is_not_open_to_a_namespace_is_refused():
 
 def test_a_namespace_that_gets_a_label_gets_its_queue():
     there = Reading()
-    there.translator.queue_gone("team")
+    there.translator.gangs.queue_gone("team")
     there.queue("picked", Users(term=(Expression("team", Operator.IN, ("x",)),)))
     there.see(pod("a"))
     assert there.gang_of("a").queue == ""
@@ -326,7 +326,7 @@ def test_a_pod_that_looks_at_namespaces_by_label_looks_again_when_they_change():
 
 def test_members_are_named_in_the_order_in_which_they_are_placed():
     there = Reading(*crew("w", 12))
-    names = [each.split("/")[1] for each in there.translator.members(there.gang_of("w-0").id)]
+    names = [each.split("/")[1] for each in there.translator.gangs.members(there.gang_of("w-0").id)]
     assert names == [f"w-{i}" for i in range(12)]
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.kube_given import Json, Stage, container, node, pod, queue
-from windlass.daemon.brain import Lost, Seen
+from windlass.daemon.pieces import Lost, Seen
 from windlass.workloads import volumes_wire as stored
 from windlass.workloads.volumes import BOUND, SELECTED
 

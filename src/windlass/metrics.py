@@ -10,6 +10,7 @@ from windlass.engine.plan import Plan, Verdict
 from windlass.model.queues import GPU
 from windlass.state.cluster import Cluster
 
+SAVE_BUCKETS = (1, 5, 15, 30, 60, 120, 300, 600, 1800)
 CYCLE_BUCKETS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -32,6 +33,29 @@ class Metrics:
         self.evictions = Counter(
             "windlass_evictions_total", "Pods evicted, by rule.", ["rule"], registry=registry
         )
+        self.lost = Counter(
+            "windlass_lost_gpu_seconds_total",
+            "GPU time that has to be spent again after evictions, by rule.",
+            ["rule"],
+            registry=registry,
+        )
+        self.requests = Counter(
+            "windlass_save_requests_total", "Gangs asked to save.", registry=registry
+        )
+        self.saves = Counter(
+            "windlass_saves_total", "Requests to save, by outcome.", ["outcome"], registry=registry
+        )
+        self.save_wait = Histogram(
+            "windlass_save_wait_seconds",
+            "Time from the request to save to its end.",
+            registry=registry,
+            buckets=SAVE_BUCKETS,
+        )
+        self.disbelieved = Counter(
+            "windlass_save_answers_refused_total",
+            "Answers to requests to save that were stale or forged.",
+            registry=registry,
+        )
         self.waiting = Gauge(
             "windlass_waiting_gangs", "Gangs that wait, by queue.", ["queue"], registry=registry
         )
@@ -43,9 +67,14 @@ class Metrics:
             "windlass_writes_waiting", "Writes that have not begun.", registry=registry
         )
 
+        self.history_lost = Counter(
+            "windlass_history_lost_total", "Cycles missing in the history.", registry=registry
+        )
+
     def planned(self, plan: Plan, cluster: Cluster) -> None:
         """Take over the figures of one step."""
         self.binds.inc(len(plan.binds))
+        self.requests.inc(len(plan.asks))
         for rule, count in Tally(each.rule.value for each in plan.evictions).items():
             self.evictions.labels(rule).inc(count)
         waits = Tally(
@@ -55,6 +84,11 @@ class Metrics:
             self.waiting.labels(queue).set(waits.get(queue, 0))
             self.gpus.labels(queue).set(cluster.allocated(queue, GPU) / 1000)
             self.shares.labels(queue).set(plan.shares.get(queue, {}).get(GPU, 0) / 1000)
+
+    def save_ended(self, outcome: str, waited_s: int) -> None:
+        """A request to save is over."""
+        self.saves.labels(outcome).inc()
+        self.save_wait.observe(waited_s)
 
     def text(self) -> bytes:
         """Everything, as Prometheus reads it."""

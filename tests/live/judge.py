@@ -23,11 +23,12 @@ from tests.kube_given import queue
 from tests.live.bound import wait_until
 from tests.live.judge_cases import HEAVY, Case, fence, name_of
 from tests.live.judge_storage import CASE, PATHS, Json
-from windlass.daemon.brain import Brain, Seen
+from windlass.daemon.brain import Brain
+from windlass.daemon.pieces import Seen
 from windlass.daemon.watches import NEEDED
 from windlass.kube.client import Api, Patch
 from windlass.kube.exchange import Params
-from windlass.kube.translate import Scope
+from windlass.kube.scope import Scope
 from windlass.lab.plane import Options
 from windlass.workloads import wire
 from windlass.workloads.volumes import SELECTED

@@ -279,6 +279,7 @@ class Scene:
             "lease_namespace": self.key,
             "address": "127.0.0.1",
             "port": 0,
+            "dashboard_port": 0,
             "cycle_at_most_s": 1,
             **TIMES,
             **flags,
@@ -292,7 +293,8 @@ class Scene:
         marks = {
             key.replace("preemptible", "windlass.dev/preemptible"): labels[key] for key in labels
         }
-        notes = {key: marks.pop(key) for key in list(marks) if key.startswith("fake.")}
+        said = ("fake.", "windlass.dev/checkpoint")
+        notes = {key: marks.pop(key) for key in list(marks) if key.startswith(said)}
         container = {
             "name": "main",
             "image": "none",

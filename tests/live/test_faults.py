@@ -15,8 +15,8 @@ from tests.live.bound import wait_until
 from tests.live.scene import Scene, is_running, name_of, scene, uid_of
 from tests.live.stage import served, status, until
 from windlass.config import read_config
+from windlass.daemon.parts import Clock
 from windlass.daemon.pause import set_paused
-from windlass.daemon.term import Clock
 from windlass.kube.carry_out import Binder, BindFailed, Binding, News, PodRef, Start
 from windlass.kube.client import connect
 from windlass.kube.workers import Workers

@@ -33,6 +33,8 @@ VALUES = {
         "tolerations": [{"key": "gpu", "operator": "Exists"}],
         "resources": {"limits": None},
     },
+    "history": {"history": {"enabled": True, "secret": "mine"}},
+    "history in a file": {"history": {"enabled": True}, "replicas": 1},
     "least": {
         "webhook": {"enabled": False},
         "policy": {"enabled": False},
@@ -92,6 +94,16 @@ def test_helm_refuses_values_that_cannot_be_used(helm: Helm, wrong: str):
     done = helm.run("template", folder(), "--kube-version", "1.36.0", "--set", wrong)
     assert done.returncode != 0
     assert "values don't meet the specifications of the schema" in done.stderr
+
+
+def test_helm_demands_a_database_for_the_history_of_several_replicas(helm: Helm):
+    words = ("template", folder(), "--kube-version", "1.36.0", "--set", "history.enabled=true")
+    by_schema = helm.run(*words)
+    assert by_schema.returncode != 0
+    assert "/history/secret" in by_schema.stderr
+    by_template = helm.run(*words, "--skip-schema-validation")
+    assert by_template.returncode != 0
+    assert "name a Secret with the URL of a PostgreSQL in history.secret" in by_template.stderr
 
 
 async def test_a_release_of_helm_is_upgraded_and_uninstalled_by_helm(

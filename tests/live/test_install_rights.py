@@ -11,13 +11,19 @@ import pytest
 from tests.live.bound import wait_until
 from tests.live.installation import Installation, installed, may
 from tests.live.scene import Scene, scene
+from tests.live.test_dashboard import Cast
+from tests.live.viewers import person
+from windlass.checkpoint.wire import BUDGET, MODE, REQUEST
 from windlass.install.chart import Release, objects
 from windlass.install.values import read_values
 from windlass.kube.access import Access
 from windlass.kube.client import connect
 from windlass.lab.plane import Plane
 from windlass.lab.proxy import Proxy, recording
+from windlass.workloads.kinds import KINDS
 
+NAMED = {"windlass.dev/gang": "named", "windlass.dev/minimum": "1"}
+"""Whose pods name their gang is evicted, not suspended."""
 PLAIN: dict[str, Any] = {"namespaces": None, "node_selector": None}
 
 USELESS = [
@@ -31,6 +37,7 @@ USELESS = [
     ("create", "coordination.k8s.io", "leases"),
     ("update", "coordination.k8s.io", "leases"),  # those of others
     ("update", "windlass.dev", "queues"),
+    ("create", "", "serviceaccounts/token"),
     ("create", "rbac.authorization.k8s.io", "clusterrolebindings"),
     ("impersonate", "", "users"),
 ]
@@ -38,7 +45,7 @@ USELESS = [
 
 @pytest.fixture
 async def made(plane: Plane, tmp_path: Path) -> AsyncIterator[Scene]:
-    async with scene(plane.api_access(), tmp_path, nodes=2, ours=8, theirs=8) as made:
+    async with scene(plane.api_access(), tmp_path, nodes=3, ours=8, theirs=16) as made:
         yield made
         made.check()
 
@@ -58,22 +65,30 @@ async def test_gangs_start_evictions_happen_and_statuses_are_written_without_a_r
     made: Scene, release: Installation, plane: Plane
 ) -> None:
     async with recording(await as_scheduler(release, plane)) as proxy:
-        await made.leading(proxy)
-        await made.job("greedy", 2, 8, "ours")
-        await made.wait_running(("greedy", 2))
-        await made.gang("due", 1, 8, "theirs")  # its guarantee: one of the others has to go
-        await made.wait_running(("due", 1))
+        daemon = await made.leading(proxy)
+        await made.pod("kept", 8, "ours", preemptible="false")
+        await made.job("greedy", 1, 8, "ours", **{MODE: "file", BUDGET: "2s"})
+        await made.job("named", 1, 8, "ours", **NAMED)
+        await made.wait_running(("kept", 1), ("greedy", 1), ("named", 1))
+        await made.gang("due", 2, 8, "theirs")  # its guarantee: both Jobs have to go
+        await made.wait_running(("due", 2))
         await made.gang("late", 1, 8, "theirs")
         await made.wait_reasons("late", 1)
         await wait_until(lambda: wrote(proxy, "queues/status"), "the status of a queue is written")
+        ann = await (await person(made.api, made.key, "ann")).token()
+        assert (await Cast(made, "", daemon).told(ann, "jobs"))["running"] == []
         assert [str(call) for call in proxy.calls if call.status in (401, 403)] == []
+        assert any(REQUEST.encode() in call.body for call in proxy.calls if call.is_write)
         used = {(call.verb, call.resource) for call in proxy.calls if call.is_write}
     assert used - {("patch", "gangs/status")} == {  # there may be Gangs of others
         ("create", "events"),
         ("create", "pods/binding"),
         ("create", "pods/eviction"),
+        ("patch", "jobs"),
         ("patch", "pods/status"),
         ("patch", "queues/status"),
+        ("create", "subjectaccessreviews"),
+        ("create", "tokenreviews"),
         ("update", "leases"),
     }
 
@@ -94,8 +109,12 @@ def test_nothing_is_granted_for_writing_but_what_is_used() -> None:
         ("create", "events"),
         ("create", "pods/binding"),
         ("create", "pods/eviction"),
+        ("create", "subjectaccessreviews"),
+        ("create", "tokenreviews"),
         ("delete", "pods"),  # where a disruption budget has to give way in the end
+        *(("patch", row.path.rpartition("/")[2]) for row in KINDS.values() if row.suspend),
         ("patch", "gangs/status"),
+        ("patch", "nodes/status"),  # that a node is kept out, and why
         ("patch", "persistentvolumeclaims"),  # the node for which a volume is to be made
         ("patch", "pods/status"),
         ("patch", "queues/status"),

@@ -33,6 +33,8 @@ AT_ONCE = 6
 PATIENT: dict[str, Any] = {"lease_duration_s": 60, "lease_renew_deadline_s": 40}
 """A busy machine loses no lease; after a crash the test lets it pass."""
 SIGKILLED = -9
+BY_LABEL = {"windlass.dev/gang": "b", "windlass.dev/minimum": "3"}
+"""Whose pods name their gang is evicted pod by pod; `test_suspend_points.py` has the other way."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -214,7 +216,7 @@ async def play(made: Scene, proxy: Proxy, way: Way) -> None:
     """Start three gangs, take one back for a fourth, and stop; a crashed daemon is replaced."""
     kept = await made.gang("a", 4, 2, "low", preemptible="false")
     kept.append(await made.pod("s", 1, "low", preemptible="false"))
-    await made.job("b", 3, 4, "low")
+    await made.job("b", 3, 4, "low", **BY_LABEL)
     await made.gang("d", 4, 8, "low", preemptible="true")
     lent = await made.wait_there("b", 3)
     first = await made.start(proxy, writes_concurrency=1, **PATIENT)

@@ -69,7 +69,23 @@ async def test_a_snapshot_of_a_cluster_is_one_that_other_commands_read(
 
     await wait_until(starts, "the snapshot says that it starts now")
     planned = await asyncio.to_thread(call, "plan", file)
-    assert "2 nodes with 16 GPUs, 1 gangs, 2 tasks" in planned.out
+    assert "2 nodes with 16 GPUs, 1 gang, 2 tasks" in planned.out
+
+
+async def test_a_job_is_told_of_before_it_is_submitted_and_if_it_is_there_already(
+    made: Scene, windlass: Shell, tmp_path: Path
+) -> None:
+    words = ("--image", "i", "--count", "9", "--gpus", "8", "--name", "here", "-n", made.key)
+    printed = await windlass("submit", "--queue", f"{made.key}-team", *words, "--print", "--", "a")
+    (tmp_path / "here.yaml").write_text(printed.out)
+    asked = ("explain", "--before", str(tmp_path / "here.yaml"), "-n", made.key)
+    first = await windlass(*asked)
+    assert first.out.startswith(f"{made.key}/here can never start with the 9 tasks"), first.err
+    assert "exists already" not in first.out
+    await made.job("here", 9, 8, "team")
+    await made.wait_there("here", 9)
+    again = " ".join((await windlass(*asked)).out.split())
+    assert f"{made.key}/here exists already; this is told as if another came" in again
 
 
 async def test_a_queue_that_is_not_there_is_a_slip_that_is_told_before_anything_is_made(
@@ -167,6 +183,28 @@ async def test_an_explanation_has_the_words_that_the_scheduler_wrote_on_the_pods
     slip = await windlass("explain", f"{made.key}/lage")
     assert (slip.status, slip.out) == (2, "")
     assert f'did you mean "{made.key}/large"' in slip.err
+
+
+async def test_a_job_is_explained_before_it_is_submitted(
+    made: Scene, windlass: Shell, tmp_path: Path
+) -> None:
+    await made.leading()
+    file = tmp_path / "large.yaml"
+    words = ("-n", made.key, "--image", "train:1", "--gpus", "8", "--name", "large", "--print")
+    queue = ("--queue", f"{made.key}-team")
+    printed = await windlass("submit", *words, *queue, "--count", "3", "--", "train.py")
+    file.write_text(printed.out)
+    told = await windlass("explain", "--before", str(file))
+    assert (told.status, told.err) == (0, "")
+    said = " ".join(told.out.split())
+    assert said.startswith(f"{made.key}/large can never start with the 3 tasks it needs")
+    assert "it would start at once with a minimum of 2 tasks instead of 3" in said
+    assert "it would start at once in queue" not in said  # no other lets its namespace in
+    small = await windlass("submit", *words, *queue, "--count", "2", "--", "train.py")
+    file.write_text(small.out)
+    told = await windlass("explain", "--before", str(file))
+    assert f"{made.key}/large starts now with 2 tasks" in told.out
+    assert await made.pods("large") == []
 
 
 async def test_rights_to_one_namespace_are_enough_to_see_its_jobs_and_what_they_were_told(

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.bench_eta import command as bench_eta
+from windlass.cli.bench_harm import command as bench_harm
 from windlass.cli.bench_live import command as bench_live
+from windlass.cli.bench_placement import command as bench_placement
 
 if TYPE_CHECKING:
     from windlass.engine.plan import Plan
@@ -30,7 +33,10 @@ def command() -> None:
     """Measure the engine on this machine."""
 
 
+command.add_command(bench_eta)
+command.add_command(bench_harm)
 command.add_command(bench_live)
+command.add_command(bench_placement)
 
 
 @command.command("engine")
@@ -51,7 +57,7 @@ command.add_command(bench_live)
     show_default=True,
     help="Different requests among them.",
 )
-@click.option("--seed", default=1, show_default=True)
+@click.option("--seed", default=1, show_default=True, help="Another seed, other work.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def engine(nodes: int, pods: int, shapes: int, seed: int, as_json: bool) -> None:
     """Decide a large backlog on a large cluster; then nothing, one pod, and the impossible."""

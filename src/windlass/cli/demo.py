@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from windlass.cli.record import option as record_option
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -42,12 +44,15 @@ class Pace:
 
 @click.command("demo")
 @click.option("--seed", type=click.IntRange(min=0), help="Another seed, other work.")
-@click.option("--nodes", type=click.IntRange(1, 500), default=24, show_default=True)
+@click.option(
+    "--nodes", type=click.IntRange(1, 500), default=24, show_default=True, help="Of the cluster."
+)
 @click.option("--speed", type=click.IntRange(min=1), help="Simulated seconds per second.")
 @click.option("--for", "seconds", type=click.FloatRange(min=0), help="Stop after so many seconds.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Serve the dashboard here (0: any free port)."
 )
+@record_option
 @click.option("--once", is_flag=True, help="Show one busy moment of the day and stop.")
 @click.option("--picture", metavar="FILE.svg", help="Write that moment as a picture and stop.")
 def command(
@@ -57,6 +62,7 @@ def command(
     speed: int | None,
     seconds: float | None,
     port: int | None,
+    record: str | None,
     once: bool,
     picture: str | None,
 ) -> None:
@@ -69,7 +75,9 @@ def command(
     from rich.console import Console
 
     from windlass.cli.dashboard import served_if_wanted
+    from windlass.cli.record import recording
     from windlass.sim.generate import EXAMPLE_SEED, generate
+    from windlass.sim.run import Simulation
 
     console = Console(highlight=False)
     live = console.is_terminal and not once and not picture
@@ -79,11 +87,12 @@ def command(
         _show_moment(workload, picture, console)
         return
     pace = Pace(speed or (SPEED if live else None), seconds)
-    with served_if_wanted(port, live) as dashboard:
+    played = Simulation(workload)
+    with served_if_wanted(port, live) as dashboard, recording(record, played, dashboard):
         if live:
-            played = _play_live(workload, pace, console, dashboard)
+            _play_live(played, pace, console, dashboard)
         else:
-            played = _play_lines(workload, pace, dashboard)
+            _play_lines(played, pace, dashboard)
     _compare(workload, played, console)
 
 
@@ -106,17 +115,15 @@ def _show_moment(workload: Workload, picture: str | None, console: Console) -> N
 
 
 def _play_live(
-    workload: Workload, pace: Pace, console: Console, dashboard: Dashboard | None
-) -> Simulation:
+    simulation: Simulation, pace: Pace, console: Console, dashboard: Dashboard | None
+) -> None:
     """Redraw the frame a few times a second until the end, the time is up, or Ctrl-C."""
     from rich.console import Group
     from rich.live import Live
     from rich.text import Text
 
     from windlass.cli.view import Size, render
-    from windlass.sim.run import Simulation
 
-    simulation = Simulation(workload)
     began = time.monotonic()
     try:
         with Live(console=console, screen=True, auto_refresh=False) as live:
@@ -129,14 +136,11 @@ def _play_live(
                 time.sleep(1 / FRAMES_PER_SECOND)
     except KeyboardInterrupt:
         pass
-    return simulation
 
 
-def _play_lines(workload: Workload, pace: Pace, dashboard: Dashboard | None) -> Simulation:
+def _play_lines(simulation: Simulation, pace: Pace, dashboard: Dashboard | None) -> None:
     """A line per simulated hour."""
-    from windlass.sim.run import Simulation
-
-    simulation = Simulation(workload)
+    workload = simulation.workload
     capacity = simulation.meter.ground.capacity // 1000
     click.echo(f"A generated day of four teams on {len(workload.nodes)} nodes, {capacity} GPUs.")
     if dashboard:
@@ -152,7 +156,6 @@ def _play_lines(workload: Workload, pace: Pace, dashboard: Dashboard | None) -> 
                 time.sleep(max(0.0, hour * HOUR / pace.speed - (time.monotonic() - began)))
     except KeyboardInterrupt:
         pass
-    return simulation
 
 
 def _hour_line(moment: Moment, hour: int) -> str:

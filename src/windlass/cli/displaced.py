@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,12 @@ import click
 from windlass.engine.harm import harm
 from windlass.model.actions import Evict, Hold, Rule
 from windlass.model.gpus import WHOLE
-from windlass.model.jobs import ACTIVE, Gang, GangId, Task, TaskId, TaskState
+from windlass.model.jobs import COUNTED, Gang, GangId, Task, TaskId
+from windlass.model.names import known_as
 from windlass.model.reasons import in_words
 
 if TYPE_CHECKING:
+    from windlass.engine.plan import Plan
     from windlass.state.cluster import Cluster
 
 MOST_NODES = 4
@@ -36,6 +39,8 @@ class Displaced:
     """Is the gang left without its minimum?"""
     lost: int
     """Thousandth GPU-seconds that have to be spent again."""
+    saves_within_s: int | None = None
+    """It is asked to save first, and gets so long; None: it goes at once."""
 
     @property
     def moves(self) -> bool:
@@ -43,11 +48,12 @@ class Displaced:
         return bool(self.moves_to[0])
 
 
-def displaced(cluster: Cluster, evictions: Sequence[Evict]) -> list[Displaced]:
-    """The evictions of a plan by gang, rule and gainer, before they are carried out."""
+def displaced(cluster: Cluster, plan: Plan) -> list[Displaced]:
+    """Who goes by gang, rule and gainer, before the plan is carried out."""
+    within = {each.gang: each.deadline - each.asked_at for each in plan.asks}
     rows: dict[tuple[GangId, Rule, GangId], list[Evict]] = {}
     leaving: dict[GangId, set[TaskId]] = {}
-    for each in evictions:
+    for each in plan.going:
         gang = cluster.tasks[each.task].gang
         rows.setdefault((gang, each.rule, each.gainer), []).append(each)
         leaving.setdefault(gang, set()).add(each.task)
@@ -56,9 +62,11 @@ def displaced(cluster: Cluster, evictions: Sequence[Evict]) -> list[Displaced]:
         gang = cluster.gangs[name]
         tasks = tuple(cluster.tasks[each.task] for each in those)
         stops = not _is_whole_without(gang, cluster.members(name), leaving[name])
-        lost = harm(gang, tasks, cluster.now, stops)
+        hurry_s = cluster.gangs[gainer].hurry_s if gainer in cluster.gangs else None
+        lost = harm(gang, tasks, cluster.now, stops, hurry_s)
         goes = tuple(each.moves_to for each in those)
-        found.append(Displaced(name, gang.queue, rule, gainer, tasks, goes, stops, lost))
+        row = Displaced(name, gang.queue, rule, gainer, tasks, goes, stops, lost, within.get(name))
+        found.append(row)
     return found
 
 
@@ -71,9 +79,11 @@ def in_a_sentence(row: Displaced) -> str:
     else:
         what = f"{count} on {where}"
     rest = "" if row.stops else "; it runs on with the others"
+    if row.saves_within_s is not None:
+        rest = f"; it saves first, within {in_words(row.saves_within_s)}"
     return (
-        f"{row.gang} (queue {row.queue}): {what}, {for_whom(row.rule, row.gainer)}; "
-        f"{gpu_time(row.lost)} lost{rest}"
+        f"{known_as(row.gang)} (queue {row.queue}): {what}, {for_whom(row.rule, row.gainer)}; "
+        f"{'at most ' if row.saves_within_s is not None else ''}{gpu_time(row.lost)} lost{rest}"
     )
 
 
@@ -81,7 +91,7 @@ def for_whom(rule: Rule, gainer: str) -> str:
     """By which rule, in the words of the live view."""
     from windlass.cli.view import RULES
 
-    return RULES[rule].format(gainer=gainer)
+    return RULES[rule].format(gainer=known_as(gainer))
 
 
 def displaced_as_json(row: Displaced) -> dict[str, Any]:
@@ -96,6 +106,7 @@ def displaced_as_json(row: Displaced) -> dict[str, Any]:
             for task, goes in zip(row.tasks, row.moves_to, strict=True)
         ],
         "stops": row.stops,
+        "saves_within_seconds": row.saves_within_s,
         "gpu_seconds_lost": row.lost / WHOLE,
     }
 
@@ -117,7 +128,7 @@ def holds_told(cluster: Cluster, holds: Iterable[Hold]) -> Iterator[str]:
         when = "for it alone, as soon as they are free"
         if not hold.firm and wait > 0:
             when = f"reserved for it in {in_words(wait)}; until then for work that ends in time"
-        yield click.wrap_text(f"{hold.gang}{queue}: {places}, {when}", 78, "  ", "     ")
+        yield click.wrap_text(f"{known_as(hold.gang)}{queue}: {places}, {when}", 78, "  ", "     ")
 
 
 def nodes_in_words(nodes: Iterable[str]) -> str:
@@ -137,9 +148,5 @@ def gpu_time(milli_seconds: int) -> str:
 
 
 def _is_whole_without(gang: Gang, members: Iterable[Task], leaving: Collection[TaskId]) -> bool:
-    stay: dict[str, int] = {}
-    for task in members:
-        if task.id not in leaving and (task.state in ACTIVE or task.state == TaskState.SUCCEEDED):
-            stay[task.group] = stay.get(task.group, 0) + 1
-    enough = all(stay.get(group.name, 0) >= group.minimum for group in gang.groups)
-    return enough and sum(stay.values()) >= gang.needed()
+    stay = (task for task in members if task.id not in leaving and task.state in COUNTED)
+    return gang.has_minimum(Counter(task.group for task in stay))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.asked import asked_as_json, asked_told
 from windlass.cli.displaced import for_whom, nodes_in_words
+from windlass.cli.eta import add_etas
 from windlass.cli.output import as_json, reason_as_json, slices_in_words
 from windlass.cli.queue_rows import QueueRow, queue_as_json, queue_rows, queue_sentence
 from windlass.cli.reach import in_namespace, namespace_or_own, reaching, settings
@@ -16,8 +18,11 @@ from windlass.cli.scenes import Scene, evicted, of_cluster, of_scenario, of_snap
 from windlass.engine.plan import Decision, Verdict
 from windlass.model.actions import Evict
 from windlass.model.errors import NotFound
+from windlass.model.gpus import WHOLE
 from windlass.model.jobs import ACTIVE, Gang, GangId, Task, TaskState
+from windlass.model.names import known_as
 from windlass.model.problems import listed
+from windlass.model.queues import GPU
 
 if TYPE_CHECKING:
     from windlass.config import Config
@@ -29,7 +34,12 @@ MOST_LOSSES = 5
 
 
 @click.command("explain")
-@click.argument("job")
+@click.argument("job", required=False)
+@click.option(
+    "--before",
+    metavar="FILE",
+    help="A job that is not submitted yet (- for stdin), instead of JOB.",
+)
 @click.option("--scenario", metavar="FILE", help="Play this scenario and look at the job in it.")
 @click.option("--at", metavar="TIME", help="At this time of the scenario, like 20m; else at rest.")
 @click.option("--snapshot", metavar="FILE", help="Look at the job in this snapshot (- for stdin).")
@@ -37,7 +47,9 @@ MOST_LOSSES = 5
 @in_namespace
 @reaching
 def command(
-    job: str,
+    job: str | None,
+    *,
+    before: str | None,
     scenario: str | None,
     at: str | None,
     snapshot: str | None,
@@ -51,20 +63,32 @@ def command(
     is meant. With --scenario or --snapshot it is a name in that file, and no cluster is asked.
 
     For a waiting job it also says what is being freed for it, or what it would have to displace and
-    why it may not.
+    why it may not, and which changes would start it now: each was tried, and less of it is not
+    enough.
+
+    With --before, FILE holds a manifest, or a job in the words of scenario files: it says what
+    would become of it if it were submitted now. Nothing is.
     """
+    if (job is None) == (before is None):
+        raise click.UsageError("give either JOB or --before FILE")
     if scenario is not None and snapshot is not None:
         raise click.UsageError("give either --scenario FILE or --snapshot FILE")
     if at is not None and scenario is None:
         raise click.UsageError("--at goes with --scenario; what else is there has its own time")
-    if scenario is not None:
-        found = _found(of_scenario(scenario, at), job)
-    elif snapshot is not None:
-        found = _found(of_snapshot(snapshot), job)
+    scene = of_scenario(scenario, at) if scenario is not None else None
+    scene = of_snapshot(snapshot) if snapshot is not None else scene
+    if before is not None:
+        found = _found_before(
+            before, scene, settings(**reach) if scene is None else None, namespace
+        )
+    elif scene is not None:
+        found = _found(scene, job or "")
     else:
-        found = _found_on_cluster(settings(**reach), job, namespace)
+        found = _found_on_cluster(settings(**reach), job or "", namespace)
     if json_:
-        queues = [queue_as_json(row) for row in found.rows]
+        queues = [
+            queue_as_json(row) | {"planned_gpus": planned / WHOLE} for row, planned in found.rows
+        ]
         shown = {"job": found.job, "now": found.now, "gangs": found.stories, "queues": queues}
         click.echo(as_json(shown))
         return
@@ -79,15 +103,41 @@ class _Found:
     job: str
     now: int
     stories: list[dict[str, Any]]
-    rows: Sequence[QueueRow] = ()
+    rows: Sequence[tuple[QueueRow, int]] = ()
+    """Its queues, each with the thousandths of GPUs that it has once the plan is carried out."""
     notice: str = ""
 
 
 def _found(scene: Scene, job: str) -> _Found:
     if job not in scene.jobs:
         raise NotFound("job", job, scene.jobs)
-    stories = [_story(scene, gang) for gang in scene.jobs[job]]
-    return _Found(job, scene.cluster.now, stories, _rows(scene, stories), scene.notice)
+    return _told_of(scene, job, scene.jobs[job])
+
+
+def _told_of(scene: Scene, name: str, gangs: Sequence[str]) -> _Found:
+    from windlass.cli.suggested import add_suggestions
+
+    stories = [_story(scene, gang) for gang in gangs]
+    add_suggestions(scene, stories)
+    add_etas(scene, stories)
+    return _Found(name, scene.cluster.now, stories, _rows(scene, stories), scene.notice)
+
+
+def _found_before(
+    file: str, scene: Scene | None, config: Config | None, namespace: str | None
+) -> _Found:
+    """What would become of the job in a file."""
+    from windlass.cli.before import submitted, submitted_on_cluster
+    from windlass.cli.wanted import read_wanted
+
+    wanted = read_wanted(file)
+    if config is not None:
+        where = namespace_or_own(config, namespace)
+        scene, gangs = submitted_on_cluster(config, wanted, where)
+    else:
+        assert scene is not None
+        scene, gangs = submitted(scene, wanted, namespace or "default")
+    return _told_of(scene, wanted.file, gangs)
 
 
 def _found_on_cluster(config: Config, job: str, namespace: str | None) -> _Found:
@@ -109,7 +159,7 @@ def _in_words(found: _Found) -> Iterator[str]:
         yield from _told(story)
     if len(found.stories) > MOST_GANGS:
         yield f"and {len(found.stories) - MOST_GANGS} more gangs; --json shows all"
-    sentences = [queue_sentence(row) for row in found.rows] + [found.notice]
+    sentences = [queue_sentence(*row) for row in found.rows] + [found.notice]
     for sentence in filter(None, sentences):
         yield click.wrap_text(sentence, 78, "", "  ")
 
@@ -138,6 +188,7 @@ def _story(scene: Scene, name: str) -> dict[str, Any]:
         "waiting_gangs": max((each.position for each in scene.plan.decisions), default=0),
         "reasons": [reason_as_json(each) for each in decision.reasons] if decision else [],
         "places": _places(scene, gang),
+        "asked": asked_as_json(scene.cluster, scene.plan, gang.id),
         "displaced": losses + _losses_now(scene, gang.id),
         "makes_room_for": held_for(scene.cluster, scene.plan, gang.id),
         **_room(scene, gang.id, decision),
@@ -176,10 +227,11 @@ def _room(scene: Scene, gang: GangId, decision: Decision | None) -> dict[str, An
     return {"would": would_as_json(found) | {"sentences": sentences}}
 
 
-def _rows(scene: Scene, stories: list[dict[str, Any]]) -> list[QueueRow]:
-    """The queues that the stories are about."""
+def _rows(scene: Scene, stories: list[dict[str, Any]]) -> list[tuple[QueueRow, int]]:
+    """The queues that the stories are about; the reasons speak of them as the plan leaves them."""
     names = {story.get("queue") for story in stories}
-    return [row for row in queue_rows(scene.cluster, scene.plan) if row.name in names]
+    rows = (row for row in queue_rows(scene.cluster, scene.plan) if row.name in names)
+    return [(row, scene.after.allocated(row.name, GPU)) for row in rows]
 
 
 def _state(scene: Scene, gang: Gang, decision: Decision | None) -> str:
@@ -188,6 +240,8 @@ def _state(scene: Scene, gang: Gang, decision: Decision | None) -> str:
     members = scene.cluster.members(gang.id)
     if sum(task.state in ACTIVE for task in members) >= gang.needed():
         return "Running"
+    if gang.id in scene.cluster.partings.standing:
+        return "Saves"
     if decision is None:
         leaves = any(task.state == TaskState.RELEASING for task in members)
         return "Leaves" if leaves else "Waits"
@@ -202,8 +256,14 @@ def _places(scene: Scene, gang: Gang) -> list[dict[str, Any]]:
         for _, task in sorted(members.items())
         if task.state in ACTIVE
     ]
+    saves = gang.id in scene.cluster.partings.standing
     places += [
-        _place(task, task.node, slices_in_words(task.devices), "is on its way out")
+        _place(
+            task,
+            task.node,
+            slices_in_words(task.devices),
+            "still runs" if saves else "is on its way out",
+        )
         for _, task in sorted(members.items())
         if task.state == TaskState.RELEASING
     ]
@@ -221,16 +281,22 @@ def _place(task: Task, node: str, devices: str, verb: str) -> dict[str, Any]:
 def _told(story: dict[str, Any]) -> Iterator[str]:
     from windlass.cli.room import freed_told
 
-    yield f"{story['gang'].partition('~')[0]} {_verdict(story)}"
+    yield f"{known_as(story['gang'])} {_verdict(story)}"
     for reason in story.get("reasons", ()):
         yield _item(reason["sentence"])
+    if story.get("asked"):
+        yield _item(asked_told(story["asked"]))
     for sentence in _losses_told(story):
         yield _item(sentence)
     if story.get("makes_room_for") and not story["displaced"]:
-        yield _item(f"the places it leaves are held for {listed(story['makes_room_for'])}")
+        gainers = listed(map(known_as, story["makes_room_for"]))
+        yield _item(f"the places it leaves are held for {gainers}")
+    if story.get("eta"):
+        yield _item(story["eta"]["sentence"])
     for sentence in (
         *freed_told(story.get("freed", [])),
         *story.get("would", {}).get("sentences", ()),
+        *story.get("would_start", {}).get("sentences", ()),
     ):
         yield _item(sentence)
     for place in story.get("places", ()):
@@ -251,16 +317,14 @@ def _losses_told(story: dict[str, Any]) -> Iterator[str]:
         each for each in story.get("displaced", ()) if not (is_now and each["at"] == story["now"])
     ]
     for each in past[-MOST_LOSSES:]:
-        tasks = f"{each['tasks']} task{'s' if each['tasks'] > 1 else ''}"
         goes = f" moved to {nodes_in_words(each['moves_to'])}" if each["moves_to"] else " evicted"
-        yield f"at {instant(each['at'])}: {tasks}{goes}, {each['sentence']}"
+        yield f"at {instant(each['at'])}: {_tasks(each['tasks'])}{goes}, {each['sentence']}"
 
 
 def _verdict(story: dict[str, Any]) -> str:
     from windlass.cli.times import instant
 
-    needed = story.get("tasks_needed", 0)
-    tasks = f"{needed} task{'s' if needed > 1 else ''}"
+    tasks = _tasks(story.get("tasks_needed", 0))
     match story["state"]:
         case "Absent":
             return f"will be submitted at {instant(story['submitted'])}"
@@ -274,9 +338,11 @@ def _verdict(story: dict[str, Any]) -> str:
         case "Running":
             return f"runs; it needs {tasks} and has {len(story['places'])}"
         case "Starts":
-            return f"starts now with {len(story['places'])} tasks"
+            return f"starts now with {_tasks(len(story['places']))}"
         case "Displaced":
             return f"is displaced now; it needs {tasks}"
+        case "Saves":
+            return f"still runs, and is to save before it makes room; it needs {tasks}"
         case "Leaves":
             return f"was displaced and waits again once its tasks are gone; it needs {tasks}"
         case "Never":
@@ -285,3 +351,7 @@ def _verdict(story: dict[str, Any]) -> str:
             position, all_ = story["position"], story["waiting_gangs"]
             line = f", number {position} of {all_} in line" if position else ""
             return f"waits for {tasks}{line}"
+
+
+def _tasks(count: int) -> str:
+    return f"{count} task{'s' if count > 1 else ''}"

@@ -28,7 +28,7 @@ def read_scenario_file(file: str) -> Scenario:
     from windlass.sim.scenario.lines import MOST_BYTES
     from windlass.sim.scenario.read import read_scenario
 
-    return read_scenario(_bytes_of(file, MOST_BYTES), _name_of(file))
+    return read_scenario(read_bytes(file, MOST_BYTES), name_of(file))
 
 
 def read_snapshot_file(file: str) -> Snapshot:
@@ -38,24 +38,33 @@ def read_snapshot_file(file: str) -> Snapshot:
     """
     from windlass.state.snapshot import SnapshotError, from_json
 
-    data = _bytes_of(file, MOST_SNAPSHOT_BYTES)
+    data = read_bytes(file, MOST_SNAPSHOT_BYTES)
     if len(data) > MOST_SNAPSHOT_BYTES:
         found = f"it is larger than the {MOST_SNAPSHOT_BYTES // 2**20} MiB a snapshot may have"
-        raise InputError(_name_of(file), None, f"{found}; cut it down to what matters")
+        raise InputError(name_of(file), None, f"{found}; cut it down to what matters")
     try:
         snapshot = from_json(data)
     except SnapshotError as error:
-        raise _not_a_snapshot(str(error), data, _name_of(file)) from None
+        raise _not_a_snapshot(str(error), data, name_of(file)) from None
     problems = [problem for problem in check(snapshot) if not problem.passing]
     if problems:
         first = problems[0]
         line = line_of(data, first.path)
-        raise InputError(_name_of(file), line, str(first), more=len(problems) - 1)
+        raise InputError(name_of(file), line, str(first), more=len(problems) - 1)
     return snapshot
 
 
-def _bytes_of(file: str, most: int) -> bytes:
-    """At most one byte more than allowed, so that endless files end."""
+def read_whole(file: str, most: int) -> tuple[bytes, str]:
+    """What is in a file, or on stdin for "-", and how to call it; not more than allowed."""
+    data = read_bytes(file, most)
+    if len(data) > most:
+        sentence = f"it is larger than {most // 2**20} MiB; cut it down"
+        raise InputError(name_of(file), None, sentence)
+    return data, name_of(file)
+
+
+def read_bytes(file: str, most: int) -> bytes:
+    """What is in a file: at most one byte more than allowed, so that endless files end."""
     try:
         if file == STDIN:
             return _read(sys.stdin.buffer, most)
@@ -74,7 +83,8 @@ def _read(stream: BinaryIO, most: int) -> bytes:
     return bytes(data)
 
 
-def _name_of(file: str) -> str:
+def name_of(file: str) -> str:
+    """A file as complaints name it."""
     return "stdin" if file == STDIN else file
 
 
@@ -90,7 +100,8 @@ def _not_a_snapshot(told: str, data: bytes, file: str) -> InputError:
         end = int(byte[1]) if byte else len(data)
         line = data.count(b"\n", 0, end) + 1
     sentence = " ".join(told.replace("`", "").split()).rstrip(".")
-    sentence = sentence[:1].lower() + sentence[1:]
+    if not sentence.startswith("JSON"):
+        sentence = sentence[:1].lower() + sentence[1:]
     return InputError(
         file, line, f"this is not a snapshot: {sentence}; write one with windlass scenario --out"
     )

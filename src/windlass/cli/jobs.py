@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from textwrap import wrap
@@ -12,6 +13,7 @@ import click
 
 from windlass.cli.reach import in_namespace, namespace_or_own, reaching, settings
 from windlass.model.errors import one_line
+from windlass.model.names import known_as
 
 if TYPE_CHECKING:
     from windlass.daemon.once import Sight
@@ -42,6 +44,8 @@ class Row:
     reason: str
     """Why it waits, in one word for programs, and in a sentence."""
     message: str
+    eta: str
+    """When it is expected to start, in a sentence; empty if nobody knows."""
 
 
 @click.command("jobs")
@@ -100,6 +104,7 @@ def rows_of(sight: Sight) -> list[Row]:
 
 
 def _row(sight: Sight, gang: Gang) -> Row:
+    from windlass.forecast.words import found_in
     from windlass.model.jobs import ACTIVE, OCCUPYING
     from windlass.workloads.marks import QUEUE, mark
 
@@ -110,7 +115,7 @@ def _row(sight: Sight, gang: Gang) -> Row:
     namespace, _, name = gang.id.partition("/")
     return Row(
         namespace=namespace,
-        name=name.partition("~")[0],
+        name=known_as(name),
         job=gang.job.partition("/")[2],
         queue=gang.queue or mark(sight.pods[tasks[0].id].metadata, QUEUE),
         state=state,
@@ -122,15 +127,15 @@ def _row(sight: Sight, gang: Gang) -> Row:
         created_at=gang.created_at,
         reason=said[0],
         message=said[1],
+        eta=found_in(said[1]),
     )
 
 
 def _state(gang: Gang, tasks: list[Task]) -> str:
-    from windlass.model.jobs import ACTIVE, TaskState
+    from windlass.model.jobs import ACTIVE, COUNTED, TaskState
 
-    there = [task for task in tasks if task.state in ACTIVE]
-    done = [task for task in tasks if task.state == TaskState.SUCCEEDED]
-    if there and len(there) + len(done) >= gang.needed():
+    there = Counter(task.group for task in tasks if task.state in COUNTED)
+    if any(task.state in ACTIVE for task in tasks) and gang.has_minimum(there):
         return "running"
     is_leaving = any(task.state == TaskState.RELEASING for task in tasks)
     waits = any(task.state == TaskState.WAITING for task in tasks)
@@ -173,8 +178,9 @@ def _told(rows: list[Row], now: int, where: str) -> Iterator[str]:
     for row, line in zip(rows, lines, strict=True):
         yield line
         if row.state == "waiting":
-            why = one_line(row.message) or SILENCE
+            why = one_line(row.message.removesuffix(row.eta).rstrip("; ")) or SILENCE
             yield from wrap(why, 78, initial_indent="    ", subsequent_indent="    ", max_lines=3)
+            yield from filter(None, [row.eta and f"    {row.eta}"])
 
 
 def _cells(row: Row, now: int) -> tuple[str, ...]:

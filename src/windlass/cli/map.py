@@ -116,7 +116,7 @@ def _cell(node: Node, device: int, cells: _Cells, paint: Mapping[str, str]) -> t
     if place in cells.claimed:
         queue, later = cells.claimed[place]
         return ("▒" if later else "░"), paint.get(queue, QUIET)
-    if node.cordoned or not node.gpus[device].healthy:
+    if not node.is_open or not node.gpus[device].healthy:
         return "×", BAD
     return "·", QUIET
 

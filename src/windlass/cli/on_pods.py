@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.cli.jobs import Row, rows_of
 from windlass.model.errors import NotFound
 from windlass.model.jobs import ACTIVE
+from windlass.model.names import known_as
 
 if TYPE_CHECKING:
     from windlass.config import Config
@@ -53,7 +54,7 @@ def _places(sight: Sight, row: Row) -> list[dict[str, Any]]:
     tasks = [
         task
         for gang in sight.cluster.gangs.values()
-        if gang.id.partition("~")[0] == f"{row.namespace}/{row.name}"
+        if known_as(gang.id) == f"{row.namespace}/{row.name}"
         for task in sight.cluster.members(gang.id)
         if task.state in ACTIVE
     ]

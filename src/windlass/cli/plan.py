@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,8 +10,11 @@ import click
 from windlass.cli.displaced import displaced, displaced_as_json, holds_told, told
 from windlass.cli.output import as_json, reason_as_json, slices_in_words
 from windlass.cli.queue_rows import queue_as_json, queue_rows, queue_table
+from windlass.cli.scenes import pod_of
 from windlass.engine.plan import Decision, Plan, Verdict
 from windlass.model.actions import Bind
+from windlass.model.jobs import GangId
+from windlass.model.names import known_as
 
 if TYPE_CHECKING:
     from windlass.state.cluster import Cluster
@@ -69,23 +72,24 @@ def _in_words(cluster: Cluster, plan: Plan) -> Iterator[str]:
     from windlass.cli.times import instant
 
     gpus = sum(len(node.gpus) for node in cluster.nodes.values())
+    nodes, gangs, tasks = len(cluster.nodes), len(cluster.gangs), len(cluster.tasks)
     yield (
-        f"At {instant(cluster.now)}: {len(cluster.nodes)} nodes with {gpus} GPUs, "
-        f"{len(cluster.gangs)} gangs, {len(cluster.tasks)} tasks"
+        f"At {instant(cluster.now)}: {_counted(nodes, 'node')} with {_counted(gpus, 'GPU')}, "
+        f"{_counted(gangs, 'gang')}, {_counted(tasks, 'task')}"
     )
     yield from _starts(cluster, plan)
-    if plan.evictions:
+    if plan.going:
         yield "\nMakes room now"
-        yield from told(displaced(cluster, plan.evictions))
+        yield from told(displaced(cluster, plan))
     if plan.holds:
         yield "\nHolds"
         yield from holds_told(cluster, plan.holds)
     for title, verdict in (("Waits", Verdict.WAITS), ("Can never start", Verdict.NEVER)):
-        decisions = [each for each in plan.decisions if each.verdict == verdict]
-        if decisions:
+        alike = _alike(each for each in plan.decisions if each.verdict == verdict)
+        if alike:
             yield f"\n{title}"
-            for each in sorted(decisions, key=lambda each: (each.position, each.gang)):
-                yield from _told(each, f"{each.position}. " if verdict == Verdict.WAITS else "")
+        for each, more in alike:
+            yield from _told(each, f"{each.position}. " if verdict == Verdict.WAITS else "", more)
     yield "\nQueues (GPUs)"
     yield queue_table(queue_rows(cluster, plan))
 
@@ -96,26 +100,42 @@ def _starts(cluster: Cluster, plan: Plan) -> Iterator[str]:
         return
     yield "\nStarts now"
     for gang, binds in _by_gang(cluster, plan).items():
-        count = f"{len(binds)} task{'s' if len(binds) > 1 else ''}"
-        yield f"  {gang} (queue {cluster.gangs[cluster.tasks[binds[0].task].gang].queue}): {count}"
+        queue = cluster.gangs[gang].queue
+        yield f"  {known_as(gang)} (queue {queue}): {_counted(len(binds), 'task')}"
         for bind in binds[:MOST_TASKS]:
-            yield f"    {bind.task} on {bind.node}, {slices_in_words(bind.devices)}"
+            yield f"    {pod_of(bind.task)} on {bind.node}, {slices_in_words(bind.devices)}"
         if len(binds) > MOST_TASKS:
             yield f"    and {len(binds) - MOST_TASKS} more"
 
 
-def _by_gang(cluster: Cluster, plan: Plan) -> dict[str, list[Bind]]:
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _by_gang(cluster: Cluster, plan: Plan) -> dict[GangId, list[Bind]]:
     """The binds of each gang, in the order in which the gangs were placed."""
-    found: dict[str, list[Bind]] = {}
+    found: dict[GangId, list[Bind]] = {}
     for bind in plan.binds:
         found.setdefault(cluster.tasks[bind.task].gang, []).append(bind)
     return found
 
 
-def _told(decision: Decision, number: str) -> Iterator[str]:
-    yield f"  {number}{decision.gang} (queue {decision.queue})"
+def _alike(decisions: Iterable[Decision]) -> list[tuple[Decision, int]]:
+    """In the order of the line, and how many more of the same queue are told the same."""
+    found: dict[tuple[str, ...], tuple[Decision, int]] = {}
+    for each in sorted(decisions, key=lambda each: (each.position, each.gang)):
+        first, more = found.get(said := (each.queue, *map(str, each.reasons)), (each, -1))
+        found[said] = first, more + 1
+    return list(found.values())
+
+
+def _told(decision: Decision, number: str, more: int) -> Iterator[str]:
+    queue = f"queue {decision.queue}" if decision.queue else "no queue"
+    yield f"  {number}{known_as(decision.gang)} ({queue})"
     for reason in decision.reasons:
         yield click.wrap_text(str(reason), 78, "     ", "     ")
+    if more:
+        yield f"     and {more:,} like it"
 
 
 def _as_json(cluster: Cluster, plan: Plan) -> dict[str, Any]:
@@ -130,7 +150,7 @@ def _as_json(cluster: Cluster, plan: Plan) -> dict[str, Any]:
             }
             for bind in plan.binds
         ],
-        "evictions": [displaced_as_json(row) for row in displaced(cluster, plan.evictions)],
+        "evictions": [displaced_as_json(row) for row in displaced(cluster, plan)],
         "decisions": [
             {
                 "gang": each.gang,

@@ -25,6 +25,7 @@ from windlass.engine.plan import Decision, Verdict
 from windlass.model.errors import InputError
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import ACTIVE, GangId
+from windlass.model.names import known_as
 from windlass.model.problems import listed
 from windlass.model.reasons import in_words
 
@@ -167,15 +168,15 @@ def _rest(snapshot: Snapshot) -> Rest:
     steps = rehearse(snapshot)
     cluster, plan = next(steps)
     cycles = 1
-    evicted += displaced(cluster, plan.evictions)
+    evicted += displaced(cluster, plan)
     for cluster, plan in steps:
         cycles += 1
-        evicted += displaced(cluster, plan.evictions)
+        evicted += displaced(cluster, plan)
     waits = (each for each in plan.decisions if each.verdict in {Verdict.WAITS, Verdict.NEVER})
     return Rest(
         now=cluster.now,
         cycles=cycles,
-        at_rest=is_rest(plan),
+        at_rest=is_rest(plan, cluster.now),
         evicted=tuple(evicted),
         started=tuple(_started(cluster, gang) for gang in sorted(_whole(cluster) - ran)),
         waiting=tuple(sorted(waits, key=lambda each: (each.position, each.gang))),
@@ -221,13 +222,15 @@ def _kind(decision: Decision) -> tuple[str, str, object]:
 
 def _start(start: Start) -> str:
     count = f"{start.tasks} task{'s' if start.tasks > 1 else ''}"
-    sentence = f"{start.gang} (queue {start.queue}): {count} on {nodes_in_words(start.nodes)}"
+    sentence = (
+        f"{known_as(start.gang)} (queue {start.queue}): {count} on {nodes_in_words(start.nodes)}"
+    )
     return click.wrap_text(sentence, 78, "  ", "     ")
 
 
 def _reason(was: Decision, will: Decision) -> str:
     """Only the first reason of each: it is the one that decides."""
-    lines = [f"  {will.gang} (queue {will.queue})"]
+    lines = [f"  {known_as(will.gang)} (queue {will.queue})"]
     for word, decision in (("now", was), ("then", will)):
         sentence = f"{word}: {decision.reasons[0] if decision.reasons else decision.verdict}"
         lines.append(click.wrap_text(sentence, 78, "     ", "       "))

@@ -58,11 +58,12 @@ def queue_table(rows: list[QueueRow]) -> str:
     return table(("queue", "guarantee", "share", "allocated", "limit"), lines)
 
 
-def queue_sentence(row: QueueRow) -> str:
-    """One queue in words."""
+def queue_sentence(row: QueueRow, planned: int) -> str:
+    """One queue in words; `planned` is what it has with what starts now."""
     limit = "no limit" if row.limit is None else f"a limit of {amount(GPU, row.limit)}"
+    then = "" if planned == row.allocated else f" now and {_gpus(planned)} with what starts now"
     return (
-        f"queue {row.name} has {amount(GPU, row.allocated)}: its guarantee is "
+        f"queue {row.name} has {amount(GPU, row.allocated)}{then}: its guarantee is "
         f"{_gpus(row.guarantee)}, its share now {_gpus(row.share)}, and it has {limit}"
     )
 

@@ -114,6 +114,7 @@ FULL: tuple[Line, ...] = (
     ("  running at the end", lambda r: f"{r.gangs.running}"),
     ("  waiting at the end", lambda r: f"{r.gangs.waiting}"),
     ("  of these half-started", lambda r: f"{r.gangs.half_started}"),
+    ("  deleted by their users", lambda r: f"{r.gangs.deleted}"),
     ("tasks restarted after failures", lambda r: f"{r.gangs.restarts}"),
     ("tasks evicted", lambda r: f"{r.displaced.tasks_evicted:,}"),
     ("  gangs stopped by that", lambda r: f"{r.displaced.gangs_stopped:,}"),

@@ -9,9 +9,10 @@ from windlass.cli.output import slices_in_words
 from windlass.cli.scenes import pod_of
 from windlass.engine.plan import Plan
 from windlass.engine.would import Bar, Line, Side, Would
-from windlass.model.actions import Claim, Rule
+from windlass.model.actions import Rule
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import GangId, Task, TaskState
+from windlass.model.names import known_as
 from windlass.model.problems import amount, listed
 from windlass.model.queues import GPU
 from windlass.model.reasons import in_words
@@ -28,7 +29,7 @@ def freed_for(cluster: Cluster, plan: Plan, gang: GangId) -> list[dict[str, Any]
     hold = next((each for each in plan.holds if each.gang == gang and each.firm), None)
     if hold is None:
         return []
-    evicted = [cluster.tasks[each.task] for each in plan.evictions]
+    evicted = [cluster.tasks[each.task] for each in plan.going]
     leaving = {task.id: task for task in (*cluster.leaving(), *evicted)}
     return [
         {
@@ -40,7 +41,7 @@ def freed_for(cluster: Cluster, plan: Plan, gang: GangId) -> list[dict[str, Any]
             "stuck": (_leaving_for(task, cluster.now) or 0) > cluster.settings.stuck_after_s,
         }
         for _, task in sorted(leaving.items())
-        if any(_overlap(task, claim) for claim in hold.claims)
+        if any(claim.meets(task.node, task.devices) for claim in hold.claims)
     ]
 
 
@@ -64,7 +65,7 @@ def held_for(cluster: Cluster, plan: Plan, gang: GangId) -> list[str]:
         for hold in plan.holds
         if hold.firm
         and hold.gang != gang
-        and any(_overlap(task, claim) for task in leaving for claim in hold.claims)
+        and any(claim.meets(task.node, task.devices) for task in leaving for claim in hold.claims)
     ]
 
 
@@ -107,7 +108,7 @@ def would_told(would: Would, now: int) -> Iterator[str]:
         yield f"it needs {amount(GPU, would.need)}: {free}{then}, and others may lose {taken}"
     sides = sorted(would.sides, key=lambda side: (-side.may_lose, -side.has, side.queue))
     for side in sides[:MOST_ROWS]:
-        yield _side(side, now)
+        yield _side(side, now, "will have" if would.settles else "has")
     if len(sides) > MOST_ROWS:
         yield f"and {len(sides) - MOST_ROWS} more queues; --json shows all"
     yield from _conclusion(would, now)
@@ -120,7 +121,7 @@ def _conclusion(would: Would, now: int) -> Iterator[str]:
         wait = in_words(would.ready_at - now)
         yield f"it says itself that it waits for free room first, for {wait} more"
     if would.ways:
-        ways = dict.fromkeys(f"{each.gang} ({each.rule})" for each in would.ways)
+        ways = dict.fromkeys(f"{known_as(each.gang)} ({each.rule})" for each in would.ways)
         then = "else" if would.ready_at is None else "then" if would.ready_at > now else "next"
         yield f"{then} it would displace {listed(ways)}"
     elif would.too_dear:
@@ -132,15 +133,13 @@ def _conclusion(would: Would, now: int) -> Iterator[str]:
         yield "that would be enough, but not on nodes where it fits"
 
 
-def _side(side: Side, now: int) -> str:
-    has = amount(GPU, side.has)
+def _side(side: Side, now: int, verb: str) -> str:
+    has = f"{verb} {amount(GPU, side.has)}"
     wait = in_words(side.until - now) if side.until is not None else ""
     if side.bar is None and side.rule is not None:
         more = f"; more of it may go in {wait}" if wait else ""
-        return (
-            f"queue {side.queue} has {has} and may lose {_gpus(side.may_lose)}, {_by(side)}{more}"
-        )
-    return f"queue {side.queue} has {has} and loses none: {_barred(side, wait)}"
+        return f"queue {side.queue} {has} and may lose {_gpus(side.may_lose)}, {_by(side)}{more}"
+    return f"queue {side.queue} {has} and loses none: {_barred(side, wait)}"
 
 
 def _by(side: Side) -> str:
@@ -199,11 +198,3 @@ def _leaving_for(task: Task, now: int) -> int | None:
     if task.state != TaskState.RELEASING:
         return None
     return now - (now if task.releasing_since is None else task.releasing_since)
-
-
-def _overlap(task: Task, claim: Claim) -> bool:
-    """Does the task occupy part of the place?"""
-    if task.node != claim.node:
-        return False
-    mine, theirs = ({part.device for part in each} for each in (task.devices, claim.devices))
-    return not mine or not theirs or bool(mine & theirs)

@@ -13,8 +13,13 @@ from windlass.config import Option, options
 def _flags(command: Any) -> Any:
     """One flag for every key of the configuration."""
     for each in reversed(list(options())):
-        command = click.option(each.flag, each.key.replace(".", "__"), **_kind(each))(command)
+        command = click.option(_flag(each), each.key.replace(".", "__"), **_kind(each))(command)
     return command
+
+
+def _flag(option: Option) -> str:
+    """What is on unless somebody says otherwise can be switched off."""
+    return f"{option.flag}/--no-{option.flag[2:]}" if option.default is True else option.flag
 
 
 def _kind(option: Option) -> dict[str, Any]:
@@ -51,10 +56,11 @@ def run(config: str | None, **values: Any) -> None:
     import asyncio
     import os
 
+    from windlass.cli.dashboard import tell_room
     from windlass.config import read_config
     from windlass.daemon.run import run as run_daemon
 
-    asyncio.run(run_daemon(read_config(config, os.environ, _told(values))))
+    asyncio.run(run_daemon(read_config(config, os.environ, _told(values)), tell_room))
 
 
 @click.command()

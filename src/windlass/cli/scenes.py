@@ -5,15 +5,20 @@ It comes from a scenario that is played, from a snapshot, or from a live cluster
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from windlass.model.actions import Evict
+from windlass.model.events import Event
+from windlass.model.names import known_as
 
 if TYPE_CHECKING:
     from windlass.config import Config
+    from windlass.daemon.once import Sight
     from windlass.engine.plan import Plan
-    from windlass.sim.world import Record
+    from windlass.forecast.experience import Experience
+    from windlass.sim.records import Record
     from windlass.state.cluster import Cluster
 
 NOBODY = "nobody leads, so nothing of this is carried out; `windlass doctor` says more"
@@ -40,6 +45,12 @@ class Scene:
     """Per gang, what it lost so far; known only where it was played."""
     notice: str = ""
     """What keeps the plan from being carried out, in a sentence."""
+    open_to: Callable[[str], Collection[str]] | None = None
+    """The queues that a namespace may use; None: all of them."""
+    past: Experience | None = None
+    """What was learned on the way; known only where it was played."""
+    expected: dict[str, str] | None = None
+    """When gangs are expected to start, as a leader has told their pods; None: there are none."""
 
 
 def of_scenario(file: str, time: str | None) -> Scene:
@@ -47,13 +58,16 @@ def of_scenario(file: str, time: str | None) -> Scene:
     from windlass.cli.inputs import read_scenario_file
     from windlass.cli.times import time_option
     from windlass.engine.cycle import plan
+    from windlass.forecast.experience import Experience
     from windlass.sim.run import Simulation
 
+    past = Experience()
     at = None if time is None else time_option(time, "--at")
     scenario = read_scenario_file(file)
     losses: dict[str, list[Loss]] = {}
 
     def watched(cluster: Cluster) -> Plan:
+        past.look(cluster)
         found = plan(cluster)
         for gang, evictions in evicted(cluster, found).items():
             losses.setdefault(gang, []).append((cluster.now, evictions))
@@ -74,6 +88,7 @@ def of_scenario(file: str, time: str | None) -> Scene:
         ended={str(gang): each for gang, each in records.items() if each.ended is not None},
         awaited={name: at for name, at in arrivals.items() if name not in records},
         losses=losses,
+        past=past,
     )
 
 
@@ -102,9 +117,28 @@ def of_cluster(config: Config) -> Scene:
 
     from windlass.daemon.once import look
 
-    sight = asyncio.run(look(config))
+    return on_sight(asyncio.run(look(config)))
+
+
+def on_sight(sight: Sight) -> Scene:
+    """A cluster as it was just seen."""
+    from windlass.cli.eta import told_on
+
     notice = NOBODY if sight.leader == "" else PAUSED if sight.paused else ""
-    return _seen(sight.cluster, sight.plan, notice)
+    seen = _seen(sight.cluster, sight.plan, notice)
+    return replace(seen, open_to=sight.open_to, expected=told_on(sight))
+
+
+def with_events(scene: Scene, events: Iterable[Event]) -> Scene:
+    """The same after something happened, on a copy."""
+    from windlass.engine.cycle import plan
+    from windlass.state.cluster import Cluster
+
+    cluster = Cluster.of(scene.cluster.snapshot())
+    for event in events:
+        cluster.apply(event)
+    seen = _seen(cluster, plan(cluster), scene.notice)
+    return replace(seen, open_to=scene.open_to, past=scene.past)
 
 
 def _seen(cluster: Cluster, plan: Plan, notice: str = "") -> Scene:
@@ -114,7 +148,7 @@ def _seen(cluster: Cluster, plan: Plan, notice: str = "") -> Scene:
     for gang in sorted(cluster.gangs.values(), key=lambda gang: gang.id):
         of_job.setdefault(gang.job, []).append(gang.id)
         if "~" in gang.id:
-            jobs.setdefault(gang.id.partition("~")[0], []).append(gang.id)
+            jobs.setdefault(known_as(gang.id), []).append(gang.id)
         for task in cluster.members(gang.id):
             jobs.setdefault(pod_of(task.id), [gang.id])
     return Scene(cluster, plan, _after(cluster, plan), jobs | of_job, {}, {}, notice=notice)

@@ -3,35 +3,55 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.record import option as record_option
+
 if TYPE_CHECKING:
     from windlass.sim.run import Simulation
     from windlass.sim.workload import Workload
+
+POLICIES = ("fair", "first-come", "shortest", "least-served")
+OTHERS = ("default", "youngest", "srsf", *POLICIES)
+FORMATS = ("philly", "muri", "openb", "csv", "swf")
 
 HOURS = {"day": 24, "week": 7 * 24}
 """The generated workloads."""
 
 
 @click.command("simulate")
-@click.argument("work", metavar="SCENARIO|day|week")
+@click.argument("work", metavar="[SCENARIO|day|week]", required=False)
 @click.option("--seed", type=click.IntRange(min=0), help="Of a generated day or week; 308.")
 @click.option("--nodes", type=click.IntRange(1, 5000), help="Of the generated cluster; 24.")
 @click.option("--hours", type=click.IntRange(1, 24 * 31), help="Generate so many hours instead.")
 @click.option("--until", metavar="TIME", help="Stop at this time, like 36h; the end, if not given.")
-@click.option("--compare", type=click.Choice(["default", "youngest"]), help="Play that as well.")
+@click.option("--compare", type=click.Choice(OTHERS), help="Play that as well.")
+@record_option
+@click.option("--trace", metavar="FILE", help="Replay the jobs of a trace instead.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="Of the trace; guessed.")
+@click.option("--cluster", metavar="8x8|FILE", help="Nodes x GPUs, or a scenario's nodes.")
+@click.option("--policy", type=click.Choice(POLICIES), help="The order of jobs in a trace; fair.")
+@click.option("--durations-known", is_flag=True, help="Tell the scheduler how long jobs run.")
+@click.option("--restart", metavar="TIME", help="What coming back costs a job; 30s.")
+@click.option("--min-run", metavar="TIME", help="No job is stopped sooner; 30m.")
+@click.option("--reserve-after", metavar="TIME", help="Then the head is promised a place; never.")
+@click.option("--teams/--no-teams", default=None, help="A queue for each team, or one for all.")
+@click.option("--report", metavar="DIR", help="Write a page with plots of a trace there.")
 @click.option("--json", "json_", is_flag=True, help="Print the numbers as JSON.")
 def command(
     *,
-    work: str,
+    work: str | None,
     seed: int | None,
     nodes: int | None,
     hours: int | None,
     until: str | None,
     compare: str | None,
+    record: str | None,
     json_: bool,
+    **trace: Any,
 ) -> None:
     """Play work on the embedded cluster and report what came of it.
 
@@ -40,17 +60,74 @@ def command(
 
     With --compare default, the same work is also played with what Kubernetes does by itself; with
     --compare youngest, by the same engine displacing the youngest instead of doing least harm.
+
+    With --trace, the jobs of a trace are replayed on a cluster of equal nodes, in an order of your
+    choice; --compare then names a second one.
     """
+    if trace["trace"] is not None:
+        wrong = {"SCENARIO": work, "--record": record, "--seed": seed, "--nodes": nodes}
+        wrong |= {"--hours": hours, "--until": until}
+        _play_trace(trace, [name for name, given in wrong.items() if given], compare, json_)
+        return
+    if work is None:
+        raise click.UsageError("say what to play: a scenario file, day, week, or --trace FILE")
+    trace["durations_known"] = trace["durations_known"] or None  # a flag says nothing if not given
+    others = [name for name, said in trace.items() if said is not None]
+    others = [f"--{name.strip('_').replace('_', '-')}" for name in others]
+    others += [f"--compare {compare}"] if compare in (*POLICIES, "srsf") else []
+    if others:
+        raise click.UsageError(f"{others[0]} belongs to --trace FILE; leave it away, or add that")
     workload = _cut(_workload(work, seed, nodes, hours), until)
-    ours = play(workload, "Windlass")
+    ours = play(workload, "Windlass", record)
     theirs = play(workload, compare) if compare else None
     click.echo(_json(ours, theirs, compare) if json_ else _text(ours, theirs, compare))
 
 
-def play(workload: Workload, scheduler: str) -> Simulation:
+def _play_trace(
+    given: dict[str, Any], wrong: Sequence[str], compare: str | None, json_: bool
+) -> None:
+    from windlass.cli.output import as_json
+    from windlass.cli.times import time_option
+    from windlass.cli.trace import Asked, replay, text
+
+    if wrong or compare in ("default", "youngest"):
+        which = wrong[0] if wrong else f"--compare {compare}"
+        raise click.UsageError(f"{which} does not go with --trace; leave one of them away")
+    if given["cluster"] is None:
+        raise click.UsageError("--trace needs --cluster, such as --cluster 8x8")
+    if compare == "srsf" and not given["durations_known"]:
+        raise click.UsageError("--compare srsf needs --durations-known: it goes by nothing else")
+    policy, after = given["policy"] or "fair", given["reserve_after"]
+    if compare == policy:
+        raise click.UsageError(f"--compare {compare} is what is played; name another order")
+    asked = Asked(
+        trace=given["trace"],
+        format_=given["format_"],
+        cluster=given["cluster"],
+        known=given["durations_known"],
+        restart_s=time_option(given["restart"] or "30s", "--restart"),
+        min_run_s=time_option(given["min_run"] or "30m", "--min-run"),
+        reserve_after_s=time_option(after, "--reserve-after") if after else None,
+        by_team=given["teams"],
+    )
+    jobs, played = replay(asked, [policy, *([compare] if compare else [])])
+    if given["report"]:
+        from windlass.cli.trace_page import write_page
+
+        click.echo(f"{write_page(given['report'], jobs, played)} is written", err=True)
+    if not json_:
+        click.echo(text(played))
+    elif compare:
+        click.echo(as_json({each.policy: each.outcome for each in played}))
+    else:
+        click.echo(as_json(played[0].outcome))
+
+
+def play(workload: Workload, scheduler: str, record: str | None = None) -> Simulation:
     """Play a workload to its end, with a bar on stderr where somebody watches."""
     from dataclasses import replace
 
+    from windlass.cli.record import recording
     from windlass.engine.cycle import plan
     from windlass.model.settings import Victims
     from windlass.sim.baseline import default
@@ -60,10 +137,11 @@ def play(workload: Workload, scheduler: str) -> Simulation:
         settings = replace(workload.settings, victims=Victims.YOUNGEST)
         workload = replace(workload, settings=settings)
     simulation = Simulation(workload, default if scheduler == "default" else plan)
-    if workload.until is None or not sys.stderr.isatty():
-        simulation.run()
-    else:
-        _run_with_bar(simulation, workload.until, scheduler)
+    with recording(record, simulation):
+        if workload.until is None or not sys.stderr.isatty():
+            simulation.run()
+        else:
+            _run_with_bar(simulation, workload.until, scheduler)
     return simulation
 
 

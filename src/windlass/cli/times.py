@@ -24,4 +24,9 @@ def instant(at: int) -> str:
     from windlass.model.moments import written
     from windlass.model.spans import clock
 
-    return clock(at) if at < LONGEST_PLAYED_S else written(at)
+    return clock(at) if is_played(at) else written(at)
+
+
+def is_played(at: int) -> bool:
+    """Is it a moment of a scenario?"""
+    return at < LONGEST_PLAYED_S

@@ -26,6 +26,7 @@ from windlass.engine.plan import Decision, Verdict
 from windlass.model.actions import Rule
 from windlass.model.gpus import WHOLE, GpuRequest
 from windlass.model.jobs import JobId, Task, TaskState
+from windlass.model.names import known_as
 from windlass.sim.measure import requested
 from windlass.sim.records import Note, Stage, What
 from windlass.sim.run import Moment
@@ -152,7 +153,7 @@ def _waiting_rows(moment: Drawn, decisions: Sequence[Decision], width: int) -> l
 
 def _short(name: str) -> str:
     """Without the namespace and the uid that tell the gangs of a live cluster apart."""
-    return name.rpartition("/")[2].partition("~")[0]
+    return known_as(name).rpartition("/")[2]
 
 
 def _wrapped(sentence: str, width: int) -> list[str]:
@@ -206,6 +207,7 @@ MARKS = {
     What.FINISHED: "●",
     What.DELETED: "○",
     What.LOST: "▼",
+    What.ASKED: "▽",
     What.EVICTED: "▼",
     What.MOVED: "▶",
 }
@@ -214,8 +216,11 @@ RULES = {
     Rule.GUARANTEE: "reclaimed for {gainer}, which is within its guarantee",
     Rule.SHARE: "reclaimed for {gainer}, whose queue has less of its share",
     Rule.PRIORITY: "preempted by {gainer}, which has a higher priority",
+    Rule.ORDER: "preempted by {gainer}, which comes far before it",
     Rule.CONSOLIDATE: "so that {gainer} fits",
     Rule.STALE: "given back: for too long below the minimum",
+    Rule.LEAVING: "to start elsewhere: a node of it leaves",
+    Rule.LOST: "to start elsewhere: a node of it is lost",
 }
 """For whom a gang is displaced, and by which rule."""
 
@@ -231,6 +236,8 @@ def _sentence(notes: Sequence[Note]) -> str:
             return f"grew by {tasks} on {nodes}"
         case What.LOST:
             return f"lost {tasks} on {nodes}; they wait again"
+        case What.ASKED:
+            return f"asked to save: {tasks}, {_right(notes)}"
         case What.EVICTED:
             return f"evicted: {tasks} on {nodes}, {_right(notes)}"
         case What.MOVED:
@@ -242,7 +249,7 @@ def _sentence(notes: Sequence[Note]) -> str:
 def _right(notes: Sequence[Note]) -> str:
     """For whom, by which rule; several gangs that gain are counted."""
     gainers = list(dict.fromkeys(note.gainer for note in notes))
-    gainer = gainers[0] if len(gainers) == 1 else f"{len(gainers)} gangs"
+    gainer = known_as(gainers[0]) if len(gainers) == 1 else f"{len(gainers)} gangs"
     return RULES[notes[0].rule or Rule.STALE].format(gainer=gainer)
 
 

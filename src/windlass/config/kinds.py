@@ -43,6 +43,9 @@ class OwnKind(Section):
     survives: Annotated[Survives, Field(strict=False)] = Survives.RECREATED
     """What becomes of an evicted pod: recreated, or lost (then it is not preemptible unless it opts
     in)."""
+    suspend: Path = ""
+    """A path to the field that, set to true, has its controller delete its pods, until it is false
+    again; empty: there is none. The daemon must be allowed to `get` and `patch` the kind."""
 
     @field_validator("size")
     @classmethod
@@ -54,10 +57,17 @@ class OwnKind(Section):
                 _check_path(each)
         return found
 
-    @field_validator("minimum", "priority")
+    @field_validator("minimum", "priority", "suspend")
     @classmethod
     def _leads_somewhere(cls, found: str) -> str:
         _check_path(found or "spec.x")
+        return found
+
+    @field_validator("suspend")
+    @classmethod
+    def _is_one_field(cls, found: str) -> str:
+        if "*" in found:
+            raise ValueError(f'"{found[:40]}" leads to several fields; name one like spec.suspend')
         return found
 
     def declared(self) -> Declared:
@@ -73,6 +83,7 @@ class OwnKind(Section):
             alone=self.alone,
             priority=self.priority,
             survives=self.survives,
+            suspend=self.suspend,
         )
 
 

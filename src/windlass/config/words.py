@@ -59,6 +59,17 @@ class Cycle(Section):
     """A decision is made at least so often, even if nothing has changed."""
 
 
+class Dashboard(Section):
+    """What people see in a browser."""
+
+    enabled: bool = True
+    """Serve the dashboard: to those whom the API server knows, and what they may list."""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8321
+    """The dashboard is served here; 0: any free port."""
+    audiences: list[Text] = Field(default=[], max_length=16)
+    """For whom tokens must be meant with which people sign in; empty: for the API server."""
+
+
 class Log(Section):
     """What is logged, on stderr."""
 
@@ -66,6 +77,17 @@ class Log(Section):
     """One JSON object per line, or text for people."""
     level: Literal["debug", "info", "warning", "error"] = "info"
     """The least that is told."""
+
+
+class History(Section):
+    """The record of what was decided."""
+
+    url: str = Field(default="", max_length=2048, repr=False)
+    """Where cycles are recorded: sqlite:///FILE or postgresql://...; empty: nowhere."""
+    keep_mib: Annotated[int, Field(ge=1, le=1_000_000)] = 256
+    """So much is kept; beyond it the oldest goes."""
+    keep_hours: Annotated[int, Field(ge=1, le=100_000)] = 168
+    """So long it is kept."""
 
 
 class Config(Section):
@@ -90,7 +112,7 @@ class Config(Section):
     replica: str = ""
     """What this replica calls itself in the Lease; empty: the name of its host."""
     address: Text = "0.0.0.0"
-    """Where health, readiness and metrics are served."""
+    """Where health, readiness, metrics and the dashboard are served."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 10259
     """Health, readiness and metrics are served here; 0: any free port."""
     evictions_per_queue_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 600
@@ -102,7 +124,9 @@ class Config(Section):
     lease: Lease = Lease()
     writes: Writes = Writes()
     cycle: Cycle = Cycle()
+    dashboard: Dashboard = Dashboard()
     log: Log = Log()
+    history: History = History()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from windlass.controllers.lent import lent
 from windlass.engine.plan import Plan
 from windlass.model.jobs import GangId, TaskState
-from windlass.model.queues import GPU, Queue, guaranteed
+from windlass.model.queues import GPU, guaranteed
 from windlass.state.cluster import Cluster
 
 
@@ -37,11 +38,23 @@ class QueueNumbers:
 def queue_numbers(cluster: Cluster, plan: Plan) -> dict[str, QueueNumbers]:
     """The numbers of every queue, as of now."""
     waiting = _waiting(cluster)
-    used = _used(cluster)
-    idle = _idle(cluster)
+    found = queue_balances(cluster, plan)
+    for name, numbers in found.items():
+        below = [waiting[each] for each in _below(cluster, name) if each in waiting]
+        found[name] = replace(
+            numbers,
+            waiting_gangs=sum(gangs for gangs, _, _ in below),
+            waiting_tasks=sum(tasks for _, tasks, _ in below),
+            waiting_milli=sum(milli for _, _, milli in below),
+        )
+    return found
+
+
+def queue_balances(cluster: Cluster, plan: Plan) -> dict[str, QueueNumbers]:
+    """The same without what waits: no more work than there are queues and users."""
+    used, lends = _used(cluster), lent(cluster)
     found: dict[str, QueueNumbers] = {}
     for name, queue in cluster.queues.items():
-        below = [each for each in cluster.queues if name in cluster.accounts.path(each)]
         guarantee = {key: guaranteed(queue, key) for key in sorted({GPU, *queue.guarantee})}
         allocated = {key: held for key, held in _held(cluster, name).items() if held}
         found[name] = QueueNumbers(
@@ -49,14 +62,18 @@ def queue_numbers(cluster: Cluster, plan: Plan) -> dict[str, QueueNumbers]:
             guarantee=guarantee,
             allocated=allocated,
             borrowed=_above(allocated, guarantee),
-            lent={GPU: _lent(cluster, queue, idle)},
-            waiting_gangs=sum(waiting[each][0] for each in below if each in waiting),
-            waiting_tasks=sum(waiting[each][1] for each in below if each in waiting),
-            waiting_milli=sum(waiting[each][2] for each in below if each in waiting),
-            milli_seconds=sum(part[2] for each in below for part in used.get(each, ())),
+            lent={GPU: lends[name]},
+            milli_seconds=sum(
+                part[2] for each in _below(cluster, name) for part in used.get(each, ())
+            ),
             used=used.get(name, ()),
         )
     return found
+
+
+def _below(cluster: Cluster, queue: str) -> list[str]:
+    """The queue and all below it."""
+    return [each for each in cluster.queues if queue in cluster.accounts.path(each)]
 
 
 def _held(cluster: Cluster, queue: str) -> Mapping[str, int]:
@@ -90,23 +107,3 @@ def _used(cluster: Cluster) -> dict[str, list[tuple[str, str, int]]]:
     for holder, value in cluster.ledger.at(cluster.now):
         used.setdefault(holder.queue, []).append((holder.user, holder.model, value))
     return used
-
-
-def _idle(cluster: Cluster) -> tuple[int, int]:
-    """GPU thousandths that nobody holds, and the idle guarantees of the top queues together."""
-    free = cluster.columns.free_gpu() if cluster.nodes else 0
-    tops = [queue for queue in cluster.queues.values() if queue.parent not in cluster.queues]
-    return free, sum(_unused(cluster, queue) for queue in tops)
-
-
-def _unused(cluster: Cluster, queue: Queue) -> int:
-    return max(0, guaranteed(queue, GPU) - cluster.allocated(queue.name, GPU))
-
-
-def _lent(cluster: Cluster, queue: Queue, idle: tuple[int, int]) -> int:
-    """Its part of the idle guarantees that are not free any more: somebody else has them."""
-    free, all_unused = idle
-    unused = _unused(cluster, queue)
-    if not unused or not all_unused:
-        return 0
-    return max(0, unused - free * unused // max(all_unused, 1)) if free < all_unused else 0

@@ -59,6 +59,10 @@ class Doors:
             "add it to the namespaces of a queue"
         )
 
+    def open_to(self, namespace: Namespace) -> list[str]:
+        """The queues that its pods may name."""
+        return [name for name in sorted(self._users) if self._asked(name, namespace).queue]
+
     def charged(self, namespace: Namespace) -> str:
         """The queue that pays for pods of a namespace that we did not place; "": none."""
         return next(iter(self._best(namespace)), self._default)

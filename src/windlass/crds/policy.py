@@ -33,13 +33,20 @@ class PolicySpec(Words):
     """Usage changes shares only this often, so that order does not flicker."""
     reserve_after_seconds: Seconds = 1800
     """The head of the line gets a reservation after waiting this long."""
+    order: Literal["fair", "first-come", "shortest", "least-served"] = "fair"
+    """Who is next inside a queue, of equal priority: the user who has and had least; the oldest;
+    whoever needs least GPU time until its expected end; whoever has had least GPU time."""
+    age_seconds: Seconds = 0
+    """Each time a gang has waited so long, `shortest` and `least-served` count it as one level
+    better; 0: never."""
     displacing: list[Literal["consolidate", "reclaim", "preempt"]] = Field(
         default=["consolidate", "reclaim", "preempt"], max_length=3, json_schema_extra=AS_SET
     )
     """What may be done for a gang that finds no room: move running gangs, take back from another
     queue, stop lower priorities of its own queue. An empty list: nothing."""
-    victims: Literal["least-harm", "youngest"] = "least-harm"
-    """Whom to displace, of those that may be: whoever loses least GPU time, or the youngest."""
+    victims: Literal["least-harm", "youngest", "lowest-priority"] = "least-harm"
+    """Whom to displace, of those that may be: whoever loses least GPU time, the youngest, or by
+    priority alone."""
     min_run_seconds: Seconds = 0
     """Nothing is displaced before it has run so long, unless its queue says otherwise."""
     dwell_seconds: Seconds = 600
@@ -51,6 +58,25 @@ class PolicySpec(Words):
     """A gang that has run below its minimum for so long is given back; -1: never."""
     stuck_after_seconds: Seconds = 600
     """What has been terminating for so long is not expected to come free."""
+    lost_after_seconds: Never = 60
+    """Gangs on a node that has not answered for so long start elsewhere; -1: not before its pods
+    are gone."""
+    heed_notices: bool = True
+    """Gangs on a node that is about to go (spot, maintenance, an autoscaler) start elsewhere before
+    it does."""
+    delete_from_lost: bool = False
+    """Pods that hang in termination on a node that is lost by that time are deleted without
+    waiting for it, as they are where it is gone or tainted out-of-service."""
+    quarantine_after: Annotated[int, Field(ge=0, le=10**6)] = 3
+    """A node on which so many different gangs failed, and nothing ended well since, takes nobody
+    new; 0: it always does."""
+    quarantine_seconds: FromOneSecond = 3600
+    """For so long."""
+    give_up_after: Annotated[int, Field(ge=0, le=10**6)] = 6
+    """A gang that failed so often, on three nodes or more, is not tried again while these failures
+    count; 0: it always is."""
+    failure_window_seconds: FromOneSecond = 3600
+    """For so long a failure counts, against a node or a gang."""
     search_again_seconds: Seconds = 30
     """After a search in vain a gang waits at least so long for the next one, up to ten times that
     as it grows old; changed nodes and queues are looked at at once."""

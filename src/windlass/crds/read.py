@@ -23,7 +23,7 @@ from windlass.crds.words import Words
 from windlass.model.constraints import Expression, Operator, Term
 from windlass.model.jobs import Domain, Gang, Group
 from windlass.model.queues import ROOT, Queue
-from windlass.model.settings import Displacing, Packing, Settings, Victims
+from windlass.model.settings import Displacing, Ordering, Packing, Settings, Victims
 from windlass.model.topology import Topology
 
 Noun = TypeVar("Noun")
@@ -99,6 +99,8 @@ def read_settings(name: str, spec: Object) -> Read[Settings]:
             usage_effect=words.usage_effect,
             epoch_s=words.epoch_seconds,
             reserve_after_s=words.reserve_after_seconds,
+            order=Ordering(words.order),
+            age_s=words.age_seconds,
             displacing=tuple(Displacing(way) for way in words.displacing),
             victims=Victims(words.victims),
             min_run_s=words.min_run_seconds,
@@ -106,6 +108,13 @@ def read_settings(name: str, spec: Object) -> Read[Settings]:
             patience_s=words.patience_seconds,
             stale_after_s=words.stale_after_seconds,
             stuck_after_s=words.stuck_after_seconds,
+            lost_after_s=words.lost_after_seconds,
+            heed_notices=words.heed_notices,
+            delete_from_lost=words.delete_from_lost,
+            quarantine_after=words.quarantine_after,
+            quarantine_s=words.quarantine_seconds,
+            give_up_after=words.give_up_after,
+            failure_window_s=words.failure_window_seconds,
             search_again_s=words.search_again_seconds,
             search_steps=words.search_steps,
         )

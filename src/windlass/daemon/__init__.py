@@ -10,6 +10,8 @@
     leads      who leads, for those who only ask
     once       the cluster read once, for commands that only look
     serve      health, readiness and metrics
+    dashboard  the dashboard on a port of its own; `showing` puts the cluster on it, `ended` what is
+               over, `forward` passes viewers on to the leader, `recorded` looks back in the record
     webhook    `windlass webhook`, the admission webhook with its certificates
 
 Only here do the edges meet the engine. State lives as long as a term: whoever begins to lead lists

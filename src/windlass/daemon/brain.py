@@ -6,84 +6,78 @@ else touches what it holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 from windlass.crds.read import read_settings, read_topology
+from windlass.daemon.answers import Answers
+from windlass.daemon.complaints import Complaints
+from windlass.daemon.ended import Endings
+from windlass.daemon.evicting import Evicting, Promises
 from windlass.daemon.gang_statuses import GangStatuses
 from windlass.daemon.kept import Kept
+from windlass.daemon.parting import Requests, lost_by_rule
+from windlass.daemon.pieces import Kind, Lost, Piece, Seen
+from windlass.daemon.pods import Pods
 from windlass.daemon.promised import Promised
-from windlass.daemon.statuses import Statuses, Written
+from windlass.daemon.quarantines import Quarantines
+from windlass.daemon.resuming import Resuming
+from windlass.daemon.statuses import Statuses
+from windlass.daemon.stranded import Strandeds
+from windlass.daemon.work import Work
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan, Verdict
 from windlass.engine.spare import Displaced
-from windlass.kube.carry_out import BindFailed, Binding, PodLost, PodRead, PodRef, Start
-from windlass.kube.evict import Clearing, EvictRefused, Victim
+from windlass.forecast.eta import Eta
+from windlass.kube.asking import Heard, Saved, Unasked
+from windlass.kube.carry_out import BindFailed, Binding, PodLost, PodRead, Start
+from windlass.kube.evict import EvictRefused
 from windlass.kube.explicit import GANGS
 from windlass.kube.promises import promise_of, text_of
-from windlass.kube.scribe import Page, Scribe, Waiting, displaced
-from windlass.kube.translate import Scope, Translator
+from windlass.kube.scope import Scope
+from windlass.kube.scribe import Page, Scribe, works_on
+from windlass.kube.suspend import TurnFailed
+from windlass.kube.translate import Translator
 from windlass.model import events
-from windlass.model.actions import Bind, Claim, Evict, Rule
-from windlass.model.jobs import ACTIVE, GangId, TaskId, TaskState
+from windlass.model.actions import Bind, Claim
+from windlass.model.jobs import COUNTED, GangId, TaskId, TaskState
 from windlass.model.settings import Settings
 from windlass.state.cluster import Cluster
 from windlass.workloads import wire
 from windlass.workloads.kinds import Key
 from windlass.workloads.volumes_wire import Stored
 
-Kind: TypeAlias = str
+Note: TypeAlias = Callable[[Cluster, Plan], None]
+"""Records a plan before it is assumed."""
 POLICY = "default"
 """The Policy that is in force."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """An object of a kind is new or has changed."""
-
-    kind: Kind
-    object: wire.Pod | wire.Node | wire.Owner | wire.PriorityClass | Stored
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """An object of a kind is gone."""
-
-    kind: Kind
-    object: wire.Pod | wire.Node | wire.Owner | wire.PriorityClass | Stored
-
-
-Piece: TypeAlias = Seen | Lost | BindFailed | PodRead | PodLost | EvictRefused
-
-
-@dataclass(slots=True)
-class Work:
-    """What to do after a step."""
-
-    plan: Plan
-    starts: list[Start] = field(default_factory=list[Start])
-    clearings: list[Clearing] = field(default_factory=list[Clearing])
-    promises: list[tuple[PodRef, str]] = field(default_factory=list[tuple[PodRef, str]])
-    """Reservations that changed, and promises that are over."""
-    pages: list[Page] = field(default_factory=list[Page])
-    statuses: list[Written] = field(default_factory=list[Written])
-    overdue: list[PodRef] = field(default_factory=list[PodRef])
-    wake_at: int | None = None
 
 
 class Brain:
     """The cluster as it is known, and what follows from it."""
 
-    def __init__(self, scope: Scope, now: int, *, shadow: bool = False) -> None:
+    def __init__(
+        self, scope: Scope, now: int, *, shadow: bool = False, note: Note | None = None
+    ) -> None:
         self.cluster = Cluster(Settings(), now)
+        self.etas: Mapping[GangId, Eta] = {}
+        self.endings = Endings(self.cluster)
         self._translator = Translator(scope, self._tell)
         self._translator.advance(now)
         self._scribe, self._statuses, self._gangs = Scribe(), Statuses(), GangStatuses()
         self._settings, self._paused = Settings(), False
         self._promised, self._kept = Promised(self.cluster), Kept(self.cluster)
+        self._pods = Pods(self.cluster, self._translator)
+        self.evicting = Evicting(self.cluster, self._translator, self._promised, self._pods)
+        self._resuming = Resuming(self.cluster, self._translator)
         self._displaced = Displaced()
-        self._shadow = shadow
+        self._complaints = Complaints(self._translator.gang)
+        self._answers = Answers(self.cluster, self._translator.pod)
+        self._requests = Requests(self.cluster, self._answers, self._translator.pod)
+        self._strandeds = Strandeds(self.cluster, self._translator)
+        self._quarantines = Quarantines(self.cluster, self._translator)
+        self._shadow, self._note = shadow, note
 
     # -- what was seen
 
@@ -94,18 +88,41 @@ class Brain:
 
     def pause(self, paused: bool) -> None:
         """Plan no evictions, or plan them again."""
-        self._paused = paused
-        self._set(self._settings)
+        if paused != self._paused:
+            self._paused = paused
+            self._set(self._settings)
+
+    def open_to(self, namespace: str) -> list[str]:
+        """The queues that jobs of a namespace may name."""
+        return self._translator.gangs.open_to(namespace)
+
+    def without_pods(self) -> dict[TaskId, wire.Pod]:
+        """The tasks that stand in for pods, and what they stand for."""
+        return self._translator.filling.all()
 
     def resume(self) -> None:
         """Take over what was promised before: places are held, evictions are finished."""
-        for gang in sorted(self._translator.gangs()):
-            for task in self._translator.members(gang):
+        for gang in sorted(self._translator.gangs):
+            for task in self._translator.gangs.members(gang):
                 pod = self._translator.pod(task)
                 if pod is not None and (text := text_of(pod)):
-                    for victim in self._promised.honour(gang, task, text):
-                        self._translator.evict_again(victim)
+                    self._honour(gang, task, text)
+        self._answers.resume()
+        self._resuming.honour()
         self._statuses.restore(self.cluster)
+        self.endings.is_on = True
+
+    def _honour(self, gang: GangId, task: TaskId, text: str) -> None:
+        promise = self._promised.honour(gang, task, text)
+        if promise is None:
+            return
+        for victim in promise.evicts:
+            self._translator.evict_again(TaskId(victim))
+        for parting in promise.partings:
+            if any(each.task in self.cluster.tasks for each in parting.evictions):
+                for each in parting.evictions:
+                    self._translator.evict_again(each.task)
+                self.cluster.apply(events.Asked(parting))
 
     def _tell(self, event: events.Event) -> None:
         """Pass on what is news; the echo of an assumption leaves the last plan in force."""
@@ -113,24 +130,37 @@ class Brain:
             task = event.task
             if self.cluster.tasks.get(task.id) == task:
                 return
+        elif isinstance(event, events.WorkEnded) and not self._is_news(event):
+            return
         elif isinstance(event, events.GangSeen):
-            event = events.GangSeen(self._displaced.standing(event.gang))
+            gang = self._displaced.standing(event.gang)
+            event = events.GangSeen(self._answers.standing(gang))
+        self.endings.before(event)
         self.cluster.apply(event)
+        self.endings.after(event)
+
+    def _is_news(self, ended: events.WorkEnded) -> bool:
+        recent = ended.at > self.cluster.now - self.cluster.settings.failure_window_s
+        return recent and self.cluster.failures.is_news(ended)
 
     def _take(self, piece: Piece) -> None:
         match piece:
             case Seen("pods", wire.Pod() as pod) | PodRead(pod):
+                self._answers.see(pod)
                 self._translator.pod_seen(pod)
+                self._complaints.see(pod)
             case Lost("pods", wire.Pod() as pod):
                 self._translator.pod_gone(pod)
+                self._answers.lose(pod)
             case Seen("nodes", wire.Node() as node):
-                self._translator.node_seen(node)
+                self._translator.node_seen(self._quarantines.see(node))
             case Lost("nodes", wire.Node() as node):
+                self._quarantines.lose(node.metadata.name)
                 self._translator.node_gone(node.metadata.name)
             case Seen("priorities", wire.PriorityClass() as found):
-                self._translator.priority_seen(found.metadata.name, found.value)
+                self._translator.gangs.priority_seen(found)
             case Lost("priorities", wire.PriorityClass() as found):
-                self._translator.priority_seen(found.metadata.name, None)
+                self._translator.gangs.priority_seen(found, gone=True)
             case Seen(kind, wire.Owner() as found):
                 self._take_object(kind, found)
             case Lost(kind, wire.Owner() as found):
@@ -146,6 +176,12 @@ class Brain:
             case EvictRefused(task):
                 self._translator.evict_failed(task)
                 self._promised.take_back(task)
+            case Heard():
+                self._answers.hear(piece)
+            case Unasked():
+                self._answers.cannot(piece)
+            case TurnFailed():
+                self._resuming.failed(piece)
             case PodLost(ref):
                 if pod := self._translator.pod(ref.task):
                     self._translator.pod_gone(pod)
@@ -159,7 +195,8 @@ class Brain:
     def _set(self, settings: Settings) -> None:
         self._settings = settings
         if self._paused:  # a Policy that changes meanwhile does not end the pause
-            settings = replace(settings, displacing=(), stale_after_s=1 << 30)
+            rest = replace(settings, lost_after_s=-1, heed_notices=False)
+            settings = replace(rest, displacing=(), stale_after_s=1 << 30)
         self.cluster.apply(events.SettingsSeen(settings))
 
     def _take_object(self, kind: Kind, found: wire.Owner) -> None:
@@ -167,12 +204,12 @@ class Brain:
         match kind:
             case "queues":
                 if (owned := self._statuses.read(found)) is not None:
-                    self._translator.queue_seen(owned)
+                    self._translator.gangs.queue_seen(owned)
             case "topologies":
                 topology = read_topology(name, found.spec)
                 if topology.noun is not None:
                     self.cluster.apply(events.TopologySeen(topology.noun))
-                    self._translator.topology_seen(name)
+                    self._translator.gangs.topology_seen(name)
             case "policies":
                 settings = read_settings(name, found.spec)
                 if name == POLICY and settings.noun is not None:
@@ -188,14 +225,14 @@ class Brain:
         match kind:
             case "queues":
                 self._statuses.lose(found.metadata.name)
-                self._translator.queue_gone(found.metadata.name)
+                self._translator.gangs.queue_gone(found.metadata.name)
             case "policies" if found.metadata.name == POLICY:
                 self._set(Settings())
             case "namespaces":
                 self._translator.namespace_gone(found.metadata.name)
             case "topologies":
                 self.cluster.apply(events.TopologyGone(found.metadata.name))
-                self._translator.topology_gone(found.metadata.name)
+                self._translator.gangs.topology_gone(found.metadata.name)
             case "policies":
                 pass  # only one of them is in force
             case _:
@@ -205,6 +242,10 @@ class Brain:
 
     # -- what follows
 
+    def expect(self, etas: Mapping[GangId, Eta], words: Mapping[GangId, str]) -> None:
+        """Tell those that wait when they are expected to start, in these words."""
+        self.etas, self._scribe.expected = etas, words
+
     def step(self, now: int) -> Work:
         """Decide, assume, and say what there is to do."""
         self.cluster.advance(now)
@@ -212,44 +253,41 @@ class Brain:
         self._kept.let_go()
         for gang in self._displaced.changes(self.cluster):
             self.cluster.apply(events.GangSeen(gang))
-        decided = plan(self.cluster)
+        self._answers.settle()
+        marks = [] if self._shadow else self._quarantines.due()
+        wanted = plan(self.cluster)
+        back = self._resuming.hold_back(wanted)
+        decided = back.plan
         if self._shadow:
             return Work(decided, wake_at=decided.wake_at)
-        work = Work(decided)
-        victims = self._victims(decided)
+        if self._note is not None:
+            self._note(self.cluster, wanted)
+        work = Work(decided, marks=marks, ended=self._requests.ended(decided))
+        work.lost = lost_by_rule(self.cluster, decided.evictions)
         self._start(decided, work)
-        self._clear(decided, victims, work)
-        self.cluster.assume(decided)
+        promises = self.evicting.promises(decided)
+        work.clearings = self.evicting.clearings(decided, promises)
+        work.pages += self.evicting.pages(decided)
+        self.cluster.assume(wanted)
+        self._resuming.give_back(back)
         self._translator.assume(decided.actions)
-        for gang in {self.cluster.tasks[each.task].gang for each in decided.evictions}:
-            if self._needed(gang) > 0:
+        for gang in self.cluster.by_gang(decided.evictions):
+            if not self.cluster.has_minimum(gang):
                 self._displaced.note(gang)
         self._write(decided, work)
+        self._part(promises, work)
+        work.turns = self._resuming.turns(back)
         work.statuses = self._statuses.due(self.cluster, decided)
         work.statuses += self._gangs.due(self.cluster, decided)
-        work.overdue = [ref for task in self._overdue(now) if (ref := self._ref(task))]
+        work.stranded = [] if self._paused else self._strandeds.due(now)
+        late = self._translator.assumed.overdue(now)
+        work.overdue = [ref for task in late if (ref := self._pods.of(task))]
         work.wake_at = self._wake_at(decided, now)
         return work
 
-    def finish(self) -> list[Clearing]:
-        """The evictions that were promised before us and are not done."""
-        found: list[Clearing] = []
-        for promised in self._promised.evictions():
-            victims = [
-                self._victim(Evict(each, Rule.GUARANTEE), "it was promised to another gang")
-                for each in promised
-                if each in self.cluster.tasks
-            ]
-            if victims:
-                found.append(Clearing(tuple(victims)))
-        return found
-
     def _start(self, decided: Plan, work: Work) -> None:
-        gangs: dict[GangId, list[Bind]] = {}
-        for bind in decided.binds:
-            gangs.setdefault(self.cluster.tasks[bind.task].gang, []).append(bind)
         grew = {each.gang for each in decided.decisions if each.verdict is Verdict.GREW}
-        for gang, binds in gangs.items():
+        for gang, binds in self.cluster.by_gang(decided.binds).items():
             bindings = tuple(self._binding(each) for each in binds)
             promise = ""
             if len(binds) > 1 and gang not in grew:
@@ -260,109 +298,57 @@ class Brain:
             if note := self._scribe.started(gang, refs, [each.node for each in binds]):
                 work.pages.append(Page(note=note))
 
-    def _victims(self, decided: Plan) -> dict[GangId, list[Victim]]:
-        """Whom to evict for whom, and what to tell them."""
-        reasons = {
-            each.gang: each for each in decided.decisions if each.verdict is Verdict.DISPLACED
-        }
-        found: dict[GangId, list[Victim]] = {}
-        for evict in decided.evictions:
-            decision = reasons.get(self.cluster.tasks[evict.task].gang)
-            why = "; ".join(str(each) for each in decision.reasons) if decision else ""
-            found.setdefault(evict.gainer, []).append(self._victim(evict, why))
-        return found
-
     def _binding(self, bind: Bind) -> Binding:
         claims = self._translator.selecting(bind.task)
-        return Binding(self._must_ref(bind.task), bind.node, claims)
+        return Binding(self._pods.surely(bind.task), bind.node, claims)
 
-    def _victim(self, evict: Evict, why: str) -> Victim:
-        gang = self.cluster.gangs[self.cluster.tasks[evict.task].gang]
-        return Victim(self._must_ref(evict.task), gang.id, gang.queue, evict.rule, why)
-
-    def _clear(self, decided: Plan, victims: dict[GangId, list[Victim]], work: Work) -> None:
-        holds = {hold.gang: hold for hold in decided.holds}
-        for gainer, each in victims.items():
-            hold, pod = holds.get(gainer), self._lead(gainer)
-            if hold is None or pod is None:
-                work.clearings.append(Clearing(tuple(each)))
-                continue
-            text = promise_of(hold.claims, hold, (victim.pod.task for victim in each))
-            self._promised.write(gainer, pod.task, text)
-            work.clearings.append(Clearing(tuple(each), pod, text))
-        for decision in decided.decisions:
-            if decision.verdict is Verdict.DISPLACED and (pod := self._first(decision.gang)):
-                work.pages.append(Page(note=displaced(decision, pod)))
+    def _part(self, promises: Promises, work: Work) -> None:
+        """What is asked, withdrawn and noted, now that the plan is assumed."""
+        work.pages += self._complaints.due()
+        work.askings = list(self._requests.asks(promises))
+        work.withdrawals = list(self._requests.withdrawals())
+        for each in work.plan.withdrawals:
+            if pod := self._pods.first(each.gang):
+                work.pages.append(Page(note=works_on(pod)))
+        answers, pod_of = self._answers, self._pods.of
+        work.saved = [Saved(ref, ack) for task, ack in answers.noted if (ref := pod_of(task))]
+        work.disbelieved, answers.noted, answers.disbelieved = answers.disbelieved, [], []
 
     def _write(self, decided: Plan, work: Work) -> None:
         """Promises that begin or end with this plan, and what is said about those that wait."""
         holds = {hold.gang: hold for hold in decided.holds}
         for gang, hold in holds.items():
-            pod = self._lead(gang)
+            pod = self._pods.lead(gang)
             if self._promised.lacks(gang) and pod is not None:
-                text = promise_of(hold.claims, hold, ())
+                text = self._promised.compose(hold, decided)
                 self._promised.write(gang, pod.task, text)
                 work.promises.append((pod, text))
         for task in self._promised.end(holds):
-            found = self.cluster.tasks.get(task)
-            if found is not None and found.state == TaskState.WAITING and (ref := self._ref(task)):
+            found, ref = self.cluster.tasks.get(task), self._pods.of(task)
+            if found is not None and found.state == TaskState.WAITING and ref is not None:
                 work.promises.append((ref, ""))
         waiting = [gang for line in self.cluster.waiting.values() for gang in line]
         now = self.cluster.now
         for gang in self._scribe.read(decided, waiting, now, self.cluster.stamps):
-            pods = self._waiting(gang)
+            pods = self._pods.waiting(gang)
             # what keeps a gang out of the line keeps out all of it, also those beyond its minimum
             is_refused = self.cluster.gangs[gang].refusal is not None
             needed = len(pods) if is_refused else self._needed(gang)
             work.pages.append(self._scribe.page(gang, pods, needed, now))
 
-    def _waiting(self, gang: GangId) -> list[Waiting]:
-        return [
-            Waiting.of(_ref_of(task, pod), pod)
-            for task in self._translator.members(gang)
-            if self.cluster.tasks[task].state == TaskState.WAITING
-            and (pod := self._translator.pod(task))
-        ]
-
     def _needed(self, gang: GangId) -> int:
-        members = self.cluster.members(gang)
-        there = sum(each.state in ACTIVE or each.state == TaskState.SUCCEEDED for each in members)
+        there = sum(each.state in COUNTED for each in self.cluster.members(gang))
         return self.cluster.gangs[gang].needed() - there
-
-    def _overdue(self, now: int) -> list[TaskId]:
-        return self._translator.assumed.overdue(now)
 
     def _wake_at(self, decided: Plan, now: int) -> int | None:
         instants = (
             decided.wake_at,
             self._scribe.wake_at(),
             self._translator.assumed.wake_at(now),
+            self._strandeds.wake_at(now),
+            self._resuming.wake_at(),
         )
         return min((each for each in instants if each is not None), default=None)
-
-    def _lead(self, gang: GangId) -> PodRef | None:
-        """The first pod of a gang that waits: promises are written there."""
-        for task in self._translator.members(gang):
-            if self.cluster.tasks[task].state == TaskState.WAITING:
-                return self._ref(task)
-        return None
-
-    def _first(self, gang: GangId) -> PodRef | None:
-        members: Sequence[TaskId] = self._translator.members(gang)
-        return self._ref(members[0]) if members else None
-
-    def _ref(self, task: TaskId) -> PodRef | None:
-        pod = self._translator.pod(task)
-        return _ref_of(task, pod) if pod else None
-
-    def _must_ref(self, task: TaskId) -> PodRef:
-        pod = self._translator.pod(task)
-        assert pod is not None, f"no pod behind {task}"
-        return _ref_of(task, pod)
-
-
-def _ref_of(task: TaskId, pod: wire.Pod) -> PodRef:
-    return PodRef(task, pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
 
 def _claim(bind: Bind) -> Claim:

@@ -20,6 +20,8 @@ from windlass.workloads.marks import PREFIX
 
 SETTINGS = PREFIX + "settings"
 """Annotation of the lease: what the leader answers for."""
+DASHBOARD = PREFIX + "dashboard"
+"""Annotation of the lease: where the leader's dashboard is, as the other replicas reach it."""
 _PUBLISHED = {"scheduler_names", "namespaces", "node_selector", "default_queue", "kinds"}
 CLOCKS_APART_S = 5
 """This machine's clock and the leader's need not agree better than so."""

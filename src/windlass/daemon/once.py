@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, TypeAlias
 
 from windlass.config import Config
-from windlass.daemon.brain import Brain, Piece, Seen
+from windlass.daemon.brain import Brain
 from windlass.daemon.leads import as_leader, is_paused, leader_of, read_lease
-from windlass.daemon.term import scope_of
+from windlass.daemon.pieces import Piece, Seen
+from windlass.daemon.scope import scope_of
 from windlass.daemon.watches import NEEDED, Watches, in_order, paths_of
 from windlass.engine.plan import Plan
 from windlass.kube.access import load
@@ -62,11 +63,17 @@ class Sight:
     """Nodes that were there before; who looks once knows of none."""
     config: Config = Config()
     """The settings by which it was seen: those of the leader, where nothing else was said."""
+    open_to: Callable[[str], Collection[str]] | None = None
+    """The queues that a namespace may use."""
 
     @property
     def now(self) -> int:
         """Seconds since 1970."""
         return self.cluster.now
+
+
+More: TypeAlias = Callable[[Sequence[Piece], Config, int], list[Piece]]
+"""Says what else is to be seen, given what is there, the settings and the time."""
 
 
 @asynccontextmanager
@@ -81,21 +88,27 @@ async def opened(config: Config) -> AsyncGenerator[Api, None]:
         raise _KINDS.get(type(error), CannotLook)(sentence) from None
 
 
-async def look(config: Config, namespace: str = "") -> Sight:
-    """The whole cluster; or, if a namespace is named, as much as its users may see of it."""
+async def look(config: Config, namespace: str = "", more: More | None = None) -> Sight:
+    """The whole cluster; or, if a namespace is named, as much as its users may see of it.
+
+    `more` adds what is not there, to see what would become of it.
+    """
     async with opened(config) as api:
         lease = await read_lease(api, config)
         config = as_leader(config, lease)
         pieces = await _read(api, config, namespace)
     now = int(time.time())
+    if more is not None:
+        pieces += more(pieces, config, now)
     brain = _awake(config, pieces, is_paused(lease))
     return Sight(
         brain.cluster,
         brain.step(now).plan,
-        {task_id(each): each for each in _pods(pieces)},
+        {task_id(each): each for each in _pods(pieces)} | brain.without_pods(),
         leader_of(lease, now),
         is_paused(lease),
         config=config,
+        open_to=brain.open_to,
     )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from windlass.kube.promises import Promise, hold_of, read
-from windlass.model.jobs import GangId, TaskId, TaskState
+from windlass.engine.plan import Plan
+from windlass.kube.promises import Promise, hold_of, promise_of, read
+from windlass.model.actions import Hold
+from windlass.model.jobs import GangId, Task, TaskId, TaskState
 from windlass.model.resources import Request
 from windlass.state.cluster import Cluster
 
@@ -25,8 +27,20 @@ class Promised:
         self._written[gang] = (on, text)
         self._outdated.discard(gang)
 
-    def honour(self, gang: GangId, on: TaskId, text: str) -> tuple[TaskId, ...]:
-        """Keep what was promised before us; answers who is to be evicted for it."""
+    def compose(self, hold: Hold, plan: Plan) -> str:
+        """The promise of a hold as it stands with a plan: who goes for it, now or once it saved."""
+        tasks, gang = self._cluster.tasks, hold.gang
+        parting = {each.gang: each for each in (*self._cluster.partings.now(), *plan.asks)}
+        now = {each.task for each in plan.evictions if each.gainer == gang}
+        over = {tasks[each.task].gang for each in plan.evictions}
+        over |= {each.gang for each in plan.withdrawals}
+        asked = [each for name, each in sorted(parting.items()) if name not in over]
+        going = {each for each in self._evicted(gang) if _is_leaving(tasks.get(each))}
+        mine = [each for each in asked if any(evict.gainer == gang for evict in each.evictions)]
+        return promise_of(hold.claims, hold, going | now, mine)
+
+    def honour(self, gang: GangId, on: TaskId, text: str) -> Promise | None:
+        """Keep what was promised before us, if it stands."""
         promise = read(text)
         waiting: dict[TaskId, Request] = {
             each.id: each.shape.request
@@ -35,23 +49,29 @@ class Promised:
         }
         hold = hold_of(gang, promise, waiting) if promise else None
         if promise is None or hold is None or not self._stands(gang, promise):
-            return ()
+            return None
         starts_at = max(hold.starts_at, self._cluster.now)
         self._cluster.holds[gang] = replace(hold, starts_at=starts_at)
         self._written[gang] = (on, text)
-        return tuple(TaskId(victim) for victim in promise.evicts)
+        return promise
 
     def _stands(self, gang: GangId, promise: Promise) -> bool:
         """Was the promise acted on? If not, the gang is as well off in line as before."""
-        return bool(promise.evicts) or not promise.firm or gang in self._cluster.active
+        acted = bool(promise.evicts or promise.asks)
+        return acted or not promise.firm or gang in self._cluster.active
 
     def take_back(self, victim: TaskId) -> None:
         """Nobody is kept a place that does not come free: whoever waited for it is planned anew."""
         for gang, (_, text) in self._written.items():
             promise = read(text)
-            if promise is not None and victim in promise.evicts:
+            if promise is not None and victim in _going(promise):
                 self._cluster.holds.pop(gang, None)
                 self._outdated.add(gang)
+
+    def _evicted(self, gang: GangId) -> set[TaskId]:
+        """Who was evicted for a gang, as it was promised."""
+        promise = read(self._written[gang][1]) if gang in self._written else None
+        return {TaskId(each) for each in promise.evicts} if promise else set()
 
     def evictions(self) -> Iterator[list[TaskId]]:
         """For each gang, whom it was promised to be evicted for it."""
@@ -67,3 +87,13 @@ class Promised:
         """Only these are kept a place from now on; answers on which pods a promise is over."""
         self._outdated.clear()
         return [self._written.pop(gang)[0] for gang in list(self._written) if gang not in kept]
+
+
+def _is_leaving(task: Task | None) -> bool:
+    return task is not None and task.state == TaskState.RELEASING
+
+
+def _going(promise: Promise) -> set[str]:
+    """All who go for it, also those that save first."""
+    asked = (each.tasks for asking in promise.asks for each in asking.going)
+    return {*promise.evicts, *(task for tasks in asked for task in tasks)}

@@ -13,24 +13,29 @@ import sys
 from typing import Any
 
 from windlass.config import Config
-from windlass.daemon.leads import SETTINGS, published
+from windlass.daemon.dashboard import Dashboard
+from windlass.daemon.leads import DASHBOARD, SETTINGS, published
 from windlass.daemon.log import Log
-from windlass.daemon.serve import application, server
-from windlass.daemon.term import Parts, Term
-from windlass.kube.access import load
+from windlass.daemon.parts import Parts
+from windlass.daemon.recording import check
+from windlass.daemon.serve import application, listen, server
+from windlass.daemon.term import Term
+from windlass.kube.access import Access, load
 from windlass.kube.client import connect
 from windlass.kube.election import Election, Terms
 from windlass.kube.errors import ApiError, NotAllowed
 from windlass.metrics import Metrics
+from windlass.web.board import Told
 
 SWITCH_S = 0.001
 """The event loop is never kept waiting longer by the engine's thread: watches must be drained."""
 
 
-async def run(config: Config) -> None:
-    """Run until told to stop."""
+async def run(config: Config, tell_room: Told | None = None) -> None:
+    """Run until told to stop; viewers are told about room in the words of the caller."""
+    check(config)
     sys.setswitchinterval(SWITCH_S)
-    daemon = _Daemon(config)
+    daemon = _Daemon(config, tell_room)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.stop)
@@ -39,9 +44,14 @@ async def run(config: Config) -> None:
 
 
 class _Daemon:
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, tell_room: Told | None) -> None:
         self._config = config
         self._log = Log(config.log.format, config.log.level)
+        self._dashboard = (
+            Dashboard(config, self._log, self._nothing_to_show, tell_room)
+            if config.dashboard.enabled
+            else None
+        )
         self._metrics = Metrics()
         self._term: Term | None = None
         self._election: Election | None = None
@@ -73,22 +83,32 @@ class _Daemon:
             identity = (
                 f"{config.replica or socket.gethostname()}_{os.getpid()}_{os.urandom(3).hex()}"
             )
-            notes = {SETTINGS: published(config)}
+            own = self._dashboard.open(access.server) if self._dashboard else ""
+            notes = {SETTINGS: published(config), DASHBOARD: own}
             self._election = Election(unguarded, identity, terms, self._on_error, notes=notes)
-            parts = Parts(config, api, self._election, self._metrics, self._log)
+            showing = self._dashboard.showing if self._dashboard else None
+            parts = Parts(config, api, self._election, self._metrics, self._log, showing)
             shadow = self._shadow_report if config.shadow else None
             app = application(self._trouble, self._metrics, shadow)
             web = server(app, config.address, config.port)
+            listener = listen(config.address, config.port)
             async with asyncio.TaskGroup() as group:
-                serving = group.create_task(web.serve())
+                serving = group.create_task(web.serve([listener]))
                 standing = group.create_task(self._stand(self._election))
+                looking = group.create_task(self._serve_dashboard(access))
                 self._log.line("started", identity=identity, server=access.server)
                 await self._lead(parts)
                 standing.cancel()
                 await asyncio.wait([standing])  # no renewal crosses the release
                 await self._release()
                 web.should_exit = True
-                await serving
+                if self._dashboard is not None:
+                    self._dashboard.close()
+                await asyncio.wait([serving, looking])
+
+    async def _serve_dashboard(self, access: Access) -> None:
+        if self._dashboard is not None:
+            await self._dashboard.run(access, self._leaders_dashboard)
 
     async def _stand(self, election: Election) -> None:
         if not self._config.shadow:
@@ -141,6 +161,22 @@ class _Daemon:
     def _shadow_report(self) -> dict[str, Any]:
         return self._term.shadow_report() if self._term is not None else {}
 
+    def _leaders_dashboard(self) -> str:
+        """Where the dashboard of another replica is, if that leads."""
+        election = self._election
+        if self._term is not None or election is None or election.is_leader or not election.leader:
+            return ""
+        return election.told.get(DASHBOARD, "")
+
+    def _nothing_to_show(self) -> str:
+        """Why this replica shows nothing, and where to look instead."""
+        if self._term is not None:
+            return "" if self._term.in_step else "The scheduler is still reading the cluster."
+        leader = self._election.leader if self._election is not None else ""
+        if not leader:
+            return "Nobody leads at this moment, so there is nothing to show; it takes seconds."
+        return f"{replica_of(leader)} leads, and this replica stands by: look there."
+
     def _trouble(self) -> str:
         if self._term is not None:
             return self._term.trouble()
@@ -150,3 +186,8 @@ class _Daemon:
 
     def _on_error(self, error: ApiError) -> None:
         self._log.line("lease", level="warning", why=error.message)
+
+
+def replica_of(identity: str) -> str:
+    """What a leader calls itself, without what tells its processes apart."""
+    return identity.rsplit("_", 2)[0]

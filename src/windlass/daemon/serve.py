@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from windlass.metrics import Metrics
+from windlass.model.errors import WindlassError
 
 
 def application(
@@ -52,6 +54,17 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Generator[None, None, None]:
         """Nothing is captured."""
         yield
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """Take a port of this host; WindlassError if it cannot be had."""
+    try:
+        return socket.create_server((address, port))
+    except OSError as error:
+        raise WindlassError(
+            f"{address}:{port} cannot be listened on: {error.strerror or error}. "
+            "Name another port with --port, or stop what uses it."
+        ) from error
 
 
 def server(app: Starlette, address: str, port: int) -> Server:

@@ -6,15 +6,18 @@ made it, so differences do not add up: each is one moment at which the two would
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from windlass.controllers.queue_status import QueueNumbers, queue_numbers
-from windlass.daemon.brain import Brain, Lost, Piece, Seen, Work
+from windlass.daemon.brain import Brain
+from windlass.daemon.pieces import Lost, Piece, Seen
+from windlass.daemon.work import Work
 from windlass.engine.plan import Plan, Verdict
 from windlass.model.gpus import WHOLE
-from windlass.model.jobs import ACTIVE, Gang, GangId, Task, TaskId, TaskState
+from windlass.model.jobs import ACTIVE, COUNTED, Gang, GangId, Task, TaskId
 from windlass.model.queues import GPU
 from windlass.model.reasons import Why
 from windlass.state.cluster import Cluster
@@ -154,11 +157,11 @@ def _follow(story: Story, members: list[Task], elapsed: int, now: int) -> None:
     active = [each for each in members if each.state in ACTIVE]
     story.theirs |= {each.id: each.node for each in active}
     story.held_milli = sum(_milli(each) for each in active)
-    done = sum(each.state is TaskState.SUCCEEDED for each in members)
-    story.started = max(story.started, len(active) + done)
+    there = Counter(each.group for each in members if each.state in COUNTED)
+    story.started = max(story.started, there.total())
     if active and story.began_at is None:
         story.began_at = now
-    if story.whole_at is None and len(active) + done >= story.gang.needed():
+    if story.whole_at is None and story.gang.has_minimum(there):
         story.whole_at = now if story.began_at is not None else None
 
 

@@ -10,76 +10,22 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
 from typing import Any
 
-from windlass.config import Config
-from windlass.config.kinds import kinds_of
-from windlass.daemon.brain import Brain, Piece, Work
-from windlass.daemon.log import Log
+from windlass.daemon.brain import Brain
+from windlass.daemon.forecaster import Forecaster
+from windlass.daemon.inbox import Inbox
+from windlass.daemon.parts import Parts
+from windlass.daemon.pieces import Piece
+from windlass.daemon.recording import Recording
+from windlass.daemon.scope import scope_of
 from windlass.daemon.shadow import Shadow
 from windlass.daemon.shadow_report import report_of, sum_up
 from windlass.daemon.watches import Watches, in_order, paths_of
-from windlass.kube.carry_out import Binder, BindFailed, News, PodRead
-from windlass.kube.client import Api
-from windlass.kube.election import Election
-from windlass.kube.errors import ApiError
-from windlass.kube.evict import Evictor, EvictRefused, Manners
-from windlass.kube.tell import Teller
-from windlass.kube.translate import Scope
-from windlass.kube.workers import Workers
-from windlass.metrics import Metrics
+from windlass.daemon.work import Work
+from windlass.daemon.writes import Writes
 from windlass.state.snapshot import to_json
-
-
-@dataclass(slots=True)
-class Inbox:
-    """What was seen and not yet taken note of."""
-
-    pieces: list[Piece] = field(default_factory=list[Piece])
-    filled: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def put(self, piece: Piece) -> None:
-        """Something was seen."""
-        self.put_all([piece])
-
-    def put_all(self, pieces: list[Piece]) -> None:
-        """Several things were seen."""
-        self.pieces.extend(pieces)
-        self.filled.set()
-
-    def take(self) -> list[Piece]:
-        """Everything since the last time."""
-        taken, self.pieces = self.pieces, []
-        self.filled.clear()
-        return taken
-
-
-@dataclass(slots=True)
-class Clock:
-    """Seconds since 1970 that only go forward: a wall clock that jumps later changes nothing."""
-
-    began: float = field(default_factory=time.time)
-    at: float = field(default_factory=time.monotonic)
-
-    def now(self) -> int:
-        """The second it is."""
-        return int(self.began + time.monotonic() - self.at)
-
-
-@dataclass(slots=True)
-class Parts:
-    """What a term works with; it outlives the term."""
-
-    config: Config
-    api: Api
-    election: Election
-    metrics: Metrics
-    log: Log
-    clock: Clock = field(default_factory=Clock)
-    chance: Random = field(default_factory=Random)
 
 
 class Term:
@@ -87,19 +33,15 @@ class Term:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        config, api = parts.config, parts.api
+        config, scope = parts.config, scope_of(parts.config)
         self._inbox = Inbox()
-        self._workers = Workers(config.writes.concurrency, config.writes.per_second)
-        self._binder = Binder(api, self._workers, self._heard, parts.chance)
-        manners = Manners(config.evictions_per_queue_per_minute)
-        self._evictor = Evictor(api, self._workers, self._binder, self._refused, manners)
-        self._evictor.clock = time.monotonic
-        self._teller = Teller(api, self._workers, self._binder)
-        scope = scope_of(config)
-        self._watches = Watches(api, self._inbox.put_all, parts.chance, paths_of(scope.kinds))
-        self._evictor.has_budget = self._watches.has_budget
-        self._brain = Brain(scope, parts.clock.now(), shadow=config.shadow)
+        self._watches = Watches(parts.api, self._inbox.put_all, parts.chance, paths_of(scope.kinds))
+        self._writes = Writes(parts, self._inbox, self._watches)
+        self._recording = _recording(parts)
+        note = self._recording.note if self._recording else None
+        self._brain = Brain(scope, parts.clock.now(), shadow=config.shadow, note=note)
         self._shadow = Shadow(parts.clock.now()) if config.shadow else None
+        self._forecaster = Forecaster(self._no_forecast)
         self._reign = parts.election.reign
         self._stop = asyncio.Event()
         self._paused = False
@@ -125,14 +67,23 @@ class Term:
 
     async def run(self) -> None:
         """Lead."""
+        try:
+            await self._lead()
+        finally:
+            if self._recording is not None:
+                await self._recording.close()
+
+    async def _lead(self) -> None:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._workers.run()), group.create_task(self._watches.run())]
+            asked = self._writes.asker.endpoints
+            parts = (self._writes.workers, self._watches, self._forecaster, asked)
+            tasks = [group.create_task(part.run()) for part in parts]
             try:
                 await self._read_all()
                 while self._goes_on():
                     await self._step()
                 if self._leads():
-                    await self._finish()
+                    await self._writes.wait_done()
                 if self._shadow is not None:
                     sum_up(self._shadow, self._parts.log)
             finally:
@@ -159,21 +110,14 @@ class Term:
             return
         pieces = in_order(self._inbox.take())
         self._mind_pause()  # also what was promised before us is not evicted while paused
+        self._brain.pause(self._paused)
         await asyncio.to_thread(_in_bulk, self._brain, pieces)
         self._parts.log.line("read", objects=len(pieces))
-        for clearing in self._brain.finish():
-            self._evictor.clear(clearing)
+        for clearing in self._brain.evicting.unfinished():
+            self._writes.evictor.clear(clearing)
 
-    def _heard(self, news: News) -> None:
-        if isinstance(news, BindFailed):
-            self._parts.metrics.failed.inc()
-            self._parts.log.line("bind failed", task=news.task, why=news.why)
-        if not isinstance(news, PodRead) or self._watches.is_news(news.pod):
-            self._inbox.put(news)
-
-    def _refused(self, refused: EvictRefused) -> None:
-        self._parts.log.line("eviction refused", task=refused.task, why=refused.why)
-        self._inbox.put(refused)
+    def _no_forecast(self, why: str) -> None:
+        self._parts.log.line("no forecast", level="error", why=why)
 
     # -- deciding
 
@@ -181,22 +125,36 @@ class Term:
         pieces = self._inbox.take()
         self._mind_pause()
         now, began = self._parts.clock.now(), time.perf_counter()
-        work = await asyncio.to_thread(self._think, pieces, now)
+        work = await asyncio.to_thread(self._show_and_think, pieces, now)
         took_s = time.perf_counter() - began
         self._report(work, len(pieces), took_s)
         if not self._parts.config.shadow:
-            self._carry_out(work)
+            self._writes.carry_out(work)
         self.in_step = True
         await self._rest(work)
 
+    def _show_and_think(self, pieces: list[Piece], now: int) -> Work:
+        if (showing := self._parts.showing) is None:
+            return self._think(pieces, now)
+        return showing.step(self._brain, lambda: self._think(pieces, now))
+
     def _think(self, pieces: list[Piece], now: int) -> Work:
+        work = self._decide(pieces, now)
+        self._parts.metrics.planned(work.plan, self._brain.cluster)
+        return work
+
+    def _decide(self, pieces: list[Piece], now: int) -> Work:
+        self._brain.pause(self._paused)
         if self._shadow is None:
             self._brain.take(pieces)
         if self._snapshot_asked:
             self._snapshot_asked = False
             self._write_snapshot(now)
         if self._shadow is None:
-            return self._brain.step(now)
+            self._brain.expect(self._forecaster.etas, self._forecaster.told)
+            work = self._brain.step(now)
+            self._forecaster.look(self._brain.cluster)
+            return work
         return self._shadow.think(self._brain, pieces, now)
 
     def _write_snapshot(self, now: int) -> None:
@@ -214,8 +172,7 @@ class Term:
             self._parts.election.paused or not self._parts.config.evictions_per_queue_per_minute
         )
         if paused != self._paused:
-            self._paused = self._evictor.paused = paused
-            self._brain.pause(paused)
+            self._paused = self._writes.evictor.paused = paused
             self._parts.log.line("paused" if paused else "resumed")
 
     async def _rest(self, work: Work) -> None:
@@ -229,37 +186,12 @@ class Term:
         # a burst is gathered, so that a gang whose pods come one by one is decided once
         await asyncio.sleep(cycle.at_least_ms / 1000)
 
-    # -- writing
-
-    def _carry_out(self, work: Work) -> None:
-        for start in work.starts:
-            self._binder.start(start)
-        for clearing in work.clearings:
-            self._evictor.clear(clearing)
-        for pod in work.overdue:
-            self._binder.read(pod)
-        for pod, text in work.promises:
-            self._binder.promise(pod, text, _nothing, _ignore)
-        for status in work.statuses:
-            self._teller.status(status.path, status.status)
-        for page in work.pages:
-            self._teller.page(page)
-
-    async def _finish(self) -> None:
-        """Let what has been decided be written."""
-        try:
-            async with asyncio.timeout(self._parts.config.lease.renew_deadline_s):
-                await self._workers.wait_idle()
-        except TimeoutError:
-            self._parts.log.line("left unwritten", writes=self._workers.waiting)
-
     # -- telling
 
     def _report(self, work: Work, pieces: int, took_s: float) -> None:
         plan, metrics = work.plan, self._parts.metrics
         metrics.cycle.observe(took_s)
-        metrics.writes.set(self._workers.waiting)
-        metrics.planned(plan, self._brain.cluster)
+        metrics.writes.set(self._writes.workers.waiting)
         self._parts.log.line(
             "cycle",
             level="info" if plan.actions else "debug",
@@ -269,7 +201,7 @@ class Term:
             evictions=len(plan.evictions),
             waiting=sum(len(line) for line in self._brain.cluster.waiting.values()),
             holds=len(plan.holds),
-            unwritten=self._workers.waiting,
+            unwritten=self._writes.workers.waiting,
         )
 
 
@@ -285,16 +217,12 @@ def _in_bulk(brain: Brain, pieces: list[Piece]) -> None:
         gc.freeze()
 
 
-def scope_of(config: Config) -> Scope:
-    """What a daemon of this configuration is responsible for."""
-    shadowed = config.shadow_of if config.shadow else []
-    return Scope(
-        frozenset([*config.scheduler_names, *shadowed]),
-        frozenset(config.namespaces),
-        config.node_selector,
-        config.default_queue,
-        kinds_of(config.kinds),
-    )
+def _recording(parts: Parts) -> Recording | None:
+    """The history of this term, if one is kept; each term is a writer of its own."""
+    if not parts.config.history.url or parts.config.shadow:
+        return None
+    name = f"{parts.election.identity}/{parts.election.reign}"
+    return Recording(parts.config, name, parts.metrics, parts.log)
 
 
 async def _at_most(event: asyncio.Event, seconds: float) -> None:
@@ -303,11 +231,3 @@ async def _at_most(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
     except TimeoutError:
         pass
-
-
-def _nothing() -> None:
-    pass
-
-
-def _ignore(_error: ApiError) -> None:
-    """A pod that is gone has no use for it."""

@@ -15,7 +15,9 @@ from typing import Any
 
 import msgspec
 
-from windlass.daemon.brain import Lost, Piece, Seen
+from windlass.daemon.pieces import Lost, Piece, Seen
+from windlass.kube.budgets import allow
+from windlass.kube.carry_out import PodRef
 from windlass.kube.client import Api
 from windlass.kube.errors import ApiError, NotFound
 from windlass.kube.mirror import key_of
@@ -111,6 +113,16 @@ class Watches:
     def has_budget(self, namespace: str) -> bool:
         """Are there disruption budgets in this namespace?"""
         return any(there == namespace for there, _ in self._watches["budgets"].items)
+
+    def spares(self, pods: Sequence[PodRef]) -> bool:
+        """May all these pods of one namespace go at once, by what its budgets say?"""
+        namespace = pods[0].namespace
+        budgets = [
+            b for (there, _), b in self._watches["budgets"].items.items() if there == namespace
+        ]
+        known = self._watches["pods"].items
+        found = (known.get((each.namespace, each.name)) for each in pods)
+        return allow(budgets, [pod.metadata.labels or {} for pod in found if pod])
 
     def is_news(self, pod: wire.Pod) -> bool:
         """Does a pod that was read say more than the watch has told, and is it still there?"""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from windlass.model.viewers import Right
 from windlass.workloads import wire
 
 SCHEDULER = "windlass"
@@ -44,27 +45,6 @@ def warn(said: str, do: str) -> Finding:
 def fail(said: str, do: str) -> Finding:
     """Something must be done."""
     return Finding(Level.FAIL, said, do)
-
-
-@dataclass(frozen=True, slots=True)
-class Right:
-    """Something that the scheduler does, in the words of an access review."""
-
-    verb: str
-    resource: str
-    """Plural, with a subresource after a slash."""
-    group: str = ""
-    namespace: str = ""
-    """Where; empty: everywhere."""
-    name: str = ""
-    """Of the only object that is meant; empty: all."""
-
-    def __str__(self) -> str:
-        plural, slash, sub = self.resource.partition("/")
-        where = f" in namespace {self.namespace}" if self.namespace else ""
-        name = f"{plural}.{self.group}" if self.group else plural
-        only = f" {self.name}" if self.name else ""
-        return f"{self.verb} {name}{slash}{sub}{only}{where}"
 
 
 def _no_objects() -> Sequence[wire.Owner]:

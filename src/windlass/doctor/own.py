@@ -11,10 +11,11 @@ from typing import Any, cast
 from windlass import __version__
 from windlass.crds.kinds import GROUP, KINDS
 from windlass.crds.manifest import definition
-from windlass.doctor.evidence import Evidence, Finding, Right, fail, ok, warn
+from windlass.doctor.evidence import Evidence, Finding, fail, ok, warn
 from windlass.kube.scribe import SCHEDULED
 from windlass.model.moments import read_if_any
 from windlass.model.problems import listed
+from windlass.model.viewers import Right
 from windlass.workloads import wire
 from windlass.workloads.requests import request_of
 

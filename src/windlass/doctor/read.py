@@ -12,13 +12,14 @@ import msgspec
 from windlass.config import Config
 from windlass.crds.kinds import GROUP, KINDS, QUEUE
 from windlass.daemon.leads import as_leader, is_paused, leader_of, read_lease
-from windlass.doctor.evidence import Evidence, Right
+from windlass.doctor.evidence import Evidence
 from windlass.doctor.rights import PART, Account, needed, review
 from windlass.install.chart import NAME, NAMESPACE
 from windlass.kube.client import Api
 from windlass.kube.errors import Forbidden, NotFound
 from windlass.kube.lists import list_all
 from windlass.kube.mirror import T
+from windlass.model.viewers import Right
 from windlass.workloads import wire
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from windlass.doctor.evidence import Right
 from windlass.install.chart import Release, objects
 from windlass.install.values import defaults
 from windlass.kube.client import Api
+from windlass.model.viewers import Right
 
 ROLES = ("ClusterRole", "Role")
 PART = "-scheduler"

@@ -1,4 +1,4 @@
-"""One cycle: divide, place, grow, promise, explain.
+"""One cycle: divide, place, make room, grow, promise, explain, part.
 
     shares      what each queue should have now
     pass one    gangs in order, on free capacity, around holds and reservations; then growth for
@@ -8,89 +8,67 @@
                 for those that could not grow
     promises    reservations for those who have waited too long
     reasons     a decision for every gang that was looked at, with numbers
+    parting     who can save its work is asked before it is evicted
 
 The engine drafts on the cluster's own columns and leaves them as it found them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import replace
 from functools import partial
 
+from windlass.engine.crowd import Heads, heads
 from windlass.engine.draft import Draft
 from windlass.engine.explain import decide, in_line
-from windlass.engine.grow import grow, held_growth, still_growing
+from windlass.engine.first import pass_one
+from windlass.engine.grow import grow
 from windlass.engine.limits import Limits
 from windlass.engine.order import Order
+from windlass.engine.part import part
 from windlass.engine.place import Placer
 from windlass.engine.plan import Plan
-from windlass.engine.progress import Progress
 from windlass.engine.remember import Remembered, wake_at
 from windlass.engine.reserve import drop_broken, reserve
 from windlass.engine.second import Found, pass_two
 from windlass.engine.shares import shares
-from windlass.model.jobs import GangId
 from windlass.state.cluster import Cluster
-from windlass.state.snapshot import Searched
 
 
-def plan(cluster: Cluster) -> Plan:
-    """What to do now, and why everything else has to wait."""
+def plan(cluster: Cluster, told: bool = True) -> Plan:
+    """What to do now, and why everything else has to wait.
+
+    Where nobody reads that, it need not be `told`: then only those are looked at who may be served.
+    """
     remembered = cluster.recall(Remembered)
-    if remembered.still_holds():
+    if remembered.still_holds(told):
         return remembered.plan
 
     limits = Limits(cluster)
     standing = shares(cluster, limits)
+    in_turn = partial(Order, cluster, standing, limits)
     ready, refused = in_line(cluster)
+    front = Heads(ready) if told else heads(cluster, limits, ready)
 
     draft = Draft(cluster)
     placer = Placer(draft, limits)
     drop_broken(draft)
-    in_turn = partial(Order, cluster, standing, limits)
-    placed, waiting = _pass_one(draft, placer, in_turn(_starting(ready)))
-    started = {each.gang.id for each in placed}
-    growing = _growing(ready, started)
-    owed, _ = grow(draft, placer, in_turn(held_growth(draft, growing)))
+    first = pass_one(draft, placer, in_turn, front.gangs)
     make_room = partial(pass_two, draft, limits, standing)
-    room = make_room(in_turn(waiting), Found(repaired=frozenset(started | owed.keys())))
-    may_grow = (each for each in still_growing(growing, owed) if room.may_grow(each))
-    grown, short = grow(draft, placer, in_turn(may_grow), owed)
+    room = make_room(in_turn(first.waiting), Found(repaired=first.gangs.union(first.owed)))
+    grown, short = grow(draft, placer, in_turn(room.may_grow(first.growing)), first.owed)
     if short:
-        joined = frozenset(started | grown.keys())
-        room = room.then(make_room(in_turn(short), replace(room, grows=True, repaired=joined)))
-    reserve(draft, placer, waiting, {each.task for each in room.evictions})
-    decisions = decide(draft, limits, placed, grown, room, [*waiting, *refused])
-    actions = (*draft.binds, *room.evictions)
+        room = room.then(make_room(in_turn(short), room.for_growth(first.gangs.union(grown))))
+    reserve(draft, placer, first.waiting, {each.task for each in room.evictions})
+
+    left = [*first.waiting, *refused] if told else ()
+    decisions = decide(draft, limits, first.placed, grown, room, left)
+    parted = part(draft, room.evictions)
+    actions = (*draft.binds, *parted.actions)
     holds = tuple(draft.holds.standing.values())
     draft.close()
 
-    wake = wake_at(cluster, (each.gang for each in waiting), holds, room.wake_at)
-    searched = tuple(Searched(gang, at) for gang, at in sorted(room.searched.items()))
-    return remembered.keep(Plan(actions, decisions, holds, standing.shares, wake, searched))
-
-
-def _pass_one(draft: Draft, placer: Placer, line: Order) -> tuple[list[Progress], list[Progress]]:
-    """Place each gang in turn on what is free; those that do not fit wait, in order."""
-    placed: list[Progress] = []
-    waiting: list[Progress] = []
-    while (gang := line.next()) is not None:
-        if placer.start(gang):
-            line.placed(gang)
-            draft.holds.drop(gang.gang.id)
-            placed.append(gang)
-        else:
-            waiting.append(gang)
-    return placed, waiting
-
-
-def _starting(ready: Iterable[Progress]) -> list[Progress]:
-    """The gangs that lack part of their minimum."""
-    return [each for each in ready if each.parts]
-
-
-def _growing(ready: Iterable[Progress], started: Collection[GangId]) -> list[Progress]:
-    """The gangs that have their minimum and may have more."""
-    whole = [each for each in ready if not each.parts or each.gang.id in started]
-    return [replace(each, parts=()) for each in whole if each.elastic]
+    again = front.again_at(first.gangs | room.decided, cluster.now)
+    by_time = (room.wake_at, parted.wake_at, again)
+    wake = wake_at(cluster, (each.gang for each in first.waiting), holds, by_time)
+    found = Plan(actions, decisions, holds, standing.shares, wake, room.in_vain())
+    return remembered.keep(found, told)

@@ -7,8 +7,8 @@ state and kept in arrays, so that asking for ten thousand nodes is one look-up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -57,17 +57,66 @@ class Given(NamedTuple):
     models: tuple[tuple[str, int], ...]
 
 
-class Chooser:
-    """Device choice for one GPU request under one set of settings."""
+class Conditions(NamedTuple):
+    """What is left of some nodes: the numbers of their device states, CPU and memory."""
 
-    __slots__ = ("_cost", "_given", "_known", "_room", "_settings", "_steps", "request", "states")
+    numbers: Ints
+    cpu_milli: Ints
+    memory_mib: Ints
+
+
+Condition: TypeAlias = tuple[int, int, int]
+"""The same of one node."""
+
+
+class Judge(Protocol):
+    """Whoever knows how good a place is, given what else is asked for."""
+
+    def loss(self, before: Device, after: Device) -> int:
+        """How bad it is for a share to change a device so; the least bad device is taken."""
+        ...
+
+    def device_cost(self, steps: Sequence[Step], kinds: Sequence[Kind]) -> int:
+        """What a choice of devices costs, whatever else there is on a node."""
+        ...
+
+    def costs(self, before: Conditions, after: Conditions, taken: Ints) -> Ints:
+        """What it costs on top of it to change nodes so by taking so much GPU."""
+        ...
+
+    def cost(self, before: Condition, after: Condition, taken: int) -> int:
+        """As `costs`, for one node."""
+        ...
+
+
+class Chooser:
+    """Device choice for one GPU request under one set of settings, and a judge if there is one."""
+
+    __slots__ = (
+        "_cost",
+        "_given",
+        "_judge",
+        "_known",
+        "_left",
+        "_room",
+        "_settings",
+        "_steps",
+        "request",
+        "states",
+    )
 
     def __init__(
-        self, request: GpuRequest | None, states: DeviceStates, settings: Settings
+        self,
+        request: GpuRequest | None,
+        states: DeviceStates,
+        settings: Settings,
+        judge: Judge | None = None,
     ) -> None:
         self.request, self.states, self._settings = request, states, settings
+        self._judge = judge
         self._room: Ints = np.full(64, -1, np.int64)
         self._cost: Ints = np.zeros(64, np.int64)
+        self._left: Ints = np.zeros((64, 2), np.int64)
         self._known: dict[int, tuple[int, int]] = {}
         self._steps: dict[int, tuple[Step, ...]] = {}
         self._given: dict[Devices, Given] = {}
@@ -92,6 +141,16 @@ class Chooser:
             found = self._known[number] = (int(self._room[number]), int(self._cost[number]))
         return found
 
+    def left(self, numbers: Ints) -> tuple[Ints, Ints]:
+        """For states looked up before: the state that a task leaves, and what it takes."""
+        found = self._left[numbers]
+        return found[:, 0], found[:, 1]
+
+    def left_one(self, number: int) -> tuple[int, int]:
+        """As `left`, for one device state."""
+        after, taken = self._left[number].tolist()
+        return after, taken
+
     def give(self, number: int, devices: Devices) -> Given:
         """What a task gets on a node with these devices, whose state has this number."""
         found = self._given.get(devices)
@@ -104,9 +163,9 @@ class Chooser:
     def _give(self, number: int, devices: Devices) -> Given:
         if self.request is None:
             return Given((), devices, number, ())
-        kinds, packing = self.states.kinds, self._settings.gpus
+        kinds = self.states.kinds
         if number not in self._steps:
-            self._steps[number] = choose(self.request, devices, kinds, packing)
+            self._steps[number] = self._choose(self.request, devices)
         slices = _on_devices(self._steps[number], devices)
         after, number = self.states.take(devices, slices)
         millis: dict[str, int] = {}
@@ -121,17 +180,41 @@ class Chooser:
             more = max(short, len(self._room))
             self._room = np.concatenate([self._room, np.full(more, -1, np.int64)])
             self._cost = np.concatenate([self._cost, np.zeros(more, np.int64)])
+            self._left = np.concatenate([self._left, np.zeros((more, 2), np.int64)])
 
     def _work_out(self, number: int) -> None:
         devices, kinds = self.states.states[number], self.states.kinds
         gpus, spread = self._settings.gpus, self._settings.nodes == Packing.SPREAD
         free = self.states.free_milli[number]
         if self.request is None:
-            self._room[number], self._cost[number] = PLENTY, keeping_away(free, spread)
+            self._room[number], self._left[number] = PLENTY, (number, 0)
+            self._cost[number] = 0 if self._judge else keeping_away(free, spread)
             return
-        steps = self._steps[number] = choose(self.request, devices, kinds, gpus)
+        steps = self._steps[number] = self._choose(self.request, devices)
         self._room[number] = room(self.request, devices, kinds, gpus) if steps else 0
-        self._cost[number] = cost(free, steps, kinds, spread)
+        if self._judge is None:
+            self._cost[number] = cost(free, steps, kinds, spread)
+        elif steps:
+            self._cost[number] = self._judge.device_cost(steps, kinds)
+            after = self.states.number(after_steps(devices, steps))
+            self._left[number] = after, free - self.states.free_milli[after]
+
+    def _choose(self, request: GpuRequest, devices: Devices) -> tuple[Step, ...]:
+        kinds, gpus = self.states.kinds, self._settings.gpus
+        alone = request.count == 1 and not request.profile
+        if self._judge is None or not alone or gpus != Packing.PACK:
+            return choose(request, devices, kinds, gpus)
+        steps = _shares(request, sorted(set(devices)), kinds)
+        best = min(steps, key=self._order, default=None)
+        return (best,) if best else ()
+
+    def _order(self, step: Step) -> tuple[int, int, int, str, Device]:
+        """The device on which least is spoilt; then as without a judge."""
+        assert self._judge is not None
+        kind = self.states.kinds[step.before.kind]
+        value = worth(kind.model, kind.memory_mib)
+        loss = self._judge.loss(step.before, step.after)
+        return loss, step.after.milli, value, kind.model, step.before
 
 
 def keeping_away(free: int, spread: bool) -> int:
@@ -146,9 +229,15 @@ def cost(free: int, steps: Sequence[Step], kinds: Sequence[Kind], spread: bool) 
     """
     if not steps or steps[0].profile:
         return 4 * free
-    dear = sum(step.milli * _worth(kinds[step.after.kind], spread) for step in steps)
     left = free - sum(step.milli for step in steps)
-    return dear + 4 * left + 8 * sum(step.after.milli for step in steps)
+    return dearness(steps, kinds, spread) + 4 * left + 8 * sum(step.after.milli for step in steps)
+
+
+def dearness(steps: Sequence[Step], kinds: Sequence[Kind], spread: bool = False) -> int:
+    """What the models are worth of which shares are taken."""
+    return sum(
+        step.milli * _worth(kinds[step.after.kind], spread) for step in steps if not step.profile
+    )
 
 
 def _worth(kind: Kind, spread: bool) -> int:
@@ -168,11 +257,16 @@ def room(request: GpuRequest, devices: Devices, kinds: Sequence[Kind], packing: 
     placed, left = 0, devices
     while steps := choose(request, left, kinds, packing):
         placed += 1
-        changed = list(left)
-        for step in steps:
-            changed[changed.index(step.before)] = step.after
-        left = tuple(sorted(changed))
+        left = tuple(sorted(after_steps(left, steps)))
     return placed
+
+
+def after_steps(devices: Devices, steps: Sequence[Step]) -> Devices:
+    """What is left of devices, in no particular order."""
+    changed = list(devices)
+    for step in steps:
+        changed[changed.index(step.before)] = step.after
+    return tuple(changed)
 
 
 def choose(
@@ -195,21 +289,25 @@ def milli_on(request: GpuRequest, kind: Kind) -> int:
 def _choose_shares(
     request: GpuRequest, devices: Devices, kinds: Sequence[Kind], packing: Packing
 ) -> tuple[Step, ...]:
-    fitting: list[tuple[int, int, str, Device, int]] = []
-    for device in devices:
-        kind = kinds[device.kind]
-        milli = _share(request, kind)
-        if 0 < milli <= device.milli:
-            order = _share_order(request, device.milli, milli, packing)
-            value = worth(kind.model, kind.memory_mib)
-            fitting.append((order, value, kind.model, device, milli))
+    fitting: list[tuple[int, int, str, Step]] = []
+    for step in _shares(request, devices, kinds):
+        kind = kinds[step.before.kind]
+        order = _share_order(request, step.before.milli, step.milli, packing)
+        fitting.append((order, worth(kind.model, kind.memory_mib), kind.model, step))
     if len(fitting) < request.count:
         return ()
     fitting.sort()
-    return tuple(
-        Step(device, Device(device.kind, device.milli - milli, ()), milli)
-        for *_, device, milli in fitting[: request.count]
-    )
+    return tuple(step for *_, step in fitting[: request.count])
+
+
+def _shares(
+    request: GpuRequest, devices: Sequence[Device], kinds: Sequence[Kind]
+) -> Iterator[Step]:
+    """The devices on which one share fits."""
+    for device in devices:
+        milli = _share(request, kinds[device.kind])
+        if 0 < milli <= device.milli:
+            yield Step(device, Device(device.kind, device.milli - milli, ()), milli)
 
 
 def _share_order(request: GpuRequest, free: int, milli: int, packing: Packing) -> int:

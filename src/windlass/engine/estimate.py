@@ -1,12 +1,17 @@
 """How long work will run: as its user said, else as long as most of its queue's work.
 
+Where gangs are ordered by estimates, what was learned from like work that has ended comes before
+the last.
+
 Where nothing is known nothing is guessed: such work is never taken to end in time.
 """
 
 from __future__ import annotations
 
 from windlass.model.jobs import Gang
+from windlass.model.settings import Ordering
 from windlass.state.cluster import Cluster
+from windlass.usage.runs import Who
 
 
 class Estimates:
@@ -22,6 +27,11 @@ class Estimates:
         """The expected run time of a gang in seconds; None if there is nothing to go by."""
         if gang.duration_s is not None:
             return gang.duration_s
+        if self._cluster.settings.order is Ordering.SHORTEST:
+            like = Who.of(gang, self._cluster.members(gang.id))
+            learned = self._cluster.runs.estimate(like)
+            if learned is not None:
+                return learned.seconds
         if self._usual is None:
             self._usual = self._work_out()
         return self._usual.get(gang.queue)

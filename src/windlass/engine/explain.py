@@ -11,6 +11,7 @@ import numpy as np
 
 from windlass.engine import bounds
 from windlass.engine.draft import Draft
+from windlass.engine.failing import gives_up
 from windlass.engine.limits import Limits
 from windlass.engine.overlay import overlay
 from windlass.engine.plan import Decision, Verdict
@@ -18,7 +19,8 @@ from windlass.engine.progress import Progress, Progresses
 from windlass.engine.score import NOWHERE
 from windlass.engine.second import Found
 from windlass.engine.topology import Topologies
-from windlass.model.actions import Hold, Rule
+from windlass.engine.troubled import told, troubled
+from windlass.model.actions import Evict, Hold, Rule
 from windlass.model.jobs import GangId, Shape
 from windlass.model.reasons import Reason, Why, in_words
 from windlass.model.resources import describe
@@ -29,8 +31,11 @@ _DISPLACED_BY = {
     Rule.GUARANTEE: Why.LOST_BY_GUARANTEE,
     Rule.SHARE: Why.LOST_BY_SHARE,
     Rule.PRIORITY: Why.LOST_BY_PRIORITY,
+    Rule.ORDER: Why.LOST_BY_ORDER,
     Rule.CONSOLIDATE: Why.MOVES,
     Rule.STALE: Why.STALE,
+    Rule.LEAVING: Why.NODE_LEAVES,
+    Rule.LOST: Why.NODE_LOST,
 }
 _FIELDS = {CPU: "too little CPU free", MEMORY: "too little memory free", PODS: "no pod slot free"}
 
@@ -51,7 +56,7 @@ def decide(
         if gang not in started:
             queue = draft.cluster.gangs[gang].queue
             decisions.append(Decision(gang, queue, Verdict.GREW))
-    decisions += displaced(draft.cluster, room)
+    decisions += displaced(draft.cluster, room.evictions)
     losing = {each.gang for each in decisions if each.verdict == Verdict.DISPLACED}
     still = (each for each in waiting if each.gang.id not in losing)
     for position, progress in enumerate(still, 1):
@@ -69,10 +74,10 @@ def in_line(cluster: Cluster) -> tuple[list[Progress], list[Progress]]:
     return ready, refused
 
 
-def displaced(cluster: Cluster, room: Found) -> list[Decision]:
+def displaced(cluster: Cluster, evictions: Iterable[Evict]) -> list[Decision]:
     """Who loses a place, for whom and by which right."""
     causes: dict[GangId, dict[tuple[str, str, bool], int]] = {}
-    for each in room.evictions:
+    for each in evictions:
         key = (each.rule.value, str(each.gainer), bool(each.moves_to))
         counts = causes.setdefault(cluster.tasks[each.task].gang, {})
         counts[key] = counts.get(key, 0) + 1
@@ -82,12 +87,17 @@ def displaced(cluster: Cluster, room: Found) -> list[Decision]:
             cluster.gangs[gang].queue,
             Verdict.DISPLACED,
             tuple(
-                Reason(_DISPLACED_BY[Rule(rule)], {"tasks": count, "gang": gainer})
+                Reason(_DISPLACED_BY[Rule(rule)], {"tasks": count, **_cause(cluster, gang, gainer)})
                 for (rule, gainer, _), count in sorted(counts.items())
             ),
         )
         for gang, counts in sorted(causes.items())
     ]
+
+
+def _cause(cluster: Cluster, gang: GangId, gainer: str) -> dict[str, str]:
+    """For whom a gang goes, or away from what."""
+    return {"gang": gainer} if gainer else {"what": told(cluster, gang)}
 
 
 class _Explainer:
@@ -103,12 +113,30 @@ class _Explainer:
         gang = progress.gang
         hold = self._draft.holds.standing.get(gang.id)
         if hold is not None and hold.firm:
-            reasons = (Reason(Why.HELD, {"tasks": len(hold.claims)}),)
+            reasons = (Reason(Why.HELD, {"tasks": len(hold.claims)}), *self._awaited(gang.id))
             return Decision(gang.id, gang.queue, Verdict.WAITS, reasons, position)
         verdict, reasons = self._verdict(progress)
         if hold is not None and verdict == Verdict.WAITS:
             reasons = (*reasons, _promise(hold, self._draft.cluster.now))
         return Decision(gang.id, gang.queue, verdict, reasons, position)
+
+    def _awaited(self, gang: GangId) -> list[Reason]:
+        """Who has been asked to save before it makes room for the gang."""
+        cluster = self._draft.cluster
+        return [
+            Reason(
+                Why.AWAITS_SAVE,
+                {
+                    "gang": each.gang,
+                    "saved": len(each.saved),
+                    "tasks": len(each.evictions),
+                    "at": each.deadline,
+                    "wait": in_words(max(0, each.deadline - cluster.now)),
+                },
+            )
+            for each in cluster.partings.now()
+            if any(evict.gainer == gang for evict in each.evictions)
+        ]
 
     def _verdict(self, progress: Progress) -> tuple[Verdict, tuple[Reason, ...]]:
         gang = progress.gang
@@ -204,6 +232,14 @@ class _Explainer:
                 ]
         return []
 
+    def _troubles(self) -> list[tuple[str, Mask]]:
+        """What is wrong with nodes, and with which."""
+        columns, found = self._draft.columns, dict[str, Mask]()
+        for node in self._draft.cluster.recall(troubled):
+            mask = found.setdefault(node.ailment, np.zeros(len(columns), np.bool_))
+            mask[columns.slot[node.name]] = True
+        return list(found.items())
+
     def _causes_of(self, shape: Shape, walls: Mask | None) -> list[tuple[str, int]]:
         """Each refusing node counted once, by the first rule that refuses it."""
         index, columns = self._draft.index, self._draft.columns
@@ -213,6 +249,7 @@ class _Explainer:
         device_room, _ = index.chooser(shape.request.gpu).look_up(columns.device_number)
         empty_room, _ = index.chooser(shape.request.gpu).look_up(columns.empty_number)
         rules = [
+            *self._troubles(),
             (
                 "cordoned, or kept away by a taint, selector, affinity or volume",
                 ~index.admits(shape.constraints),
@@ -243,6 +280,10 @@ def _refusal(cluster: Cluster, progress: Progress) -> Reason | None:
         return gang.refusal
     if not cluster.is_leaf(gang.queue):
         return Reason(Why.UNKNOWN_QUEUE, {"queue": gang.queue})
+    if gang.id in cluster.partings.standing:
+        return Reason(Why.SAVING)
+    if (failing := gives_up(cluster, gang.id)) is not None:
+        return failing
     if progress.short:
         seen = gang.needed() - progress.short
         return Reason(Why.INCOMPLETE, {"seen": seen, "needed": gang.needed()})

@@ -1,7 +1,8 @@
 """Where a task may run at all, by rules that no placement changes: one mask per set of rules.
 
-Cordoned nodes, taints, selectors and required node affinity refuse; preferred node affinity and
-soft taints cost points. Both depend on nodes alone, so they are worked out once, for all nodes.
+Cordoned nodes and those in trouble, taints, selectors and required node affinity refuse; preferred
+node affinity and soft taints cost points. Both depend on nodes alone, so they are worked out once,
+for all nodes.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def _is_open(columns: Columns) -> Mask:
     """The nodes that are not cordoned, or only by a taint, which some tolerate."""
     number, sets = columns.taints()
     by_taint = np.array([*(CORDON in taints for taints in sets), False], np.bool_)
-    return ~columns.cordoned | by_taint[number]
+    return ~columns.cordoned | (by_taint[number] & ~columns.troubled)
 
 
 def _wanted(columns: Columns, constraints: Constraints) -> Mask:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import TypeAlias
 
 from windlass.engine.draft import Draft
 from windlass.engine.order import Order
@@ -12,11 +13,25 @@ from windlass.engine.place import Placer
 from windlass.engine.progress import Part, Progress
 from windlass.model.jobs import GangId
 
+InTurn: TypeAlias = Callable[[Iterable[Progress]], Order]
+"""Puts gangs in line."""
 NOT_YET: Mapping[GangId, int] = MappingProxyType({})
 
 
+def grow_as_held(
+    draft: Draft, placer: Placer, growing: Iterable[Progress], in_turn: InTurn
+) -> dict[GangId, int]:
+    """Let gangs grow for which places are held; whoever seeks room next takes them for gone."""
+    grown, _ = grow(draft, placer, in_turn(_held_growth(draft, growing)), as_held=True)
+    return grown
+
+
 def grow(
-    draft: Draft, placer: Placer, line: Order, before: Mapping[GangId, int] = NOT_YET
+    draft: Draft,
+    placer: Placer,
+    line: Order,
+    before: Mapping[GangId, int] = NOT_YET,
+    as_held: bool = False,
 ) -> tuple[dict[GangId, int], list[Progress]]:
     """Let running gangs grow while there is room; `before` is by how much they have already.
 
@@ -37,7 +52,8 @@ def grow(
             if hold is not None and len(hold.claims) <= grown[gang.id]:
                 draft.holds.drop(gang.id)
             place += [(part.group.name, bind.node) for bind in draft.binds[mark:]]
-            rest = progress.elastic[1:]
+            is_done = as_held and gang.id not in draft.holds.standing
+            rest = () if is_done else progress.elastic[1:]
         else:
             short.setdefault(gang.id, one_more)
             rest = tuple(each for each in progress.elastic if not _alike(each, part))
@@ -46,20 +62,26 @@ def grow(
     return grown, list(short.values())
 
 
-def held_growth(draft: Draft, growing: Iterable[Progress]) -> Iterator[Progress]:
-    """The growth for which places are held; whoever seeks room next takes them for gone."""
+def still_growing(
+    draft: Draft, growing: Iterable[Progress], grown: Mapping[GangId, int]
+) -> Iterator[Progress]:
+    """The gangs that may grow more, without the tasks that have joined."""
+    joined = {bind.task for bind in draft.binds}
+    for each in growing:
+        rest = tuple(part for part in each.elastic if part.tasks[0].id not in joined)
+        if rest:
+            yield replace(each, elastic=rest, grown=grown.get(each.gang.id, 0))
+
+
+def _held_growth(draft: Draft, growing: Iterable[Progress]) -> Iterator[Progress]:
+    """The gangs with held places, and the tasks that ask for what is held: any may be the one."""
     for each in growing:
         hold = draft.holds.standing.get(each.gang.id)
         if hold is not None and hold.firm:
-            yield replace(each, elastic=each.elastic[: len(hold.claims)])
-
-
-def still_growing(growing: Iterable[Progress], grown: Mapping[GangId, int]) -> Iterator[Progress]:
-    """The gangs that may grow more, without the tasks that have joined."""
-    for each in growing:
-        by = grown.get(each.gang.id, 0)
-        if len(each.elastic) > by:
-            yield replace(each, elastic=each.elastic[by:], grown=by)
+            held = {claim.request for claim in hold.claims}
+            some = [part for part in each.elastic if part.tasks[0].shape.request in held]
+            if some:
+                yield replace(each, elastic=tuple(some))
 
 
 def _alike(one: Part, other: Part) -> bool:

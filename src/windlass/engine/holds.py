@@ -13,15 +13,16 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 from windlass.engine.estimate import Estimates
-from windlass.model.actions import Hold
+from windlass.model.actions import Claim, Hold
 from windlass.model.gpus import Slice
-from windlass.model.jobs import Gang, GangId, TaskState
+from windlass.model.jobs import Gang, GangId, Task, TaskState
 from windlass.model.mig import Instance, legal_starts
 from windlass.model.queues import GPU, guaranteed
 from windlass.state.accounts import Due, charges_of
 from windlass.state.cluster import Cluster
 from windlass.state.columns import Ints
 from windlass.state.devices import Device, Devices, DeviceStates, with_back, without
+from windlass.state.neighbours import Who
 
 Free = tuple[Ints, Devices, int]
 """What is free on a node, and the number of its devices' state."""
@@ -77,6 +78,7 @@ class Holds:
             if not hold.firm:
                 self._soft[hold.gang] = hold
             dues += self._dues(hold)
+            self._expect(hold, 1)
             self._slots[hold.gang] = self._claim(hold)
             slots.update(dict.fromkeys(self._slots[hold.gang]))
         self._cluster.accounts.charge_all(dues, 1)
@@ -84,6 +86,11 @@ class Holds:
             if slot not in self._base:
                 self._base[slot] = self._shown(slot)
             self._show(slot)
+
+    def is_firm(self, gang: GangId) -> bool:
+        """Are places firmly held for the gang?"""
+        hold = self.standing.get(gang)
+        return hold is not None and hold.firm
 
     def saver(self) -> Callable[[], None]:
         """Remember what claimed nodes are like; the answer puts it back."""
@@ -119,6 +126,7 @@ class Holds:
         own = self.standing.get(gang.id)
         if own is not None:
             self._charge(own, -1)
+            self._expect(own, -1)
         lifted = frozenset(self._lifted_for(gang))
         slots = sorted({slot for owner in lifted for slot in self._slots[owner]})
         self._lifted, self._owner = lifted, gang.id
@@ -130,6 +138,7 @@ class Holds:
             self._show(slot)
         if own is not None:
             self._charge(own, 1)
+            self._expect(own, 1)
 
     def beneath(self, gang: Gang) -> Iterator[tuple[Ints, int]]:
         """What is free, and of which devices, on the nodes that only claims keep from the gang.
@@ -163,6 +172,7 @@ class Holds:
             return
         self.eased += 1
         self._charge(hold, -1)
+        self._expect(hold, -1)
         self._soft.pop(gang, None)
         for slot in sorted(self._slots.pop(gang)):
             claims = self._claims[slot]
@@ -193,6 +203,18 @@ class Holds:
         if gang is not None and hold.firm:
             for claim in hold.claims:
                 yield gang, charges_of(claim.request, claim.devices, nodes.get(claim.node))
+
+    def _expect(self, hold: Hold, sign: int) -> None:
+        """Those for whom places are firmly held are neighbours already, in what they forbid."""
+        cluster = self._cluster
+        gang = cluster.gangs.get(hold.gang)
+        if gang is None or not hold.firm or not cluster.neighbours.tallies:
+            return
+        for claim in hold.claims:
+            slot, task = self._columns.slot.get(claim.node), _whose(claim, hold, cluster)
+            if slot is not None and task is not None:
+                who = Who(task.labels, gang.namespace)
+                cluster.neighbours.expect(who, task.shape.constraints, slot, sign)
 
     def _is_borrower(self, owner: GangId) -> bool:
         gang = self._cluster.gangs.get(owner)
@@ -244,6 +266,15 @@ class Holds:
         columns = self._columns
         number = int(columns.device_number[slot])
         return columns.free[:, slot].copy(), columns.devices[slot], number
+
+
+def _whose(claim: Claim, hold: Hold, cluster: Cluster) -> Task | None:
+    """The task that will take a place: the one it was kept for, or one that succeeds it."""
+    task = cluster.tasks.get(claim.task)
+    if task is not None:
+        return task
+    some = (each for each in cluster.members(hold.gang) if each.state == TaskState.WAITING)
+    return next((each for each in some if each.shape.request == claim.request), None)
 
 
 def _without_clipped(devices: Devices, slices: Iterable[Slice], states: DeviceStates) -> Devices:

@@ -12,7 +12,8 @@ from typing import TypeVar
 import numpy as np
 
 from windlass.engine import fit, score
-from windlass.engine.devices import Chooser
+from windlass.engine.devices import Chooser, Conditions, Judge
+from windlass.engine.fragments import fragments
 from windlass.engine.score import NOWHERE
 from windlass.model.constraints import Constraints, Spread
 from windlass.model.gpus import GpuRequest
@@ -100,14 +101,33 @@ class Class:
             fits = room > 0
             self._room[slots] = np.where(fits & (base < NOWHERE), room, 0)
         left = free[CPU] - self.amounts[CPU], free[MEMORY] - self.amounts[MEMORY]
-        costs = score.costs(device_costs, *left, index.settings.nodes)
+        if index.judge is None:
+            costs = score.costs(device_costs, *left, index.settings.nodes)
+        else:
+            costs = score.bounded(device_costs + self._judged(index.judge, slots, fits))
         self.key[slots] = score.keys(fits, base, costs)
+
+    def _judged(self, judge: Judge, slots: Ints | slice, fits: Mask) -> Ints:
+        """What the judge says of the nodes on which a task fits."""
+        costs: Ints = np.zeros(len(fits), np.int64)
+        columns, request = self._index.columns, self.shape.request
+        before = Conditions(
+            columns.device_number[slots][fits],
+            columns.free[CPU, slots][fits],
+            columns.free[MEMORY, slots][fits],
+        )
+        if len(before.numbers):
+            numbers, taken = self.chooser.left(before.numbers)
+            cpu, memory = before.cpu_milli, before.memory_mib
+            after = Conditions(numbers, cpu - request.cpu_milli, memory - request.memory_mib)
+            costs[fits] = judge.costs(before, after, taken)
+        return costs
 
     def _rescore_one(self, slot: int) -> None:
         """As `_rescore`, for a single node, where arrays cost more than they save."""
         columns, base = self._index.columns, int(self._base[slot])
-        free = columns.free[:, slot].tolist()
-        room, device_cost = self.chooser.look_up_one(int(columns.device_number[slot]))
+        free, at = columns.free[:, slot].tolist(), int(columns.device_number[slot])
+        room, device_cost = self.chooser.look_up_one(at)
         for field, amount in self._needs:
             room = min(room, free[field] // amount)
         if room <= 0 or base >= NOWHERE:
@@ -115,7 +135,13 @@ class Class:
         else:
             request, packing = self.shape.request, self._index.settings.nodes
             cpu, memory = free[CPU] - request.cpu_milli, free[MEMORY] - request.memory_mib
-            cost = score.cost(device_cost, cpu, memory, packing)
+            judge = self._index.judge
+            if judge is None:
+                cost = score.cost(device_cost, cpu, memory, packing)
+            else:
+                number, taken = self.chooser.left_one(at)
+                before, after = (at, free[CPU], free[MEMORY]), (number, cpu, memory)
+                cost = score.bounded_one(device_cost + judge.cost(before, after, taken))
             self.key[slot] = base + (cost << score.RANK_BITS)
         if self._room is not None:
             self._room[slot] = room
@@ -127,6 +153,8 @@ class Index:
     def __init__(self, cluster: Cluster) -> None:
         self.columns: Columns = cluster.columns
         self.settings: Settings = cluster.settings
+        self.judge: Judge | None = fragments(cluster.mix.known, self.columns, self.settings)
+        """Scores places by what they spoil for others; None: by what they leave over."""
         self._classes: dict[Shape, Class] = {}
         self._choosers: dict[GpuRequest | None, Chooser] = {}
         self._admits: dict[Constraints, Mask] = {}
@@ -151,7 +179,7 @@ class Index:
         return self._remember(
             self._choosers,
             request,
-            lambda: Chooser(request, self.columns.states, self.settings),
+            lambda: Chooser(request, self.columns.states, self.settings, self.judge),
         )
 
     def admits(self, constraints: Constraints) -> Mask:

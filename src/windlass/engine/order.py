@@ -2,9 +2,10 @@
 
 Among the children of a queue: higher tier first, then the one that would have least of what it is
 entitled to once its next gang is placed, then the one that has least, then the one whose head waits
-longest. Inside a queue: gangs that lost members first, then priority, then the user who has and had
-least, then age. Placing a gang changes only the standing of the queues on its path, so only those
-are keyed anew.
+longest. Inside a queue: gangs that lost members first, then priority, then the place that the
+order in the settings gives them (`policies.py`), then, where users take turns, the user who has
+and had least, then age. Placing a gang changes only the standing of the queues on its path, so
+only those are keyed anew.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from heapq import heappop, heappush
 from typing import TypeAlias
 
 from windlass.engine.limits import Limits
+from windlass.engine.policies import Ranks
 from windlass.engine.progress import Progress
 from windlass.engine.shares import Standing
 from windlass.model.queues import ROOT
@@ -42,18 +44,24 @@ class Order:
         """What the next gang of each queue would add."""
         self._saturation: dict[str, tuple[Mapping[str, int], int, int]] = {}
         self._stale = ROOT
-        average = _average_use(cluster)
+        self._ranks = cluster.recall(Ranks)
+        average = cluster.recall(_Average).use() if self._ranks.by_user else {}
         for each in gangs:
             queue = each.gang.queue
             if queue not in self._lines:
-                self._lines[queue] = _Line(cluster, queue, average)
+                self._lines[queue] = _Line(cluster, queue, average, self._ranks)
             self._lines[queue].add(each)
-        for queue in sorted(self._lines):
-            self._lines[queue].sort()
+        for line in self._lines.values():
+            line.sort()
+        self._only = next(iter(self._lines.values())) if len(self._lines) == 1 else None
+        """The line of the one queue that has any: nobody has to be compared."""
+        for queue in sorted(self._lines) if self._only is None else ():
             self._rekey(queue)
 
     def next(self) -> Progress | None:
         """The next gang, which leaves the line; None at the end."""
+        if self._only is not None:
+            return self._only.pop() if self._only.head() else None
         self._rekey(self._stale)
         name = ROOT
         while name not in self._lines:
@@ -132,21 +140,24 @@ class Order:
 class _Line:
     """The gangs of one queue, a line per user."""
 
-    __slots__ = ("_average", "_cluster", "_queue", "_users")
+    __slots__ = ("_average", "_cluster", "_queue", "_ranks", "_users")
 
-    def __init__(self, cluster: Cluster, queue: str, average: dict[tuple[str, str], int]) -> None:
+    def __init__(
+        self, cluster: Cluster, queue: str, average: dict[tuple[str, str], int], ranks: Ranks
+    ) -> None:
         self._cluster, self._queue, self._average = cluster, queue, average
+        self._ranks = ranks
         self._users: dict[str, list[Progress]] = {}
 
     def add(self, progress: Progress) -> None:
-        self._users.setdefault(progress.gang.user, []).append(progress)
+        self._users.setdefault(self._user(progress), []).append(progress)
 
     def put_back(self, progress: Progress) -> None:
-        insort(self._users.setdefault(progress.gang.user, []), progress, key=_rank)
+        insort(self._users.setdefault(self._user(progress), []), progress, key=self._rank)
 
     def sort(self) -> None:
         for line in self._users.values():
-            line.sort(key=_rank)
+            line.sort(key=self._rank)
 
     def oldest(self) -> int | None:
         return min((line[0].gang.created_at for line in self._users.values()), default=None)
@@ -170,25 +181,42 @@ class _Line:
 
     def _user_rank(self, user: str) -> tuple[object, ...]:
         head = self._users[user][0]
-        whole, priority, grown, created_at, gang = _rank(head)
+        whole, priority, _, _, new, grown, created_at, gang = self._rank(head)
         key = (self._queue, user)
         use = self._cluster.accounts.users.get(key, 0) + self._average.get(key, 0)
-        return whole, priority, use, grown, created_at, gang
+        return whole, priority, new, use, grown, created_at, gang
+
+    def _user(self, progress: Progress) -> str:
+        """Whose turn it would be; where users take no turns all stand in one line."""
+        return progress.gang.user if self._ranks.by_user else ""
+
+    def _rank(self, progress: Progress) -> tuple[bool, int, int, int, bool, int, int, str]:
+        gang = progress.gang
+        whole = not (progress.started and progress.parts)
+        place = self._ranks.place(gang)
+        new = not gang.stops  # who lost its place to others comes before its equals
+        return whole, -gang.priority, *place, new, progress.grown, gang.created_at, gang.id
 
 
-def _rank(progress: Progress) -> tuple[bool, int, int, int, str]:
-    gang = progress.gang
-    whole = not (progress.started and progress.parts)
-    return whole, -gang.priority, progress.grown, gang.created_at, gang.id
+class _Average:
+    """Decayed usage as the GPU that, held all the time, would have led to it; anew each epoch."""
 
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._rests_on: object = None
+        self._use: dict[tuple[str, str], int] = {}
 
-def _average_use(cluster: Cluster) -> dict[tuple[str, str], int]:
-    """Decayed usage as the GPU that, held all the time, would have led to it."""
-    use: dict[tuple[str, str], int] = {}
-    for each in cluster.epoch_usage:
-        key = (each.queue, each.user)
-        use[key] = use.get(key, 0) + each.milli_seconds
-    # a constant rate r settles at r * h / ln 2, and 1 / ln 2 is 1.4427
-    return {
-        key: value * 10_000 // (cluster.settings.half_life_s * 14_427) for key, value in use.items()
-    }
+    def use(self) -> dict[tuple[str, str], int]:
+        """Per queue and user, in thousandths of GPUs."""
+        usage, half_life_s = self._cluster.epoch_usage, self._cluster.settings.half_life_s
+        if self._rests_on is not usage:
+            use: dict[tuple[str, str], int] = {}
+            for each in usage:
+                key = (each.queue, each.user)
+                use[key] = use.get(key, 0) + each.milli_seconds
+            # a constant rate r settles at r * h / ln 2, and 1 / ln 2 is 1.4427
+            self._use = {
+                key: value * 10_000 // (half_life_s * 14_427) for key, value in use.items()
+            }
+            self._rests_on = usage
+        return self._use

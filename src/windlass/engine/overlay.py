@@ -14,6 +14,8 @@ from windlass.model.constraints import Constraints, Spread
 from windlass.model.jobs import Gang, Task
 from windlass.state.columns import Ints, Mask
 from windlass.state.neighbours import (
+    Awaited,
+    Even,
     Neighbours,
     Tally,
     Who,
@@ -48,18 +50,38 @@ def still_suits(neighbours: Neighbours, index: Index, task: Task, gang: Gang, sl
     return over is None or int(over[slot]) < NOWHERE
 
 
+def forsaken(neighbours: Neighbours) -> int:
+    """How many of those for whom places are kept would not find there whom they seek."""
+    found = 0
+    for tally in neighbours.tallies.values():
+        if tally.awaited is not None and tally.awaited.seekers.any():
+            there = tally.matching if tally.matching[:-1].any() else tally.awaited.matching
+            found += int(tally.awaited.seekers[there == 0].sum())
+    return found
+
+
 def _forbidden(neighbours: Neighbours, index: Index, task: Task, gang: Gang) -> list[Mask]:
     constraints, namespace = task.shape.constraints, gang.namespace
     own = neighbours.matching(Who(task.labels, namespace))
     masks = _too_far(neighbours, constraints, namespace, own)
+    apart = [neighbours.tallies[subject_of(term, namespace)] for term in constraints.apart]
+    crowded = [(tally, tally.matching_soon()) for tally in apart]
+    crowded += [(tally, tally.holders_soon()) for tally in own]
+    masks += [_near(tally, counts) for tally, counts in crowded if counts.any()]
     masks += [
-        _near(tally, tally.matching)
-        for tally in (neighbours.tallies[subject_of(t, namespace)] for t in constraints.apart)
-        if tally.matching.any()
+        ~_near(tally, tally.awaited.founders)
+        for tally in own
+        if tally.awaited is not None and _is_to_be_first(tally, tally.awaited)
     ]
-    masks += [_near(tally, tally.holders) for tally in own if tally.holders.any()]
     masks += [
-        _uneven(index, tally, spread, constraints, tally in own)
+        _beside(index, each)
+        for tally in own
+        if tally.awaited is not None
+        for each in tally.awaited.even
+        if _spoils(index, tally, each)
+    ]
+    masks += [
+        _uneven(index, tally.matching, spread, constraints, tally in own)
         for spread in constraints.spread
         for tally in [neighbours.tallies[spread_subject(spread, namespace)]]
         if spread.required
@@ -93,22 +115,44 @@ def _too_far(
     return [~_near(tally, tally.matching) for tally in tallies]
 
 
+def _is_to_be_first(tally: Tally, awaited: Awaited) -> bool:
+    """Will somebody come who may go anywhere only as long as nobody matches elsewhere?"""
+    return bool(awaited.founders.any()) and not tally.matching[:-1].any()
+
+
 def _near(tally: Tally, counts: Ints) -> Mask:
     return (counts > 0)[tally.domain_of] & (tally.domain_of >= 0)
 
 
 def _uneven(
-    index: Index, tally: Tally, spread: Spread, constraints: Constraints, is_own: bool
+    index: Index, matching: Ints, spread: Spread, constraints: Constraints, is_own: bool
 ) -> Mask:
     """Nodes in domains too far above the emptiest one of those that count."""
     domain_of, names = index.columns.labels(spread.topology_key)
     counted = index.counted(constraints, spread)
     there = _per_domain(domain_of, len(names), counted.astype(np.int64)) > 0
-    sums = _per_domain(domain_of, len(names), np.where(counted, tally.matching[:-1], 0))
+    sums = _per_domain(domain_of, len(names), np.where(counted, matching[:-1], 0))
     few = np.count_nonzero(there) < spread.min_domains
     least = 0 if few or not there.any() else int(sums[there].min())
     too_many = sums + is_own - least > spread.max_skew
     return np.append(too_many, True)[domain_of]
+
+
+def _spoils(index: Index, tally: Tally, even: Even) -> bool:
+    """Would one more that matches keep away whom a place is kept for, and who may come now?"""
+    slot, more = even.slot, tally.matching.copy()
+    more[slot] += 1
+    now, then = (
+        bool(_uneven(index, matching, even.spread, even.constraints, even.is_own)[slot])
+        for matching in (tally.matching, more)
+    )
+    return then and not now
+
+
+def _beside(index: Index, even: Even) -> Mask:
+    """The nodes of the domain in which the place is kept."""
+    domain_of, _ = index.columns.labels(even.spread.topology_key)
+    return domain_of == domain_of[even.slot]
 
 
 def _crowded(index: Index, tally: Tally, topology_key: str) -> Ints:

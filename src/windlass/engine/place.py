@@ -24,6 +24,7 @@ from windlass.model.actions import Claim
 from windlass.model.jobs import Domain, Gang, Shape, Task
 from windlass.model.resources import Request
 from windlass.state.columns import Ints
+from windlass.state.neighbours import Who
 
 MOST_TRIES = 8
 """Domains tried per wish before giving up for this cycle."""
@@ -96,13 +97,25 @@ class Placer:
         need = self._limits.need(progress.counts)
         if self._take_held(progress, need):
             return True
-        if self._limits.now(gang, need) is not None:
+        if self._is_sought(progress) or self._limits.now(gang, need) is not None:
             return False
         self._by_queue = False
-        if self.place(gang, progress.parts, progress.nodes, need):
+        if not self._is_refused(progress) and self.place(
+            gang, progress.parts, progress.nodes, need
+        ):
             return True
         if alike is not None and not self._by_queue:
             self._failed.add(alike)
+        return False
+
+    def _is_refused(self, progress: Progress) -> bool:
+        """Is there too little room for tasks of one shape, wherever they may lie?"""
+        for shape, count in progress.counts.items():
+            kind = self._draft.index.of(shape)
+            if kind.key.min(initial=NOWHERE) >= NOWHERE:
+                return True
+            if count > 1 and int(kind.room().sum()) < count:
+                return True
         return False
 
     def _take_held(self, progress: Progress, need: dict[str, int]) -> bool:
@@ -126,6 +139,16 @@ class Placer:
                 keep()
                 return True
         return False
+
+    def _is_sought(self, progress: Progress) -> bool:
+        """Is it to come where places are held for it, because others are promised to be near it?"""
+        gang, draft = progress.gang, self._draft
+        if not draft.neighbours.tallies or not draft.holds.is_firm(gang.id):
+            return False
+        tasks = (task for part in progress.parts for task in part.tasks)
+        whos = {Who(task.labels, gang.namespace) for task in tasks}
+        tallies = (tally for who in whos for tally in draft.neighbours.matching(who))
+        return any(tally.awaited is not None and tally.awaited.seekers.any() for tally in tallies)
 
     def _are_together(self, progress: Progress, mark: int) -> bool:
         """Are the binds since a mark in the domains that the gang and its groups require?

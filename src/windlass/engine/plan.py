@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from windlass.model.actions import Action, Bind, Evict, Hold
+from windlass.model.actions import Action, Ask, Bind, Evict, Hold, Parting, Withdraw
 from windlass.model.jobs import GangId
 from windlass.model.reasons import Reason
 from windlass.state.snapshot import Searched
@@ -67,3 +67,19 @@ class Plan:
     def evictions(self) -> tuple[Evict, ...]:
         """The tasks to take from their nodes."""
         return tuple(action for action in self.actions if isinstance(action, Evict))
+
+    @property
+    def asks(self) -> tuple[Parting, ...]:
+        """The gangs to ask to save their work before their tasks are taken."""
+        return tuple(action.parting for action in self.actions if isinstance(action, Ask))
+
+    @property
+    def withdrawals(self) -> tuple[Withdraw, ...]:
+        """The requests to save that are needless by now."""
+        return tuple(action for action in self.actions if isinstance(action, Withdraw))
+
+    @property
+    def going(self) -> tuple[Evict, ...]:
+        """The tasks to take from their nodes, now or once their work is safe."""
+        asked = (each for parting in self.asks for each in parting.evictions)
+        return (*self.evictions, *asked)

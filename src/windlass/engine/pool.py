@@ -2,24 +2,31 @@
 
 A `Pool` is all that a cycle could displace, node by node. For one shape and one set of permissions
 an `Offer` keeps the cost of each node, up to date from the log of changes. Costs compare victims
-by priority, then by GPU time lost, by their number, and by age, the youngest first; what may only
-be moved, not lost, comes after everything else. Sums of free amounts are a guide: whoever takes an
-offer finds out exactly, on the columns themselves.
+by priority, then by GPU time lost, by their number, and by age, the youngest first (for somebody in
+a hurry by the time until their places are free); what may only be moved, not lost, comes after
+everything else. Where the order of a queue says who is stopped first (`policies.py`), the turn of a
+unit times its GPUs stands in place of the time lost. Sums of free amounts are a guide: whoever
+takes an offer finds out exactly, on the columns themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Set
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Set
+from functools import cached_property
 from operator import ge
 from typing import TypeAlias
 
 import numpy as np
 
-from windlass.engine.index import Class, Index
-from windlass.engine.units import Freed, Unit, Units
+from windlass.engine.draft import Draft
+from windlass.engine.harm import frees_in, harm
+from windlass.engine.index import Class
+from windlass.engine.policies import Ranks
+from windlass.engine.units import Freed, Unit
 from windlass.model.actions import Rule
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import GangId
+from windlass.model.queues import GPU
 from windlass.model.settings import Victims
 from windlass.state.cluster import Cluster
 from windlass.state.columns import Ints
@@ -43,29 +50,42 @@ Priced: TypeAlias = tuple[int, Unit, Freed]
 class Pool:
     """What runs and can be displaced, by node; nothing of gangs about which it is decided."""
 
-    def __init__(self, cluster: Cluster, index: Index, leaving: Set[GangId]) -> None:
-        self.index, self.columns, self.leaving = index, cluster.columns, leaving
-        units = (each for each in cluster.recall(Units).now() if each.gang.id not in leaving)
-        self.units = sorted(units, key=_youngest_first)
+    def __init__(
+        self,
+        draft: Draft,
+        leaving: Set[GangId],
+        units: Iterable[Unit],
+        hurry_s: int | None,
+        min_run: Callable[[str], int],
+    ) -> None:
+        cluster, self.leaving = draft.cluster, leaving
+        self.index, self.columns = draft.index, cluster.columns
+        self.units = [each for each in units if each.gang.id not in leaving]
+        if cluster.settings.victims is Victims.LOWEST_PRIORITY:
+            self.units.sort(key=_by_name)
         self.queues = tuple(sorted({unit.gang.queue for unit in self.units}))
-        by_harm = cluster.settings.victims is Victims.LEAST_HARM
-        priorities = sorted({unit.gang.priority for unit in self.units})
-        ranks = {priority: min(at, _MOST_RANK) for at, priority in enumerate(priorities)}
-        self.price: dict[Unit, int] = {}
-        self.at: dict[int, list[tuple[Unit, Freed]]] = {}
-        for age, unit in enumerate(self.units):
-            lost = min(unit.harm // WHOLE, _MOST_HARM) if by_harm else 0
-            rank = ranks[unit.gang.priority]
-            self.price[unit] = rank * _PRIORITY + lost * _HARM + _ONE + min(age, _MOST_AGE)
-            for slot, freed in unit.frees.items():
-                self.at.setdefault(slot, []).append((unit, freed))
-        for there in self.at.values():
-            there.sort(key=self._order)
-        self.protected_until: int | None = None
-        """When the first unit that is protected now is so no longer; 0: none is."""
+        started_by = {queue: cluster.now - min_run(queue) for queue in self.queues}
+        self.open = [
+            unit
+            for unit in self.units
+            if (cluster.now if unit.started_at is None else unit.started_at)
+            <= started_by[unit.gang.queue]
+        ]
+        """Those that have run long enough; no rule protects for a shorter time than that."""
+        self._turns = _turns(cluster, self.units)
+        self._price = _prices(cluster, self.units, hurry_s, self._turns)
         self._offers: dict[Hashable, Offer] = {}
         self._latest: dict[Hashable, tuple[Rules, Offer]] = {}
         self._nodes: dict[str, set[int]] | None = None
+
+    @cached_property
+    def at(self) -> dict[int, list[tuple[Unit, Freed]]]:
+        """The units of each node, in the order in which they are taken."""
+        found: dict[int, list[tuple[Unit, Freed]]] = {}
+        for unit in sorted(self.units, key=self.order):
+            for slot, freed in unit.frees.items():
+                found.setdefault(slot, []).append((unit, freed))
+        return found
 
     def offer(self, kind: Class, key: Hashable, rules: Rules, permission: Permission) -> Offer:
         """What each node costs one shape.
@@ -82,11 +102,17 @@ class Pool:
 
     def cost(self, unit: Unit, lost: bool) -> int:
         """The price of a unit with all that leaves before it."""
-        total = self.price[unit]
+        total = self._price[unit]
         for each in unit.before:
             if not each.gone:
-                total += self.price[each]
+                total += self._price[each]
         return total if lost else total + _ONLY_MOVED
+
+    def order(self, unit: Unit) -> tuple[int, int, int, bool, str, int]:
+        """The cheapest unit of a node first; by priority and turn, where there are turns."""
+        price, turn = self._price[unit], self._turns.get(unit, 0)
+        priority = unit.gang.priority if self._turns else 0
+        return priority, turn, price, unit.is_core, unit.gang.id, len(unit.before)
 
     def _new_offer(
         self, family: Hashable, kind: Class, rules: Rules, permission: Permission
@@ -111,9 +137,36 @@ class Pool:
                     self._nodes[unit.gang.queue].add(slot)
         return self._nodes[queue]
 
-    def _order(self, entry: tuple[Unit, object]) -> tuple[int, bool, str, int]:
-        unit = entry[0]
-        return self.price[unit], unit.is_core, unit.gang.id, len(unit.before)
+
+def _turns(cluster: Cluster, units: list[Unit]) -> dict[Unit, int]:
+    """Whom the order of a queue stops first, where it says so."""
+    ranks = cluster.recall(Ranks)
+    if not ranks.policy.worst_first:
+        return {}
+    places = [ranks.goes_after(unit.gang) for unit in units]
+    turns = {place: at for at, place in enumerate(sorted(set(places)))}
+    return {unit: turns[place] for unit, place in zip(units, places, strict=True)}
+
+
+def _prices(
+    cluster: Cluster, units: list[Unit], hurry_s: int | None, turns: Mapping[Unit, int]
+) -> dict[Unit, int]:
+    """What losing each unit costs, compared with the others."""
+    by_harm = cluster.settings.victims is Victims.LEAST_HARM
+    priorities = sorted({unit.gang.priority for unit in units})
+    ranks = {each: min(at, _MOST_RANK) for at, each in enumerate(priorities)}
+    found: dict[Unit, int] = {}
+    for age, unit in enumerate(units):
+        lost, last = unit.harm, age
+        if hurry_s is not None:
+            lost = harm(unit.gang, unit.tasks, cluster.now, unit.is_core, hurry_s)
+            last = frees_in(unit.gang, hurry_s) if unit.is_core else unit.gang.terminates_s
+        lost = min(lost // WHOLE, _MOST_HARM) if by_harm else 0
+        if turns:
+            lost = min((1 + turns[unit]) * unit.charges.get(GPU, 0), _MOST_HARM)
+        rank = ranks[unit.gang.priority]
+        found[unit] = rank * _PRIORITY + lost * _HARM + _ONE + min(last, _MOST_AGE)
+    return found
 
 
 class Offer:
@@ -134,16 +187,22 @@ class Offer:
         self._cursor = pool.index.end_of_log()
 
     def work_out_all(self) -> None:
-        """Look at every node."""
-        for slot in np.flatnonzero(self._could).tolist():
-            self._work_out(slot)
+        """Look at every node on which something may go."""
+        asked = ((unit, self._permission(unit)) for unit in self._pool.open)
+        some = [(unit, may) for unit, may in asked if may is not None]
+        some.sort(key=lambda each: self._pool.order(each[0]))
+        for unit, may in some:
+            for slot, freed in unit.frees.items():
+                self._permitted.setdefault(slot, []).append((unit, freed, may))
+        self._look_at(self._permitted)
 
     def follow(self, other: Offer, changed: Collection[int]) -> None:
         """Take over what another one knows, but for the nodes on which permissions differ."""
         self.costs, self._victims = other.costs.copy(), other._victims.copy()
         self._permitted, self._cursor = other._permitted.copy(), other._cursor
         for slot in changed:
-            self._permitted.pop(slot, None)
+            asked = [(*entry, self._permission(entry[0])) for entry in self._pool.at.get(slot, ())]
+            self._permitted[slot] = [(u, freed, may) for u, freed, may in asked if may is not None]
         self._look_at(changed)
 
     def sync(self) -> None:
@@ -173,11 +232,13 @@ class Offer:
 
     def _work_out(self, slot: int) -> None:
         """The cheaper of two: enough units in the order of their prices, or one that will do."""
-        columns = self._pool.columns
+        columns, some = self._pool.columns, self._displaceable(slot)
+        if not some:
+            self.costs[slot], self._victims[slot] = IMPOSSIBLE, []
+            return
         free = columns.free[:, slot].tolist()
         lack = [need - has for need, has in zip(self._needs, free, strict=True)]
         short = self._milli - columns.states.free_milli[int(columns.device_number[slot])]
-        some = self._displaceable(slot)
         alone, best = IMPOSSIBLE, None
         for cost, unit, (gives, amounts) in some:
             if cost < alone and gives >= short and _covers(amounts, lack):
@@ -192,12 +253,7 @@ class Offer:
     def _displaceable(self, slot: int) -> list[Priced]:
         """The units of a node that may go, as priced, those that may be lost first."""
         pool, lost, moved = self._pool, list[Priced](), list[Priced]()
-        some = self._permitted.get(slot)
-        if some is None:
-            asked = [(*entry, self._permission(entry[0])) for entry in pool.at.get(slot, ())]
-            some = [(unit, freed, may) for unit, freed, may in asked if may is not None]
-            self._permitted[slot] = some
-        for unit, freed, may in some:
+        for unit, freed, may in self._permitted.get(slot, ()):
             if not unit.gone and unit.gang.id not in pool.leaving:
                 (lost if may else moved).append((pool.cost(unit, may), unit, freed))
         return lost + moved
@@ -219,5 +275,5 @@ def _covers(amounts: list[int], lack: list[int]) -> bool:
     return all(map(ge, amounts, lack))
 
 
-def _youngest_first(unit: Unit) -> tuple[int, str, int]:
-    return -unit.gang.created_at, unit.gang.id, len(unit.before)
+def _by_name(unit: Unit) -> tuple[str, int]:
+    return unit.gang.id, len(unit.before)

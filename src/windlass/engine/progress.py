@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from windlass.model.jobs import ACTIVE, Gang, GangId, Group, Shape, Task, TaskState
+from windlass.model.jobs import ACTIVE, COUNTED, Gang, GangId, Group, Shape, Task, TaskState
 from windlass.state.cluster import Cluster
 
 
@@ -92,7 +92,7 @@ def _progress(gang: Gang, members: Iterable[Task], waiting: list[Task]) -> Progr
     for task in members:
         if task.state in ACTIVE:
             nodes.setdefault(task.group, []).append(task.node)
-        if task.state in ACTIVE or task.state == TaskState.SUCCEEDED:
+        if task.state in COUNTED:
             there[task.group] += 1
     chosen, spare, short = _choose(gang, waiting, there)
     groups = {group.name: group for group in gang.groups}

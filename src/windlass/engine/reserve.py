@@ -15,6 +15,7 @@ from operator import itemgetter
 
 from windlass.engine.draft import Draft
 from windlass.engine.estimate import Estimates
+from windlass.engine.part import awaited
 from windlass.engine.place import Placer
 from windlass.engine.progress import Progress
 from windlass.model.actions import Hold
@@ -33,10 +34,11 @@ PATIENT_FOR = 4
 def drop_broken(draft: Draft) -> None:
     """Drop holds that no longer make sense: the gang is gone, its nodes are, or it was in vain."""
     cluster = draft.cluster
+    saving = awaited(cluster)
     for gang, hold in sorted(draft.holds.standing.items()):
         settings = cluster.settings
         patience = settings.stuck_after_s if hold.firm else settings.reserve_after_s
-        late = cluster.now - hold.starts_at > patience
+        late = cluster.now - hold.starts_at > patience and gang not in saving
         tasks = [cluster.tasks.get(claim.task) for claim in hold.claims]
         # a firm hold may wait for the successors of tasks that are on their way out
         broken = not hold.firm and any(task is None or task.node for task in tasks)

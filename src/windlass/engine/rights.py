@@ -9,6 +9,13 @@ Two queues are compared where their paths from the root part. A gang may be take
                    share loses anything
     by priority    both stand in the same queue, and the claimant's priority is higher; the queue
                    does not grow by it beyond what it is entitled to
+    by order       the same with equal priorities, where the claimant's level is better
+                   (`policies.py`)
+
+Nobody loses what does not help: a gang goes only for something that it holds itself and of which
+its side has too much. Nothing goes that is guaranteed in any dimension, unless what is borrowed of
+it is just what nodes lack for GPU work within another's guarantee: memory that one queue is
+promised is not kept from its GPUs by those that another has beside it. Nor are GPUs idled for it.
 
 The loser is judged as it stands *before* the gang leaves: a gang that straddles the line counts as
 borrowed whole. It cannot be taken straight back: its return would lift its queue above the line
@@ -18,17 +25,19 @@ ends less full, so exchanges come to an end. Ratios are compared as products of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from windlass.engine.policies import Ranks
 from windlass.engine.shares import Standing
 from windlass.model.actions import Rule
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import Gang
-from windlass.model.queues import GPU, MODEL_PREFIX
+from windlass.model.queues import CPU, GPU, MEMORY, MODEL_PREFIX
 from windlass.model.settings import Displacing
 from windlass.state.cluster import Cluster
+from windlass.state.columns import Columns
 
 SWAY = (5, 4)
 """Shares that usage bends sway a little all the time: the other side must be fuller by a quarter
@@ -49,6 +58,7 @@ class Rights:
         self.reclaims = Displacing.RECLAIM in ways
         self._preempts = Displacing.PREEMPT in ways
         self.margin = SWAY if cluster.settings.usage_effect and cluster.epoch_usage else (1, 1)
+        self.ranks = cluster.recall(Ranks)
         self._min_run: dict[str, int] = {}
         self._forks: dict[tuple[str, Names], _Forks] = {}
         self._losers: _Losers = {}
@@ -57,31 +67,34 @@ class Rights:
         self.stamps = cluster.accounts.stamps
         """Moves for a queue whenever it, or one below it, is charged."""
 
-    def preempts(self, claimant: Gang, victim: Gang) -> bool:
-        """Does the same queue put the claimant before the victim?"""
-        return (
-            self._preempts
-            and claimant.queue == victim.queue
-            and claimant.priority > victim.priority
-        )
+    def preempts(self, claimant: Gang, victim: Gang) -> Rule | None:
+        """By which rule the same queue puts the claimant before the victim, if it does."""
+        if not self._preempts or claimant.queue != victim.queue:
+            return None
+        if claimant.priority != victim.priority:
+            return Rule.PRIORITY if claimant.priority > victim.priority else None
+        ranks = self.ranks
+        return Rule.ORDER if ranks.stops and ranks.reach(claimant) <= ranks.of(victim) else None
 
     def keeps_within(self, claimant: str, need: Mapping[str, int], lost: Amounts) -> bool:
         """Does no queue of the claimant grow, or none beyond what it is entitled to?
 
-        Nobody is preempted so that a queue may borrow: others would take it back at once.
+        Nobody is preempted so that a queue may borrow, not even part of a GPU: others would take it
+        back at once.
         """
         allocated, entitled = self._cluster.allocated, self.standing.entitled
         return all(
-            need[each] <= lost(queue, each)
-            or allocated(queue, each) <= _rounded(entitled[queue][each], each)
+            need[each] <= lost(queue, each) or allocated(queue, each) <= entitled[queue][each]
             for queue in self._cluster.accounts.path(claimant)
             for each in need
             if each in entitled[queue]
         )
 
-    def case(self, claimant: str, need: Mapping[str, int], after: Amounts) -> Case:
-        """What a queue that will have so much may claim from others."""
-        return Case(self, claimant, need, after)
+    def case(
+        self, claimant: str, need: Mapping[str, int], after: Amounts, lacking: Collection[str]
+    ) -> Case:
+        """What a queue that will have so much may claim; and of what nodes have too little."""
+        return Case(self, claimant, need, after, lacking)
 
     def protected_until(self, queue: str, started_at: int | None, rule: Rule) -> int:
         """The instant before which work that started then is left alone by a rule."""
@@ -176,35 +189,58 @@ class Case:
         "_by_share",
         "_counted",
         "_forks",
+        "_is_single",
+        "_lacking",
         "_rights",
         "_standing",
     )
 
     def __init__(
-        self, rights: Rights, claimant: str, need: Mapping[str, int], after: Amounts
+        self,
+        rights: Rights,
+        claimant: str,
+        need: Mapping[str, int],
+        after: Amounts,
+        lacking: Collection[str],
     ) -> None:
         self._rights, self._after, self._standing = rights, after, rights.standing
+        self._lacking = lacking
         entitled = self._standing.entitled[claimant]
         self._counted = tuple([dimension for dimension in need if dimension in entitled])
+        self._is_single = len(self._counted) == len(entitled) == 1
+        """Is there one dimension only? Then what holds for a queue holds for all it runs."""
         self._forks = rights.forks(claimant, self._counted)
         self._by_guarantee: dict[Names, bool] = {(): False}
         self._by_share: dict[Names, bool] = {(): False}
         """May the claimant's side claim anything by this rule?"""
 
-    def against(self, loser: str, before: Amounts) -> Rule | None:
-        """By which rule something may be taken from a queue that has so much before it."""
+    def against(self, loser: str, charges: Collection[str], before: Amounts) -> Rule | None:
+        """By which rule these dimensions may be taken from a queue that has so much before it."""
         gains, side = self._forks[loser]
         lines, loses = self._standing, side.queues
-        if self._claims_guarantee(gains) and self._above(loses, before, lines.guarantees):
-            return Rule.GUARANTEE
-        if self._claims_share(gains):
-            above = self._above(loses, before, lines.entitled)
+        if not gains:
+            return None
+        is_lent = self._is_lent(loses, charges, before)
+        counted = [each for each in self._counted if each in charges]
+        if self._claims_guarantee(gains):
+            above = self._above(loses, before, lines.guarantees, counted)
+            if above and (is_lent or any(each in self._lacking for each in above)):
+                return Rule.GUARANTEE
+        if is_lent and self._claims_share(gains):
+            above = self._above(loses, before, lines.entitled, counted)
             if above and self._fuller(gains[0], loses[0], above, before):
                 return Rule.SHARE
         return None
 
+    def takes(self, loser: str, charges: Collection[str]) -> Rule | None:
+        """By which rule these dimensions may be taken from a queue as it stands."""
+        rule = self.against_now(loser)
+        if rule is None or (self._is_single and self._counted[0] in charges):
+            return rule
+        return self.against(loser, charges, self._rights.has)
+
     def against_now(self, loser: str) -> Rule | None:
-        """By which rule something may be taken from a queue as it stands."""
+        """By which rule anything may be taken from a queue as it stands, if it is of the kind."""
         gains, side = self._forks[loser]
         if not gains:
             return None
@@ -212,13 +248,13 @@ class Case:
         stamp = self._rights.stamps.get(loses[0], 0)
         if side.stamp != stamp:
             side.stamp, side.over_share = stamp, None
-            side.over_guarantee = bool(self._above(loses, has, lines.guarantees))
+            side.over_guarantee = bool(self._above(loses, has, lines.guarantees, self._counted))
         if side.over_guarantee and self._claims_guarantee(gains):
             return Rule.GUARANTEE
         if not self._claims_share(gains):
             return None
         if side.over_share is None:
-            side.over_share = tuple(self._above(loses, has, lines.entitled))
+            side.over_share = tuple(self._above(loses, has, lines.entitled, self._counted))
         fuller = side.over_share and self._fuller(gains[0], loses[0], side.over_share, has)
         return Rule.SHARE if fuller else None
 
@@ -267,12 +303,23 @@ class Case:
             for each in self._counted
         )
 
+    def _is_lent(self, loses: Names, charges: Collection[str], before: Amounts) -> bool:
+        """Is all of the other side above its guarantee, in all that would go?"""
+        guarantees = self._standing.guarantees
+        for queue in loses:
+            lines = guarantees[queue]
+            for each in charges:
+                if each in lines and before(queue, each) <= lines[each]:
+                    return False
+        return True
+
+    @staticmethod
     def _above(
-        self, loses: Names, before: Amounts, lines: Mapping[str, Mapping[str, int]]
+        loses: Names, before: Amounts, lines: Mapping[str, Mapping[str, int]], some: Iterable[str]
     ) -> list[str]:
-        """The dimensions that the claimant needs in which all of the other side is above a line."""
+        """Of some dimensions those in which all of the other side is above a line."""
         found: list[str] = []
-        for each in self._counted:
+        for each in some:
             for queue in loses:  # plain loops: this is asked many times per search
                 if before(queue, each) <= lines[queue][each]:
                     break
@@ -293,6 +340,14 @@ class Case:
             all(after * theirs[each] < before(loses, each) * less * own for after, own in will_have)
             for each in dimensions
         )
+
+
+def lacking(columns: Columns, need: Mapping[str, int]) -> frozenset[str]:
+    """The dimensions of which all nodes together have less left than GPU work needs."""
+    if not need.get(GPU):
+        return frozenset()
+    left = {GPU: columns.free_gpu(), CPU: columns.free_cpu(), MEMORY: columns.free_memory()}
+    return frozenset(each for each, amount in need.items() if amount > left.get(each, amount))
 
 
 def _rounded(share: int, dimension: str) -> int:

@@ -19,6 +19,8 @@ COST_BITS = 22
 POINT = 1 << (RANK_BITS + COST_BITS)
 """One point of preference, as it stands in a key."""
 _DEAREST = (1 << COST_BITS) - 1
+GAIN = 1 << 18
+"""What a task may gain by going where what it takes was of little use to others."""
 
 
 def base(admitted: Mask, points: Ints, ranks: Ints) -> Ints:
@@ -43,3 +45,13 @@ def cost(device_cost: int, cpu_left: int, memory_left: int, packing: Packing) ->
     """As `costs`, for one node."""
     full = min(max(device_cost + (cpu_left >> 7) + (memory_left >> 10), 0), _DEAREST)
     return full if packing == Packing.PACK else _DEAREST - full
+
+
+def bounded(spoilt: Ints) -> Ints:
+    """The costs of nodes by what a task would spoil there, which may be less than nothing."""
+    return np.minimum(np.maximum(spoilt + GAIN, 0), _DEAREST)
+
+
+def bounded_one(spoilt: int) -> int:
+    """As `bounded`, for one node."""
+    return min(max(spoilt + GAIN, 0), _DEAREST)

@@ -8,23 +8,26 @@ steps; the next cycle goes on where this one stopped.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field, replace
 
 from windlass.engine import bounds
-from windlass.engine.displace import Displacer, Outcome
+from windlass.engine.displace import Displacer
 from windlass.engine.draft import Draft
 from windlass.engine.limits import Limits
 from windlass.engine.order import Order
 from windlass.engine.place import Placer
 from windlass.engine.progress import Progress
 from windlass.engine.rights import Rights
+from windlass.engine.search import Outcome
 from windlass.engine.shares import Standing
 from windlass.engine.stale import stale
 from windlass.engine.topology import Topologies
+from windlass.engine.troubled import leaving
 from windlass.model.actions import Evict, Hold, Rule
 from windlass.model.jobs import Gang, GangId, Task
 from windlass.state.cluster import Cluster
+from windlass.state.snapshot import Searched
 
 FIRST_TRY_S = 60
 
@@ -46,9 +49,13 @@ class Found:
     decided: set[GangId] = field(default_factory=set[GangId])
     """The gangs that lose members, or for which places are kept."""
 
-    def may_grow(self, progress: Progress) -> bool:
-        """Has nothing been decided about the gang that growing would contradict?"""
-        return progress.gang.id not in self.decided
+    def may_grow(self, growing: Iterable[Progress]) -> Iterable[Progress]:
+        """The gangs about which nothing has been decided that growing would contradict."""
+        return (each for each in growing if each.gang.id not in self.decided)
+
+    def for_growth(self, joined: frozenset[GangId]) -> Found:
+        """What is to be known where room is made for growth; these gangs got what they lack."""
+        return replace(self, grows=True, repaired=joined)
 
     def then(self, later: Found) -> Found:
         """Both together."""
@@ -60,6 +67,10 @@ class Found:
             wake_at=min(instants, default=None),
             decided=self.decided | later.decided,
         )
+
+    def in_vain(self) -> tuple[Searched, ...]:
+        """The searches that failed, as they are kept."""
+        return tuple(Searched(gang, at) for gang, at in sorted(self.searched.items()))
 
 
 class Failures:
@@ -119,7 +130,10 @@ class _Second:
         self._held_before = {hold.gang for hold in holds if hold.firm}
         self._displacer.leaving |= self._held_before | earlier.decided | earlier.repaired
         if not earlier.grows:
-            self._give_back(list(stale(cluster, earlier.repaired)))
+            self._give_back(list(leaving(cluster, earlier.repaired)))
+            # for whom others already make room is about to be repaired
+            others = earlier.repaired | self._held_before | self._displacer.leaving
+            self._give_back([(task, Rule.STALE) for task in stale(cluster, others)])
         self._frees = self._let_go(earlier)
         """Is anything on its way out?"""
 
@@ -154,6 +168,8 @@ class _Second:
         """Is it time to search for the gang, and is there budget left? Else the next cycle will."""
         if gang.displaces_after_s is None or not self._draft.cluster.settings.displacing:
             return False
+        if self._draft.cluster.gains.has_lost(gang.id):
+            return False
         now, at = self._draft.cluster.now, self._before.get(gang.id)
         if at is not None:
             settings = self._draft.cluster.settings
@@ -175,21 +191,17 @@ class _Second:
         if at is not None:
             self._until = at if self._until is None else min(self._until, at)
 
-    def _give_back(self, tasks: list[Task]) -> None:
-        for task in tasks:
-            self._found.evictions.append(Evict(task.id, Rule.STALE))
+    def _give_back(self, tasks: list[tuple[Task, Rule]]) -> None:
+        for task, rule in tasks:
+            self._found.evictions.append(Evict(task.id, rule))
             self._displacer.leaving.add(task.gang)
-        self._release(tasks)
+        self._release([task for task, _ in tasks])
 
     def _let_go(self, earlier: Found) -> bool:
         """Show the cluster as it will be without what is on its way out."""
         cluster = self._draft.cluster
-        patience = cluster.settings.stuck_after_s
         leave = [cluster.tasks[each.task] for each in earlier.evictions]
-        for task in cluster.leaving():
-            since = task.releasing_since
-            if since is None or cluster.now - since <= patience:
-                leave.append(task)
+        leave += cluster.coming_free()
         self._release(leave)
         return bool(leave or self._found.evictions)
 
@@ -214,7 +226,9 @@ class _Second:
         if ready > cluster.now:
             self._again(ready)
             return None
-        alike = (gang.queue, gang.priority, gang.is_firm, self._grows, progress.signature)
+        reach = self._displacer.ranks.reach(gang)
+        self._again(self._displacer.ranks.better_at(gang))
+        alike = (gang.queue, gang.priority, reach, gang.is_firm, self._grows, progress.signature)
         self._draft.steps += 1
         if alike in self._failures:
             self._again(self._failures[alike])
@@ -244,6 +258,8 @@ class _Second:
     def _keep(self, outcome: Outcome) -> None:
         draft, gainer = self._draft, outcome.progress.gang.id
         claimed = len(outcome.claims) + sum(len(claims) for _, claims in outcome.moved)
+        if draft.neighbours.tallies:
+            self._displacer.promise(draft.binds[len(draft.binds) - claimed :])
         del draft.binds[len(draft.binds) - claimed :]
         self._found.outcomes.append(outcome)
         self._frees = True

@@ -1,10 +1,11 @@
 """Nobody loses its work to other queues twice.
 
-A gang that was stopped so that others have room, and had saved nothing, is spared from then on, if
-the guarantee of its queue has room for it beside everything else from which nothing can be taken
-back. It starts within that guarantee only, and so takes nothing from anybody. Without this the
-same gang would start on borrowed GPUs, run for hours and be stopped again, day after day: most of
-the GPU time that displacing costs is lost by few gangs, again and again.
+A gang that was stopped so that others have room, and had saved nothing or was stopped as often as
+it may be (`Gang.stops_at_most`), is spared from then on, if the guarantee of its queue has room for
+it beside everything else from which nothing can be taken back. It starts within that guarantee
+only, and so takes nothing from anybody. Without this the same gang would start on borrowed GPUs,
+run for hours and be stopped again, day after day: most of the GPU time that displacing costs is
+lost by few gangs, again and again.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ class Displaced:
     """The gangs that were stopped so that others have room."""
 
     def __init__(self) -> None:
-        self._gangs: dict[GangId, bool] = {}
-        """With whether each is spared."""
+        self._gangs: dict[GangId, tuple[int, bool]] = {}
+        """How often each was stopped, and whether it is spared."""
 
     def note(self, gang: GangId) -> None:
         """A gang was stopped; of very many, the first ones are forgotten."""
-        self._gangs.setdefault(gang, False)
+        stops, spared = self._gangs.get(gang, (0, False))
+        self._gangs[gang] = stops + 1, spared
         if len(self._gangs) > MOST:
             self._gangs.pop(next(iter(self._gangs)))
 
@@ -39,27 +41,29 @@ class Displaced:
         self._gangs.pop(gang, None)
 
     def standing(self, gang: Gang) -> Gang:
-        """The gang as it stands: spared or not."""
-        return replace(gang, spared=True) if self._gangs.get(gang.id) else gang
+        """The gang as it stands: how often it was stopped, and spared or not."""
+        stops, spared = self._gangs.get(gang.id, (0, False))
+        return replace(gang, spared=spared, stops=stops) if stops else gang
 
     def changes(self, cluster: Cluster) -> Iterator[Gang]:
-        """The waiting gangs that are spared from now on, or no longer.
+        """The waiting gangs that were stopped since, are spared from now on, or no longer.
 
         One for which the guarantee has no room does not wait for it: it may borrow again.
         """
         if cluster.settings.victims is not Victims.LEAST_HARM:
             return
         limits = Limits(cluster) if self._gangs else None
-        for name in self._gangs:
+        for name, (stops, _) in self._gangs.items():
             gang = cluster.gangs.get(name)
             if limits is None or gang is None or _is_there(cluster, gang):
                 continue
-            spared = replace(gang, spared=True)
+            most = gang.stops_at_most
+            is_due = gang.saved_at is None or (most is not None and stops >= most)
             need = limits.need(progress(cluster, name).counts)
-            keeps_nothing = gang.saved_at is None
-            self._gangs[name] = keeps_nothing and limits.beyond(spared, need) is None
-            if self._gangs[name] != gang.spared:
-                yield replace(gang, spared=self._gangs[name])
+            is_spared = is_due and limits.beyond(replace(gang, spared=True), need) is None
+            self._gangs[name] = stops, is_spared
+            if (stops, is_spared) != (gang.stops, gang.spared):
+                yield replace(gang, stops=stops, spared=is_spared)
 
 
 def _is_there(cluster: Cluster, gang: Gang) -> bool:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TypeAlias
 
 from windlass.engine.harm import harm
 from windlass.engine.progress import Part, natural, parts_of
-from windlass.model.jobs import ACTIVE, Gang, GangId, Task, TaskState
+from windlass.model.jobs import ACTIVE, COUNTED, Gang, GangId, Task
 from windlass.model.nodes import Node
 from windlass.state.accounts import charges_of
 from windlass.state.cluster import Cluster
@@ -45,6 +46,8 @@ class Unit:
     after: tuple[Unit, ...] = ()
     """The units of the gang that leave later."""
     gone: bool = False
+    age: tuple[int, str, int] = (0, "", 0)
+    """Sorts the youngest gang first, and its units as they leave."""
     _charges: Mapping[str, int] | None = None
 
     @property
@@ -63,8 +66,14 @@ class Unit:
         return tuple(sorted({task.node for unit in self.after for task in unit.tasks}))
 
     def parts(self) -> tuple[Part, ...]:
-        """Its tasks as they would have to be placed."""
-        return parts_of(self.gang, self.tasks)
+        """Its tasks as they would have to be placed, beside the rest of their groups."""
+        stays = [task for unit in self.after for task in unit.tasks]
+        return tuple(
+            replace(
+                part, nodes=tuple(sorted({t.node for t in stays if t.group == part.group.name}))
+            )
+            for part in parts_of(self.gang, self.tasks)
+        )
 
 
 class Units:
@@ -73,23 +82,45 @@ class Units:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._known: dict[GangId, tuple[int, list[Unit]]] = {}
+        self._sorted: list[Unit] = []
 
     def now(self) -> list[Unit]:
-        """All units that can be displaced, with what that would cost now."""
-        cluster, known = self._cluster, dict[GangId, tuple[int, list[Unit]]]()
-        found: list[Unit] = []
+        """All units that can be displaced, the youngest first, with what that would cost now."""
+        self._catch_up()
+        now = self._cluster.now
+        for unit in self._sorted:
+            saved_at = unit.gang.saved_at
+            if not unit.harm or saved_at is None or saved_at < now:
+                unit.harm = harm(unit.gang, unit.tasks, now, unit.is_core)
+            unit.gone = False
+        return self._sorted
+
+    def _catch_up(self) -> None:
+        """Leave out the units of gangs that have changed, and sort in what they are now."""
+        cluster, before = self._cluster, self._known
+        known, fresh = dict[GangId, tuple[int, list[Unit]]](), list[Unit]()
         for gang in cluster.active:
             stamp = cluster.stamps[gang]
-            kept = self._known.get(gang)
+            kept = before.get(gang)
             if kept is None or kept[0] != stamp:
                 kept = (stamp, _units(cluster, cluster.gangs[gang]))
+                fresh += kept[1]
             known[gang] = kept
-            found += kept[1]
         self._known = known
-        for unit in found:
-            unit.harm = harm(unit.gang, unit.tasks, cluster.now, unit.is_core)
-            unit.gone = False
-        return found
+        same = [each for each in self._sorted if _is_kept(known, before, each.gang.id)]
+        # nearly in order already, which sorting makes use of
+        self._sorted = sorted(same + fresh, key=_AGE)
+
+
+_AGE = attrgetter("age")
+
+
+def _is_kept(
+    known: Mapping[GangId, tuple[int, list[Unit]]],
+    before: Mapping[GangId, tuple[int, list[Unit]]],
+    gang: GangId,
+) -> bool:
+    return gang in known and known[gang] is before[gang]
 
 
 def _units(cluster: Cluster, gang: Gang) -> list[Unit]:
@@ -104,15 +135,16 @@ def _units(cluster: Cluster, gang: Gang) -> list[Unit]:
     if len(active) > 1:
         active.sort(key=natural)
     tails, core = _split(gang, active, members)
-    is_torn = _is_torn(gang, members)
+    torn = is_torn(gang, members)
     units: list[Unit] = []
     for tasks in [*((task,) for task in tails), tuple(core)]:
         if tasks:
             is_core = len(units) == len(tails)
             started, frees = _started(tasks), _frees(cluster.columns, tasks)
-            units.append(Unit(gang, tasks, is_core, is_torn, started, frees, cluster.nodes))
-    for at, unit in enumerate(units if len(units) > 1 else ()):
+            units.append(Unit(gang, tasks, is_core, torn, started, frees, cluster.nodes))
+    for at, unit in enumerate(units):
         unit.before, unit.after = tuple(units[:at]), tuple(units[at + 1 :])
+        unit.age = -gang.created_at, gang.id, at
     return units
 
 
@@ -124,7 +156,7 @@ def _split(
         return [], active
     there: dict[str, int] = {}
     for task in members:
-        if task.state in ACTIVE or task.state == TaskState.SUCCEEDED:
+        if task.state in COUNTED:
             there[task.group] = there.get(task.group, 0) + 1
     least = {group.name: group.minimum for group in gang.groups}
     spare = sum(there.values()) - gang.needed()
@@ -137,8 +169,9 @@ def _split(
     return tails, [task for task in active if task.id not in leaving]
 
 
-def _is_torn(gang: Gang, members: Collection[Task]) -> bool:
-    there = [task for task in members if task.state in ACTIVE or task.state == TaskState.SUCCEEDED]
+def is_torn(gang: Gang, members: Collection[Task]) -> bool:
+    """Does a gang with these members lack part of its minimum?"""
+    there = [task for task in members if task.state in COUNTED]
     if len(there) < gang.needed():
         return True
     if len(gang.groups) < 2:

@@ -7,15 +7,16 @@ Whoever asks shows the cluster as its plan leaves it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from windlass.engine.displace import Displacer, Outcome
+from windlass.engine.displace import Displacer
 from windlass.engine.draft import Draft
 from windlass.engine.limits import Limits
 from windlass.engine.progress import Progress, progress
-from windlass.engine.rights import Amounts, Rights
+from windlass.engine.rights import Amounts, Rights, lacking
+from windlass.engine.search import Outcome
 from windlass.engine.shares import Standing, shares
 from windlass.engine.units import Unit, Units
 from windlass.model.actions import Rule
@@ -129,13 +130,10 @@ def would(cluster: Cluster, gang_id: GangId) -> Would | None:
 
 def _let_go(draft: Draft) -> bool:
     """As pass two does: what is on its way out, and not stuck, is as good as gone."""
-    some = False
-    now, patience = draft.cluster.now, draft.cluster.settings.stuck_after_s
-    for task in draft.cluster.leaving():
-        if task.releasing_since is None or now - task.releasing_since <= patience:
-            draft.release(task)
-            some = True
-    return some
+    some = draft.cluster.coming_free()
+    for task in some:
+        draft.release(task)
+    return bool(some)
 
 
 class _Asked:
@@ -149,6 +147,7 @@ class _Asked:
         self._gang: Gang = asked.gang
         self._need = limits.need(asked.counts)
         self._rights = Rights(draft.cluster, standing)
+        self._lacking = lacking(draft.columns, self._need)
 
     def answer(self) -> Would:
         gang, settings = self._gang, self._cluster.settings
@@ -207,16 +206,17 @@ class _Asked:
         lower = [unit for unit in units if self._rights.preempts(self._gang, unit.gang)]
         if not lower:
             return Side(name, has, 0, bar=Bar.RANK)
-        return self._side(name, lower, Rule.PRIORITY)
+        rule = self._rights.preempts(self._gang, lower[0].gang) or Rule.PRIORITY
+        return self._side(name, lower, rule)
 
     def _other(self, name: str, units: Sequence[Unit]) -> Side:
         has = self._cluster.allocated(name, GPU)
         gainer, loser = self._compared(name)
         if Displacing.RECLAIM not in self._cluster.settings.displacing:
             return Side(name, has, 0, bar=Bar.OFF)
-        rule = self._rule(name, self._cluster.allocated)
+        rule = self._rule(name, (GPU,), self._cluster.allocated)
         if rule is None:
-            bar = Bar.GAINER if self._rule(name, _endless) is None else Bar.LOSER
+            bar = Bar.GAINER if self._rule(name, (GPU,), _endless) is None else Bar.LOSER
             return Side(name, has, 0, bar=bar, gainer=gainer, loser=loser)
         return self._side(
             name, [unit for unit in units if not unit.gang.spared], rule, gainer, loser
@@ -248,9 +248,9 @@ class _Asked:
         for unit in units:
             queue = unit.gang.queue
             if queue == self._gang.queue:
-                rule = Rule.PRIORITY if self._rights.preempts(self._gang, unit.gang) else None
+                rule = self._rights.preempts(self._gang, unit.gang)
             else:
-                rule = None if unit.gang.spared else self._rule(queue, before)
+                rule = None if unit.gang.spared else self._rule(queue, unit.charges, before)
             if rule is None or self._is_protected(unit, rule):
                 continue
             for name in self._cluster.accounts.path(queue):
@@ -262,9 +262,9 @@ class _Asked:
         until = self._rights.protected_until(unit.gang.queue, unit.started_at, rule)
         return until > self._cluster.now
 
-    def _rule(self, loser: str, before: Amounts) -> Rule | None:
-        case = self._rights.case(self._gang.queue, self._need, self._after)
-        return case.against(loser, before)
+    def _rule(self, loser: str, charges: Collection[str], before: Amounts) -> Rule | None:
+        case = self._rights.case(self._gang.queue, self._need, self._after, self._lacking)
+        return case.against(loser, charges, before)
 
     def _after(self, queue: str, dimension: str) -> int:
         return self._cluster.allocated(queue, dimension) + self._need.get(dimension, 0)

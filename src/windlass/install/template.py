@@ -6,7 +6,7 @@
     {{ toJson .Values.config | sha256sum }}
     {{ join "," .Values.webhook.controllers }}
     {{ include "windlass.labels" . }}          one of the lines in _lines.tpl
-    {{- if .Values.webhook.enabled }}          on a line of its own, up to {{- end }}
+    {{- if .Values.webhook.enabled }}          on a line of its own, up to {{- else }} or {{- end }}
 
 Anything else is refused: the chart must stay within what both Helm and this file understand.
 """
@@ -24,7 +24,7 @@ Scope = Mapping[str, Any]
 Lines = Mapping[str, str]
 
 _ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}")
-_ALONE = re.compile(r"\s*\{\{-?\s*(?:(if)\s+(\S+)|(end))\s*\}\}\s*")
+_ALONE = re.compile(r"\s*\{\{-?\s*(?:(if)\s+(\S+)|(else)|(end))\s*\}\}\s*")
 _LINE = re.compile(r'\{\{- define "(\S+)" -\}\}\n(.*)\n\{\{- end \}\}')
 _FORMS = tuple(
     (name, re.compile(pattern))
@@ -54,10 +54,12 @@ def render(text: str, scope: Scope, lines: Lines) -> str:
     shown = [True]
     for line in text.splitlines():
         if not (found := _ALONE.fullmatch(line)):
-            if shown[-1]:
+            if all(shown):
                 kept.append(_fill(line, scope, lines))
         elif found[1]:
-            shown.append(shown[-1] and bool(_look_up(found[2], scope)))
+            shown.append(bool(_look_up(found[2], scope)))
+        elif found[3]:
+            shown[-1] = not shown[-1]
         else:
             shown.pop()
     if len(shown) != 1:

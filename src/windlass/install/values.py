@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
@@ -62,6 +62,13 @@ class Image(Section):
     """Secrets to fetch it with, such as [{name: regcred}]."""
 
 
+class Dashboard(Section):
+    """Who has the GPUs and why a job waits, in a browser: everybody sees what they may list."""
+
+    enabled: bool = True
+    """Serve it, and give it a Service."""
+
+
 class Webhook(Section):
     """Sets schedulerName and queue, and records who made a pod, in namespaces that say so."""
 
@@ -97,6 +104,8 @@ class NetworkPolicy(Section):
     """Allow only what is needed."""
     metrics_from: list[Tree] = []
     """Peers that may read the metrics, as in a NetworkPolicy; empty: everybody."""
+    dashboard_from: list[Tree] = []
+    """Peers that may reach the dashboard; empty: everybody."""
     egress: list[Tree] = [
         {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]},
         {"ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 6443}]},
@@ -129,6 +138,30 @@ class Crds(Section):
     """Install and upgrade the definitions of Queue, Topology, Policy and Gang."""
 
 
+class History(Section):
+    """The record of what was decided, for `windlass replay`."""
+
+    enabled: bool = False
+    """Record every cycle."""
+    secret: str = ""
+    """A Secret whose key `url` holds the URL of a PostgreSQL; several replicas need one. Empty: a
+    file of SQLite."""
+    port: Annotated[int, Field(ge=1, le=65_535)] = 5432
+    """Of the PostgreSQL, for the network policy."""
+    volume: Tree = {"emptyDir": {}}
+    """Where the file of SQLite lies, as a volume of the pod."""
+
+
+NO_DATABASE = (
+    "history is on with several replicas, which cannot share a file: name a Secret with the URL of "
+    "a PostgreSQL in history.secret, or set replicas to 1"
+)
+IN_CONFIG = (
+    "a URL may hold a password and does not belong into config.history.url, which everybody can "
+    "read; put it into a Secret and name that in history.secret"
+)
+
+
 class Values(Section):
     """All that can be chosen."""
 
@@ -136,8 +169,8 @@ class Values(Section):
     replicas: Replicas = 2
     """So many schedulers run; one of them leads."""
     config: Config = Config(scheduler_names=["windlass"])
-    """The configuration of the daemon, as in its own reference. Port, Lease and snapshot folder are
-    set by the chart."""
+    """The configuration of the daemon, as in its own reference. Ports, Lease and snapshot folder
+    are set by the chart."""
     resources: Tree = {
         "requests": {"cpu": "500m", "memory": "512Mi"},
         "limits": {"memory": "2Gi"},
@@ -149,12 +182,22 @@ class Values(Section):
     """Where the pods of Windlass run."""
     tolerations: list[Tree] = []
     """Taints that they accept."""
+    dashboard: Dashboard = Dashboard()
     webhook: Webhook = Webhook()
     policy: Policy = Policy()
     network_policy: NetworkPolicy = NetworkPolicy()
     service_monitor: ServiceMonitor = ServiceMonitor()
     rbac: Rbac = Rbac()
     crds: Crds = Crds()
+    history: History = History()
+
+    @model_validator(mode="after")
+    def _can_share_the_history(self) -> Values:
+        if self.history.enabled and self.replicas > 1 and not self.history.secret:
+            raise ValueError(NO_DATABASE)
+        if self.config.history.url:
+            raise ValueError(IN_CONFIG)
+        return self
 
 
 def read_values(files: Sequence[str] = (), pairs: Sequence[str] = ()) -> Tree:
@@ -235,6 +278,8 @@ def _complaint(error: ErrorDetails) -> str:
         close = close_names(path, (key for key, _, _ in keys()))
         hint = f'did you mean "{close[0]}"?' if close else "docs/reference/values.md lists all"
         return f'the key "{path}" is not known; {hint}'
+    if error["type"] == "value_error":
+        return f"{path}{': ' if path else ''}{error.get('ctx', {})['error']}"
     said = error["msg"].removeprefix("Input should be ")
     return f'{path}: expected {said}, found "{str(error["input"])[:40]}"; correct it'
 
@@ -271,9 +316,22 @@ def _commented(section: type[BaseModel], values: Tree, indent: str) -> Iterator[
             yield "".join(f"{indent}{line}\n" for line in text.splitlines())
 
 
+_SEVERAL_RECORD: Tree = {
+    "required": ["history", "replicas"],
+    "properties": {
+        "replicas": {"minimum": 2},
+        "history": {"required": ["enabled"], "properties": {"enabled": {"const": True}}},
+    },
+}
+_A_SECRET_IS_NAMED: Tree = {
+    "properties": {"history": {"required": ["secret"], "properties": {"secret": {"minLength": 1}}}}
+}
+
+
 def _schema() -> str:
     schema = Values.model_json_schema(by_alias=True)
     schema["properties"]["global"] = {"type": "object"}
+    schema |= {"if": _SEVERAL_RECORD, "then": _A_SECRET_IS_NAMED}
     return (
         json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **schema}, indent=2)
         + "\n"

@@ -1,4 +1,4 @@
-"""Binds and evictions against the API server; what fails comes back as news.
+"""Binds against the API server, promised first; what fails comes back as news.
 
 How each answer to a bind is taken:
 
@@ -36,6 +36,7 @@ from windlass.kube.errors import (
 from windlass.kube.promises import condition_of
 from windlass.kube.workers import Urgency, Workers, Write
 from windlass.model.jobs import TaskId
+from windlass.workloads.pods import task_id
 from windlass.workloads.wire import Pod
 
 _pod = msgspec.json.Decoder(Pod)
@@ -49,6 +50,12 @@ class PodRef:
     namespace: str
     name: str
     uid: str
+
+    @classmethod
+    def of(cls, pod: Pod) -> PodRef:
+        """The pod itself."""
+        meta = pod.metadata
+        return cls(task_id(pod), meta.namespace, meta.name, meta.uid)
 
     @property
     def path(self) -> str:

@@ -16,7 +16,8 @@ from windlass.model.moments import read_if_any
 from windlass.model.reasons import Reason, Why
 from windlass.model.spans import seconds
 from windlass.workloads.kinds import Membership
-from windlass.workloads.marks import CREATOR, DURATION, PREEMPTIBLE, QUEUE, mark
+from windlass.workloads.marks import CREATOR, DURATION, PREEMPTIBLE, QUEUE, STOPS, mark
+from windlass.workloads.saving import GRACE_S, MUTE, Saving, grace_of, saving_of
 from windlass.workloads.survival import Survives
 from windlass.workloads.wire import Pod
 
@@ -39,6 +40,9 @@ class Facts(NamedTuple):
     """It was placed by somebody else: it counts, and nobody touches it."""
     creator: str = ""
     """Who made it, as it says; to be believed only where the webhook writes it."""
+    saving: Saving = MUTE
+    grace_s: int = GRACE_S
+    stops: str = ""
 
 
 def facts_of(pod: Pod, member: Membership, refusal: Reason | None, foreign: bool) -> Facts:
@@ -55,6 +59,9 @@ def facts_of(pod: Pod, member: Membership, refusal: Reason | None, foreign: bool
         refusal=refusal,
         foreign=foreign,
         creator=(meta.annotations or {}).get(CREATOR, ""),
+        saving=saving_of(pod),
+        grace_s=grace_of(pod),
+        stops=mark(meta, STOPS),
     )
 
 
@@ -125,8 +132,25 @@ def gang_of(crew: Crew, queue: str, refusal: Reason | None, believes: bool = Fal
         displaces_after_s=None if never else 0,
         # what would be lost for good is never taken away only because its gang is incomplete
         stale_after_s=-1 if keeps else None,
+        # who cannot be asked, such as a launcher, has nothing to save while others of it have
+        saves_within_s=max((s for e in said if (s := e.saving.within_s)), default=None),
+        unsaved_at_most_s=_unsaved_at_most_s(said),
+        terminates_s=max(each.grace_s for each in said),
+        stops_at_most=min((int(e.stops) for e in said if _is_count(e.stops)), default=None),
+        hurry_s=min((s for e in said if (s := e.saving.hurry_s) is not None), default=None),
         refusal=next((each for each in refusals if each is not None), None),
     )
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 6
+
+
+def _unsaved_at_most_s(said: list[Facts]) -> int | None:
+    """What the worst of those loses who say how they save."""
+    bounds = [each.saving.at_most_s for each in said if each.saving.saves]
+    found = [each for each in bounds if each is not None]
+    return max(found) if found and len(found) == len(bounds) else None
 
 
 def _is_preemptible(facts: Facts) -> bool:
@@ -143,12 +167,14 @@ def _is_kept(facts: Facts) -> bool:
 
 
 def _doubts(said: list[Facts]) -> list[Reason]:
-    if len({each.queue for each in said}) > 1:
-        queues = " and ".join(sorted(each.queue or "none" for each in said)[:2])
+    if len(named := {each.queue or "none" for each in said}) > 1:
+        queues = " and ".join(sorted(named)[:2])
         return [Reason(Why.UNREADABLE, {"what": f"its pods name different queues, {queues}"})]
     if any(each.preemptible not in ("", "true", "false") for each in said):
         return [Reason(Why.UNREADABLE, {"what": f"label {PREEMPTIBLE} must be true or false"})]
     if any(each.duration and seconds(each.duration) is None for each in said):
         what = f"annotation {DURATION} must be a time such as 90s, 45m or 2h30m"
         return [Reason(Why.UNREADABLE, {"what": what})]
+    if any(each.stops and not _is_count(each.stops) for each in said):
+        return [Reason(Why.UNREADABLE, {"what": f"annotation {STOPS} must be a number such as 2"})]
     return []

@@ -94,6 +94,11 @@ class Election:
         """May this process write now?"""
         return monotonic() < self._until
 
+    @property
+    def told(self) -> Mapping[str, str]:
+        """What stands on the lease, as it was read last."""
+        return (self._lease.metadata.annotations or {}) if self._lease else {}
+
     def leads_on(self, reign: int) -> bool:
         """Has this process led without a gap since that time of leading began?"""
         return self.is_leader and reign == self.reign

@@ -2,29 +2,36 @@
 
 The gang that gains has its promise written first. Each victim gets the condition `DisruptionTarget`
 and then the Eviction API, which keeps disruption budgets and the pod's own grace. Where budgets
-exist, every pod of a gang is asked for on trial before the first one goes. A budget that says no
-ends a move, or a reclaim towards a share; a guarantee or a priority insists after a while.
+exist, every pod of a gang is asked for on trial, and all of them are counted, before the first one
+goes. A budget that says no ends a move, or a reclaim towards a share; a guarantee or a priority
+insists after a while.
+
+A gang that goes whole, and whose owner can be suspended, is not evicted pod by pod: after the same
+conditions and the same trial its owner is suspended, and its controller deletes the pods.
 
 Evictions are capped per queue and minute. While paused none begins, and what was planned is undone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from windlass.kube import suspend
 from windlass.kube.carry_out import Binder, PodRef
 from windlass.kube.client import Api, Patch
 from windlass.kube.errors import ApiError, Conflict, NotFound, TooMany
+from windlass.kube.suspend import Turn
 from windlass.kube.workers import Urgency, Workers
 from windlass.model import moments
-from windlass.model.actions import Rule
+from windlass.model.actions import FOR_NOBODY, Rule
 from windlass.model.jobs import TaskId
 
-INSISTING = frozenset({Rule.GUARANTEE, Rule.PRIORITY, Rule.STALE})
+INSISTING = frozenset({Rule.GUARANTEE, Rule.PRIORITY}) | FOR_NOBODY
 """Rules that a disruption budget delays and does not stop."""
 BUDGET = "DisruptionBudget"
 """The cause of a refusal that a budget is behind."""
@@ -41,6 +48,8 @@ class Victim:
     queue: str
     rule: Rule
     message: str
+    turn: Turn | None = None
+    """How its gang is stopped whole, if it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +79,17 @@ class Rates:
     per_minute: int
     _begun: dict[str, deque[float]] = field(default_factory=dict[str, "deque[float]"])
 
-    def wait_s(self, queue: str, now: float) -> float:
-        """How long an eviction of this queue has to wait; begins it if it need not."""
+    def wait_s(self, queue: str, now: float, count: int = 1) -> float:
+        """How long evictions of this queue have to wait; begins them if they need not.
+
+        More than the cap together wait until none was begun for a minute.
+        """
         begun = self._begun.setdefault(queue, deque())
         while begun and begun[0] <= now - MINUTE_S:
             begun.popleft()
-        if self.per_minute and len(begun) >= self.per_minute:
+        if self.per_minute and begun and len(begun) + count > self.per_minute:
             return begun[0] + MINUTE_S - now
-        begun.append(now)
+        begun.extend([now] * count)
         return 0.0
 
 
@@ -104,6 +116,8 @@ class Evictor:
         self.paused = False
         self.has_budget: Callable[[str], bool] = lambda _namespace: True
         """Are there disruption budgets in a namespace?"""
+        self.spares: Callable[[Sequence[PodRef]], bool] = lambda _pods: True
+        """May all these pods go at once, by the budgets of their namespace?"""
 
     def clear(self, clearing: Clearing) -> None:
         """Evict the victims, once the promise to the gang that gains is written."""
@@ -139,7 +153,10 @@ class Evictor:
         async def try_all() -> None:
             for each in gang:
                 await self._ask(each, dry_run=True)
-            self._evict_each(gang, until)
+            if self.spares([each.pod for each in gang]):
+                self._evict_each(gang, until)
+            else:
+                self._delay(gang, until, "a disruption budget does not let all of it go at once")
 
         async def trial() -> None:
             try:
@@ -147,16 +164,16 @@ class Evictor:
             except TooMany as error:
                 if BUDGET not in error.causes:
                     raise
-                self._delay(gang, until, error)
+                self._delay(gang, until, error.message)
 
         def give_up(error: ApiError) -> None:
             self._refuse(gang, error.message)
 
         self._workers.put(Urgency.EVICT, self._binder.repeated(Urgency.EVICT, trial, give_up))
 
-    def _delay(self, gang: list[Victim], until: float, error: ApiError) -> None:
+    def _delay(self, gang: list[Victim], until: float, why: str) -> None:
         if gang[0].rule not in INSISTING or self.paused:
-            self._refuse(gang, error.message)
+            self._refuse(gang, why)
         elif self.clock() < until:
 
             async def again() -> None:
@@ -167,8 +184,34 @@ class Evictor:
             self._evict_each(gang, until)
 
     def _evict_each(self, gang: Sequence[Victim], until: float) -> None:
+        if (turn := gang[0].turn) is not None:
+            self._suspend(gang, turn, until)
+            return
         for each in gang:
             self._evict(each, until)
+
+    def _suspend(self, gang: Sequence[Victim], turn: Turn, until: float) -> None:
+        """Announce it on every pod, and suspend their owner; if that cannot be, evict them."""
+
+        async def write() -> None:
+            if self.paused:
+                self._refuse(gang, "evictions are paused")
+                return
+            wait_s = self._rates.wait_s(gang[0].queue, self.clock(), len(gang))
+            if wait_s > 0:
+                self._workers.put(Urgency.EVICT, attempt, wait_s)
+                return
+            for each in gang:
+                with contextlib.suppress(NotFound, Conflict):  # it is gone already
+                    await self._announce(each)
+            await suspend.write(self._api, turn)
+
+        def give_up(_error: ApiError) -> None:
+            for each in gang:
+                self._evict(each, until)
+
+        attempt = self._binder.repeated(Urgency.EVICT, write, give_up)
+        self._workers.put(Urgency.EVICT, attempt)
 
     def _evict(self, victim: Victim, until: float) -> None:
         async def write() -> None:

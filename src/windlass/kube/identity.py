@@ -59,9 +59,8 @@ def from_service_account(folder: str = ACCOUNT) -> Identity:
 
 def namespace_of_kubeconfig(paths: str, context: str | None) -> str:
     """The namespace that a context is for, as kubectl takes it."""
-    library = import_module("kubernetes.config.kube_config")
     try:
-        files = library.KubeConfigMerger(paths)
+        files = _merged(paths)
         chosen = context or _current_context(files.config_files.values())
         found = files.config["contexts"].get_with_name(chosen)["context"]
         return found.safe_get("namespace") or "default"
@@ -82,9 +81,7 @@ def namespace_of_service_account(folder: str = ACCOUNT) -> str:
 
 def _read_kubeconfig(paths: str, context: str | None) -> Identity:
     library = import_module("kubernetes.config.kube_config")
-    files = library.KubeConfigMerger(paths)
-    if files.config is None:
-        raise NoAccess(f"The kubeconfig {paths} does not exist. Name one that does.")
+    files = _merged(paths)
     chosen = context or _current_context(files.config_files.values())
     user, cluster = _sections(files.config, chosen)
     good_for_s = FILE_GOOD_FOR_S if user and "tokenFile" in user else None
@@ -98,6 +95,13 @@ def _read_kubeconfig(paths: str, context: str | None) -> Identity:
     found = _configuration()
     loader.load_and_set(found)
     return _identity(found, good_for_s, cluster.safe_get("proxy-url"))
+
+
+def _merged(paths: str) -> Any:
+    files = import_module("kubernetes.config.kube_config").KubeConfigMerger(paths)
+    if files.config is None:
+        raise NoAccess(f"The kubeconfig {paths} does not exist. Name one that does.")
+    return files
 
 
 def _current_context(files: Iterable[dict[str, Any]]) -> str:

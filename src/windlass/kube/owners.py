@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 from windlass.model.jobs import TaskId
 from windlass.workloads.kinds import Key, key_of, kind_of
-from windlass.workloads.wire import Owner, OwnerRef
+from windlass.workloads.wire import Owner, OwnerRef, controller
 
 
-class _Known(NamedTuple):
+class Known(NamedTuple):
+    """An owner and its kind."""
+
     kind: Key
     owner: Owner
 
@@ -23,7 +25,7 @@ class Owners:
     """Owners by what they are remembered by, and who asked for them."""
 
     def __init__(self) -> None:
-        self._owners: dict[str, _Known] = {}
+        self._owners: dict[str, Known] = {}
         self._asked: dict[str, set[TaskId]] = {}
 
     def see(self, kind: Key, owner: Owner) -> list[TaskId]:
@@ -31,7 +33,7 @@ class Owners:
         concerned: set[TaskId] = set()
         for key in _keys(kind, owner):
             before = self._owners.get(key)
-            self._owners[key] = _Known(kind, owner)
+            self._owners[key] = Known(kind, owner)
             if before is None or _matters(before.owner) != _matters(owner):
                 concerned |= self._asked.get(key, set())
         return sorted(concerned)
@@ -49,11 +51,28 @@ class Owners:
 
     def find(self, ref: OwnerRef, namespace: str) -> Owner | None:
         """An owner that has been seen, in this namespace."""
-        known = self._owners.get(key_of(ref, namespace))
+        known = self.known(ref, namespace)
+        return known.owner if known else None
+
+    def known(self, ref: OwnerRef, namespace: str) -> Known | None:
+        """The same, with its kind."""
+        known = self.known_as(key_of(ref, namespace))
         if known is None or known.kind != kind_of(ref):
             return None
         meta = known.owner.metadata
-        return known.owner if (meta.namespace, meta.name) == (namespace, ref.name) else None
+        return known if (meta.namespace, meta.name) == (namespace, ref.name) else None
+
+    def known_as(self, key: str) -> Known | None:
+        """An owner by what it is remembered by."""
+        return self._owners.get(key)
+
+    def below(self, uid: str) -> Known | None:
+        """An owner that this one controls."""
+        for known in self._owners.values():
+            above = controller(known.owner.metadata)
+            if above is not None and above.uid == uid:
+                return known
+        return None
 
     def ask(self, task: TaskId, keys: tuple[str, ...]) -> None:
         """A pod depends on these owners."""

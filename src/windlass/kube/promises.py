@@ -3,6 +3,8 @@
 Before the first pod of a gang is bound, and before the first victim is evicted for it, the places
 kept for the gang are written on one of its pods. Whoever comes after a crash reads them: a gang
 that is bound in part is completed on the places it was given, and what was freed stays its own.
+Whom it waits for until they have saved their work stands there too, so that they are asked by the
+same id and until the same deadline, whoever leads.
 
 They are a condition in the pod's status, where schedulers and kubelets may write and users may not:
 whoever could forge a promise could have others evicted. The text is short, since it has to hold the
@@ -11,13 +13,13 @@ places of hundreds of pods: for each node the pods, each with its devices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from windlass.model.actions import Claim, Hold
+from windlass.model.actions import Claim, Evict, Hold, Parting, Rule
 from windlass.model.gpus import WHOLE, Slice
 from windlass.model.jobs import GangId, TaskId
 from windlass.model.problems import MOST
@@ -40,6 +42,25 @@ class Place(msgspec.Struct, array_like=True, frozen=True):
     devices: tuple[tuple[Count, Milli, str, Count], ...] = ()
 
 
+class Going(msgspec.Struct, array_like=True, frozen=True):
+    """Pods that go by one rule, for one gang."""
+
+    rule: Rule
+    gainer: str
+    moves_to: str
+    tasks: tuple[str, ...]
+
+
+class AskedGang(msgspec.Struct, array_like=True, frozen=True):
+    """A gang that is asked to save its work first."""
+
+    gang: str
+    id: str
+    asked_at: Annotated[int, Meta(ge=0, le=MOST)]
+    deadline: Annotated[int, Meta(ge=0, le=MOST)]
+    going: tuple[Going, ...]
+
+
 class Promise(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a gang was promised."""
 
@@ -49,9 +70,27 @@ class Promise(msgspec.Struct, frozen=True, omit_defaults=True):
     firm: bool = True
     evicts: tuple[str, ...] = ()
     """The pods that are evicted for it."""
+    asks: tuple[AskedGang, ...] = ()
+    """The gangs that are evicted for it once they have saved."""
+
+    @property
+    def partings(self) -> Iterator[Parting]:
+        """The requests to save that stand for it."""
+        for each in self.asks:
+            evictions = tuple(
+                Evict(TaskId(task), some.rule, GangId(some.gainer), some.moves_to)
+                for some in each.going
+                for task in some.tasks
+            )
+            yield Parting(GangId(each.gang), each.id, each.asked_at, each.deadline, evictions)
 
 
-def promise_of(claims: Iterable[Claim], hold: Hold | None, evicts: Iterable[TaskId]) -> str:
+def promise_of(
+    claims: Iterable[Claim],
+    hold: Hold | None,
+    evicts: Iterable[TaskId],
+    partings: Iterable[Parting] = (),
+) -> str:
     """The text that keeps these places; empty if it would be too long to be written."""
     places: dict[str, list[Place]] = {}
     for each in claims:
@@ -62,9 +101,18 @@ def promise_of(claims: Iterable[Claim], hold: Hold | None, evicts: Iterable[Task
         hold.starts_at if hold else 0,
         hold.firm if hold else True,
         tuple(sorted(evicts)),
+        tuple(_asked(each) for each in partings),
     )
     text = msgspec.json.encode(promise).decode()
     return text if len(text) <= LONGEST else ""
+
+
+def _asked(parting: Parting) -> AskedGang:
+    going: dict[tuple[Rule, str, str], list[str]] = {}
+    for each in parting.evictions:
+        going.setdefault((each.rule, each.gainer, each.moves_to), []).append(each.task)
+    some = tuple(Going(*key, tuple(tasks)) for key, tasks in going.items())
+    return AskedGang(parting.gang, parting.id, parting.asked_at, parting.deadline, some)
 
 
 def condition_of(uid: str, text: str) -> dict[str, object]:

@@ -62,6 +62,10 @@ class Queues:
             return choice.queue, None
         return "", Reason(Why.NO_QUEUE, {"what": choice.sentence})
 
+    def open_to(self, namespace: str) -> list[str]:
+        """The queues that gangs of a namespace may ask for."""
+        return self._doors.open_to(self._namespace(namespace))
+
     def charged(self, namespace: str) -> str:
         """The queue that pays for pods of a namespace that others placed."""
         return self._doors.charged(self._namespace(namespace))

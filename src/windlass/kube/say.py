@@ -37,13 +37,16 @@ class Message:
     text: str
 
 
-def message_of(decision: Decision) -> Message:
-    """What to tell the pods of a gang that was not placed."""
+def message_of(decision: Decision, expected: str = "") -> Message:
+    """What to tell the pods of a gang that was not placed, and when it is expected to be."""
     first = decision.reasons[0] if decision.reasons else None
     says = SAYS.get(first.why, Says.UNSCHEDULABLE) if first else Says.UNSCHEDULABLE
     text = "; ".join(_sentences(decision.reasons))
-    if decision.verdict is Verdict.WAITS and decision.position and says is not Says.REFUSED:
+    waits_in_line = decision.verdict is Verdict.WAITS and says is not Says.REFUSED
+    if waits_in_line and decision.position:
         text = f"{text} (number {decision.position} in line)" if text else "it waits in line"
+    if waits_in_line and expected:
+        text = f"{text}; {expected}" if text else expected
     return Message(says, _capital(_printable(text))[:LONGEST])
 
 
@@ -74,7 +77,9 @@ SAYS: dict[Why, Says] = {
     Why.NO_VOLUME: Says.REFUSED,
     Why.UNKNOWN_QUEUE: Says.REFUSED,
     Why.FAILED_BEFORE: Says.PLACE_HELD,
+    Why.FAILS_EVERYWHERE: Says.REFUSED,
     Why.INCOMPLETE: Says.GANG_INCOMPLETE,
+    Why.SAVING: Says.GANG_INCOMPLETE,
     Why.NEVER_LIMIT: Says.QUEUE_FULL,
     Why.NEVER_GUARANTEE: Says.QUEUE_FULL,
     Why.AT_LIMIT: Says.QUEUE_FULL,
@@ -82,5 +87,7 @@ SAYS: dict[Why, Says] = {
     Why.SPARED_BEYOND_GUARANTEE: Says.QUEUE_FULL,
     Why.NOT_LENT: Says.QUEUE_FULL,
     Why.HELD: Says.PLACE_HELD,
+    Why.AWAITS_SAVE: Says.PLACE_HELD,
+    Why.RESUMES: Says.PLACE_HELD,
 }
 """Everything else lacks nodes."""

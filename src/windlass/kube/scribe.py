@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from windlass.engine.plan import Decision, Plan, Verdict
 from windlass.kube.carry_out import PodRef
 from windlass.kube.say import ELASTIC, Message, Says, message_of
+from windlass.model import moments
+from windlass.model.actions import Parting
 from windlass.model.jobs import GangId
 from windlass.workloads.wire import Pod, condition
 
@@ -80,6 +82,8 @@ class Scribe:
     """Remembers what was said about whom."""
 
     def __init__(self) -> None:
+        self.expected: Mapping[GangId, str] = {}
+        """When waiting gangs are expected to start, in words."""
         self._said: dict[GangId, _Said] = {}
 
     def wake_at(self) -> int | None:
@@ -105,7 +109,8 @@ class Scribe:
         due: list[GangId] = []
         for gang in sorted(there):
             stamp = stamps.get(gang, 0) if stamps else 0
-            if self._is_due(gang, _message(found, gang), now, stamp):
+            message = _message(found.get(gang), self.expected.get(gang, ""))
+            if self._is_due(gang, message, now, stamp):
                 self._said[gang].stamp = stamp
                 due.append(gang)
         return due
@@ -148,10 +153,20 @@ class Scribe:
         return stamp != said.stamp or now >= said.written_at + RENEW_AFTER_S
 
 
-def displaced(decision: Decision, pod: PodRef) -> Note:
-    """The Event about a gang that loses its place."""
+def displaced(decision: Decision, pod: PodRef, asked: Parting | None = None) -> Note:
+    """The Event about a gang that loses its place, now or once it has saved its work."""
     text = "; ".join(str(reason) for reason in decision.reasons)
+    if asked is not None:
+        until = moments.written(asked.deadline)
+        text = f"asked to save its work until {until}, and goes then at the latest: {text}"
+        return Note(pod, "AskedToSave", text[:1].upper() + text[1:])
     return Note(pod, "Displaced", text[:1].upper() + text[1:], is_warning=True)
+
+
+def works_on(pod: PodRef) -> Note:
+    """The Event about a gang whose request to save is withdrawn."""
+    text = "Its place is not needed any more: the request to save is withdrawn, and it works on"
+    return Note(pod, "WorksOn", text)
 
 
 def body_of(note: Note, at: str, key: str) -> dict[str, object]:
@@ -195,9 +210,8 @@ def _is_waiting(decision: Decision) -> bool:
     return decision.verdict in (Verdict.WAITS, Verdict.NEVER)
 
 
-def _message(found: Mapping[GangId, Decision], gang: GangId) -> Message:
-    decision = found.get(gang)
-    return message_of(decision) if decision else ELASTIC
+def _message(decision: Decision | None, expected: str) -> Message:
+    return message_of(decision, expected) if decision else ELASTIC
 
 
 def _as_written(message: Message) -> tuple[str, str]:

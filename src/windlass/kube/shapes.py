@@ -16,6 +16,7 @@ import msgspec
 from windlass.kube.storage import Storage, refusal_of, with_volumes
 from windlass.model.jobs import Shape, TaskId
 from windlass.model.reasons import Reason
+from windlass.model.resources import Request
 from windlass.workloads.pods import chooses_namespaces, shape_of
 from windlass.workloads.requests import RESIZE
 from windlass.workloads.volumes import has_claims
@@ -56,6 +57,10 @@ class Shapes:
         rivals = self._storage.use(task, pod, is_placed)
         needs = self._storage.needs(pod)
         return Asked(with_volumes(shape, needs), refusal_of(needs), rivals)
+
+    def request(self, pod: Pod) -> Request:
+        """What a pod asks of its node."""
+        return self._of(pod).request
 
     def forget(self, task: TaskId) -> Sequence[TaskId]:
         """A pod is gone; answers who waited for what it had."""

@@ -45,6 +45,14 @@ class Teller:
 
         self._put(write)
 
+    def patch(self, path: str, body: dict[str, Any]) -> None:
+        """Change part of an object's status, and of its annotations."""
+
+        async def write() -> None:
+            await self._api.patch(path, body, kind=Patch.STRATEGIC)
+
+        self._put(write)
+
     def _put(self, write: Write) -> None:
         self._workers.put(Urgency.SAY, self._binder.repeated(Urgency.SAY, write, _ignore))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -20,10 +21,20 @@ class Rule(StrEnum):
     """Reclaim: another queue is within its share and has less of it than this one."""
     PRIORITY = "priority"
     """Preempt: a gang of the same queue has a higher priority."""
+    ORDER = "order"
+    """Preempt: a gang of the same queue and priority comes far before it by the queue's order."""
     CONSOLIDATE = "consolidate"
     """It moves: a place elsewhere is kept for it."""
     STALE = "stale"
     """Its gang has been below its minimum for too long."""
+    LEAVING = "leaving"
+    """A node of its gang is about to go."""
+    LOST = "lost"
+    """A node of its gang has not answered for too long."""
+
+
+FOR_NOBODY = frozenset({Rule.STALE, Rule.LEAVING, Rule.LOST})
+"""Rules by which a task goes though no other gang gains by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +53,7 @@ class Evict:
     task: TaskId
     rule: Rule
     gainer: GangId = GangId("")
-    """The gang it makes room for; none for a stale gang."""
+    """The gang it makes room for; none if it goes for its own sake (`FOR_NOBODY`)."""
     moves_to: str = ""
     """The node on which a place is kept for its successor, if it moves."""
 
@@ -55,6 +66,13 @@ class Claim:
     node: str
     devices: tuple[Slice, ...] = ()
     request: Request = Request()
+
+    def meets(self, node: str, devices: Iterable[Slice]) -> bool:
+        """Does who has these devices of a node occupy part of the place?"""
+        if node != self.node:
+            return False
+        theirs, mine = ({part.device for part in each} for each in (devices, self.devices))
+        return not mine or not theirs or bool(mine & theirs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +90,38 @@ class Hold:
     firm: bool = False
 
 
-Action: TypeAlias = Bind | Evict
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """A gang that was asked to save its work, because its places are needed; it works on meanwhile.
+
+    Once all of it is safe, or cannot be, or time is up, its tasks are evicted as decided.
+    """
+
+    gang: GangId
+    id: str
+    """Answers must name it."""
+    asked_at: int
+    deadline: int
+    evictions: tuple[Evict, ...]
+    saved: tuple[TaskId, ...] = ()
+    """The tasks that have answered that their work is safe."""
+    refused: bool = False
+    """One of them will not save: there is nothing to wait for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask a gang to save its work; from now on its tasks count as being on their way out."""
+
+    parting: Parting
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """The need is gone: the gang that was asked works on as if nothing had happened."""
+
+    gang: GangId
+    id: str
+
+
+Action: TypeAlias = Bind | Evict | Ask | Withdraw

@@ -37,6 +37,11 @@ _LEAST = {
     "patience_s": 0,
     "stale_after_s": -1,
     "stuck_after_s": 0,
+    "lost_after_s": -1,
+    "quarantine_after": 0,
+    "quarantine_s": 1,
+    "give_up_after": 0,
+    "failure_window_s": 1,
     "search_again_s": 0,
     "search_steps": 1,
 }

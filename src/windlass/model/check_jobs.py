@@ -20,7 +20,15 @@ from windlass.model.topology import Topology
 MOST_TASKS = 1_000_000
 MOST_PRIORITY = 2**31 - 1
 
-_LEAST = {"duration_s": 0, "displaces_after_s": 0, "stale_after_s": -1, "saved_at": 0}
+_LEAST = {
+    "duration_s": 0,
+    "displaces_after_s": 0,
+    "stale_after_s": -1,
+    "saved_at": 0,
+    "saves_within_s": 0,
+    "unsaved_at_most_s": 0,
+    "hurry_s": 0,
+}
 """Numbers that a gang may leave open; a stale gang that stays for ever says -1."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from windlass.model.actions import Parting
 from windlass.model.jobs import Gang, GangId, Task, TaskId
 from windlass.model.nodes import Node
 from windlass.model.queues import Queue
@@ -105,6 +106,26 @@ class TaskGone:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkEnded:
+    """Work of a gang ended by itself on a node; also told of tasks that nobody has seen."""
+
+    gang: GangId
+    node: str
+    since: int
+    """When it began."""
+    at: int
+    succeeded: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTrusted:
+    """What failed on a node until then does not count against it any more."""
+
+    name: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class BindFailed:
     """A bind we had assumed did not happen; the task waits again."""
 
@@ -118,6 +139,23 @@ class EvictFailed:
 
     task: TaskId
     why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A gang was asked to save before we came; that stands."""
+
+    parting: Parting
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A task answers a request to save: its work is safe, or it will not save."""
+
+    task: TaskId
+    id: str
+    """Of the request; what names another is stale or forged."""
+    saved: bool = True
 
 
 Event: TypeAlias = (
@@ -134,6 +172,10 @@ Event: TypeAlias = (
     | TaskStarted
     | TaskEnded
     | TaskGone
+    | WorkEnded
+    | NodeTrusted
     | BindFailed
     | EvictFailed
+    | Asked
+    | Answered
 )

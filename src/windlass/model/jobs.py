@@ -12,7 +12,8 @@ gang's minimum; failed and gone ones do not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NewType
 
@@ -41,6 +42,8 @@ OCCUPYING = frozenset({TaskState.BOUND, TaskState.RUNNING, TaskState.RELEASING})
 """States in which a task's resources are taken."""
 ACTIVE = frozenset({TaskState.BOUND, TaskState.RUNNING})
 """States in which a task counts as a working member of its gang."""
+COUNTED = ACTIVE | {TaskState.SUCCEEDED}
+"""States in which a task counts towards its gang's minimum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,18 @@ class Task:
     devices: tuple[Slice, ...] = ()
     started_at: int | None = None
     releasing_since: int | None = None
+
+    def successor(self, name: TaskId) -> Task:
+        """The task that its owner makes in its place: it waits."""
+        return replace(
+            self,
+            id=name,
+            state=TaskState.WAITING,
+            node="",
+            devices=(),
+            started_at=None,
+            releasing_since=None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +135,20 @@ class Gang:
     """How long it may run below its minimum; None: as the settings say, negative: for ever."""
     saved_at: int | None = None
     """When its work was last saved: what it did since is lost if it is displaced."""
+    saves_within_s: int | None = None
+    """How long it may take to save when it is asked to; None: it cannot be asked."""
+    unsaved_at_most_s: int | None = None
+    """It saves by itself, every so often or when it is stopped: no more than this is ever lost."""
+    hurry_s: int | None = None
+    """It is in a hurry: whoever makes room for it gets at most so long to save."""
+    terminates_s: int = 30
+    """How long its tasks may take to stop once they are evicted."""
+    served_s: int = 0
+    """How long it worked before it last started; what it is doing now comes on top."""
+    stops: int = 0
+    """How often it lost its place to others; who did comes before equals of its queue."""
+    stops_at_most: int | None = None
+    """After so many it is spared, as far as its queue's guarantee goes."""
     spared: bool = False
     """It lost its place to others once: only its own queue may displace it again."""
     refusal: Reason | None = None
@@ -133,3 +162,9 @@ class Gang:
     def needed(self) -> int:
         """How many members it takes for the gang to run."""
         return max(self.minimum, sum(group.minimum for group in self.groups))
+
+    def has_minimum(self, there: Mapping[str, int]) -> bool:
+        """Do so many members of each group, by its name, make up the minimum?"""
+        return sum(there.values()) >= self.needed() and all(
+            there.get(group.name, 0) >= group.minimum for group in self.groups
+        )

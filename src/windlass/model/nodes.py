@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from windlass.model.constraints import Taint
 from windlass.model.gpus import Gpu
@@ -15,6 +16,41 @@ def _nothing() -> dict[str, str]:
 
 def _no_extra() -> dict[str, int]:
     return {}
+
+
+class Stand(StrEnum):
+    """How far a node that is in trouble can be counted on; all of them take no new tasks."""
+
+    AVOIDED = "avoided"
+    """What runs there goes on."""
+    LEAVES = "leaves"
+    """It is about to go, and its tasks should before it does."""
+    LOST = "lost"
+    """It does not answer: its tasks are taken for dead after a grace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is wrong with a node."""
+
+    stand: Stand
+    what: str
+    """In words that follow "the node is", such as "not ready"."""
+    since: int = 0
+    """When it began; 0: it is certain, and nobody need wait whether it passes."""
+    until: int | None = None
+    """When a node that leaves is gone, or one that is avoided is tried again; None: unknown."""
+    taint: str = ""
+    """The taint that tells it: whoever tolerates it by name stays until the node is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Work failed on a node again and again: it takes nobody new for a while."""
+
+    what: str
+    until: int | None = None
+    """When it is tried again; None: when a person says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +66,22 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=_nothing)
     taints: tuple[Taint, ...] = ()
     cordoned: bool = False
+    trouble: Trouble | None = None
+    quarantine: Quarantine | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Does it take new tasks? Of a cordon by taint, who tolerates that thinks otherwise."""
+        return not self.cordoned and not self.is_troubled
+
+    @property
+    def is_troubled(self) -> bool:
+        """Does it take no new tasks, whatever they tolerate?"""
+        return self.trouble is not None or self.quarantine is not None
+
+    @property
+    def ailment(self) -> str:
+        """What is wrong with it, in words that follow "the node is"; empty if nothing is."""
+        if self.trouble is not None:
+            return self.trouble.what
+        return f"quarantined: {self.quarantine.what}" if self.quarantine else ""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from windlass.model.names import known_as
+
 
 class Why(StrEnum):
     """The kinds of reasons; `SENTENCES` says each in words."""
@@ -17,7 +19,9 @@ class Why(StrEnum):
     NO_QUEUE = "NoQueue"
     NO_VOLUME = "NoVolume"
     FAILED_BEFORE = "FailedBefore"
+    FAILS_EVERYWHERE = "FailsEverywhere"
     INCOMPLETE = "Incomplete"
+    SAVING = "Saving"
     UNKNOWN_QUEUE = "UnknownQueue"
     NEVER_LIMIT = "NeverLimit"
     NEVER_GUARANTEE = "NeverGuarantee"
@@ -35,11 +39,17 @@ class Why(StrEnum):
     RESERVED = "Reserved"
     RESERVATION = "Reservation"
     HELD = "Held"
+    AWAITS_SAVE = "AwaitsSave"
+    RESUMES = "Resumes"
+    SUSPENDED_FOR = "SuspendedFor"
     LOST_BY_GUARANTEE = "LostByGuarantee"
     LOST_BY_SHARE = "LostByShare"
     LOST_BY_PRIORITY = "LostByPriority"
+    LOST_BY_ORDER = "LostByOrder"
     MOVES = "Moves"
     STALE = "Stale"
+    NODE_LEAVES = "NodeLeaves"
+    NODE_LOST = "NodeLost"
 
 
 def _nothing() -> dict[str, int | str]:
@@ -61,10 +71,16 @@ class Reason:
 
 
 class _Words(dict[str, int | str]):
-    """Values, and for each an ending: `{nodes} node{nodes_s}` is "1 node" or "2 nodes"."""
+    """Values, and endings for what is counted: `{tasks} task{tasks_s} move{tasks_v}` is
+    "1 task moves" or "2 tasks move"."""
+
+    def __getitem__(self, key: str) -> int | str:
+        value = super().__getitem__(key)
+        return known_as(value) if key == "gang" and isinstance(value, str) else value
 
     def __missing__(self, key: str) -> str:
-        return "" if self.get(key.removesuffix("_s")) == 1 else "s"
+        name, _, ending = key.rpartition("_")
+        return "s" if (self.get(name) == 1) == (ending == "v") else ""
 
 
 def in_words(seconds: int) -> str:
@@ -87,8 +103,11 @@ SENTENCES: dict[Why, str] = {
     Why.NO_QUEUE: "{what}",
     Why.NO_VOLUME: "{what}",
     Why.FAILED_BEFORE: "it could not be bound ({what}); it is tried again in {wait}",
+    Why.FAILS_EVERYWHERE: "it failed {failures} time{failures_s} on {nodes} different nodes; mend "
+    "it and submit it anew, or it is tried again in {wait}",
     Why.INCOMPLETE: "{seen} of the {needed} task{needed_s} it starts with exist; it waits for the "
     "others",
+    Why.SAVING: "the rest of it was asked to save its work, and goes or stays as a whole",
     Why.UNKNOWN_QUEUE: "queue {queue} does not exist, or has queues below it; "
     "name a queue at the end of the tree",
     Why.NEVER_LIMIT: "it needs {need} {unit} and queue {queue} may never have more than {limit}",
@@ -118,13 +137,23 @@ SENTENCES: dict[Why, str] = {
     "may still run then",
     Why.RESERVATION: "a place is reserved for it; by what is known now it starts in {wait}",
     Why.HELD: "places are held for it and are being freed",
-    Why.LOST_BY_GUARANTEE: "{tasks} task{tasks_s} make room for {gang}, whose queue is within its "
-    "guarantee while this one is above its own",
-    Why.LOST_BY_SHARE: "{tasks} task{tasks_s} make room for {gang}, whose queue has less of its "
-    "share than this one",
-    Why.LOST_BY_PRIORITY: "{tasks} task{tasks_s} make room for {gang}, which has a higher priority "
-    "in the same queue",
-    Why.MOVES: "{tasks} task{tasks_s} move to places kept elsewhere, so that {gang} fits",
-    Why.STALE: "it has been below its minimum for too long; its last {tasks} task{tasks_s} are "
-    "given back",
+    Why.AWAITS_SAVE: "{gang} is asked to save its work first and goes in {wait} at the latest; "
+    "{saved} of {tasks} task{tasks_s} have",
+    Why.RESUMES: "places are held for it until its owner, which had been suspended, has made its "
+    "pods again",
+    Why.SUSPENDED_FOR: "its owner was suspended {ago} ago to make room for {gang}, and is resumed "
+    "when there is room",
+    Why.LOST_BY_GUARANTEE: "{tasks} task{tasks_s} make{tasks_v} room for {gang}, whose queue is "
+    "within its guarantee while this one is above its own",
+    Why.LOST_BY_SHARE: "{tasks} task{tasks_s} make{tasks_v} room for {gang}, whose queue has less "
+    "of its share than this one",
+    Why.LOST_BY_PRIORITY: "{tasks} task{tasks_s} make{tasks_v} room for {gang}, which has a higher "
+    "priority in the same queue",
+    Why.LOST_BY_ORDER: "{tasks} task{tasks_s} make{tasks_v} room for {gang}, which comes far "
+    "before it by the order of their queue",
+    Why.MOVES: "{tasks} task{tasks_s} move{tasks_v} to places kept elsewhere, so that {gang} fits",
+    Why.STALE: "it has been below its minimum for too long; what is left of it, "
+    "{tasks} task{tasks_s}, is given back",
+    Why.NODE_LEAVES: "{what}; it gives up {tasks} task{tasks_s} to start elsewhere",
+    Why.NODE_LOST: "{what}; it gives up {tasks} task{tasks_s} for lost, to start elsewhere",
 }

@@ -24,6 +24,21 @@ class Victims(StrEnum):
     """Low priorities first, then whoever loses least GPU time; moves must be worth their harm."""
     YOUNGEST = "youngest"
     """Low priorities first, then the youngest, as other schedulers do; to compare with."""
+    LOWEST_PRIORITY = "lowest-priority"
+    """Low priorities first, and nothing else; to compare with."""
+
+
+class Ordering(StrEnum):
+    """Who is next inside a queue, of gangs of equal priority; between queues the tree rules."""
+
+    FAIR = "fair"
+    """The user who has and had least, then the oldest."""
+    FIRST_COME = "first-come"
+    """The oldest."""
+    SHORTEST = "shortest"
+    """Whoever needs least GPU time until its expected end; it may stop those that need far more."""
+    LEAST_SERVED = "least-served"
+    """Whoever has had least GPU time; it may stop those that have had far more."""
 
 
 class Packing(StrEnum):
@@ -49,6 +64,10 @@ class Settings:
     """Usage changes shares only this often, so that order does not flicker."""
     reserve_after_s: int = 1800
     """The head of the line gets a reservation after waiting this long."""
+    order: Ordering = Ordering.FAIR
+    """Who is next inside a queue."""
+    age_s: int = 0
+    """Each time a gang has waited so long it counts as one level better; 0: it never does."""
     displacing: tuple[Displacing, ...] = tuple(Displacing)
     """What may be done for a gang that finds no room."""
     victims: Victims = Victims.LEAST_HARM
@@ -63,6 +82,20 @@ class Settings:
     """A gang that has run below its minimum for so long is given back."""
     stuck_after_s: int = 600
     """What has been terminating for so long is not expected to come free."""
+    lost_after_s: int = 60
+    """Gangs on a node that has not answered for so long are started elsewhere; negative: never."""
+    heed_notices: bool = True
+    """Gangs on a node that is about to go are started elsewhere before it does."""
+    delete_from_lost: bool = False
+    """Pods that hang in termination on such a node are deleted, as if it were gone for certain."""
+    quarantine_after: int = 3
+    """A node on which so many different gangs failed takes nobody new; 0: it always does."""
+    quarantine_s: int = 3600
+    """For so long."""
+    give_up_after: int = 6
+    """A gang that failed so often, on three nodes or more, is not tried again; 0: it always is."""
+    failure_window_s: int = 3600
+    """For so long a failure counts."""
     search_again_s: int = 30
     """After a search in vain a gang waits at least so long for the next, up to ten times that as it
     grows old; changed nodes and queues are looked at at once."""

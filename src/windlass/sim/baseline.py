@@ -220,7 +220,7 @@ def _instances(gpu: GpuRequest, machine: _Machine) -> tuple[Slice, ...] | None:
 
 def _admits(constraints: Constraints, node: Node) -> bool:
     """Do cordon, selector, affinity and taints allow it?"""
-    if node.cordoned or any(node.labels.get(k) != v for k, v in constraints.selector):
+    if not node.is_open or any(node.labels.get(k) != v for k, v in constraints.selector):
         return False
     if constraints.affinity and not any(matches(t, node.labels) for t in constraints.affinity):
         return False

@@ -6,10 +6,12 @@ covers all members; whoever goes on later goes on from there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from windlass.model.actions import Bind
-from windlass.model.jobs import Task, TaskId
+from windlass.model.jobs import Gang, GangId, Task, TaskId
 from windlass.sim.records import Record
 from windlass.sim.workload import Arrival
 
@@ -55,30 +57,57 @@ class Crew:
     began: int = 0
     """When this stretch of work began, or the last one."""
     stretch: int = 0
+    asked_at: int | None = None
+    """When it was asked for the save that it made last."""
 
     def saved_at(self, now: int) -> int:
         """When the work of this stretch was last saved; before the first time, its beginning."""
-        every = self.arrival.saves_every_s
-        return self.began if every is None else now - (now - self.began) % every
+        every = 1 if self.arrival.saves_when_stopped else self.arrival.saves_every_s
+        latest = self.began if every is None else now - (now - self.began) % every
+        return latest if self.asked_at is None else max(latest, self.asked_at)
+
+
+class Saving:
+    """When which crew saves its work next, and the stretch of work that this belongs to."""
+
+    __slots__ = ("_next",)
+
+    def __init__(self) -> None:
+        self._next: list[tuple[int, GangId, int]] = []
+
+    def expect(self, crew: Crew, now: int) -> None:
+        """A crew works; if it saves by itself, it will."""
+        every = crew.arrival.saves_every_s
+        if every is not None:
+            at = crew.saved_at(now) + every
+            heappush(self._next, (at, crew.record.gang.id, crew.stretch))
+
+    def due(self, now: int, crews: Mapping[GangId, Crew]) -> Iterator[Crew]:
+        """The crews that have saved until now, once for each time that they did."""
+        while self._next and self._next[0][0] <= now:
+            _, gang, stretch = heappop(self._next)
+            crew = crews.get(gang)
+            if crew and crew.works and crew.stretch == stretch:
+                yield crew
+                self.expect(crew, now)
 
 
 def is_up(crew: Crew) -> bool:
     """Does the whole minimum run, or has run?"""
-    return has_enough(crew, _counted(crew, [each for each in crew.members.values() if each.runs]))
+    runs = [each for each in crew.members.values() if each.runs]
+    return crew.record.gang.has_minimum(_counted(crew, runs))
 
 
 def is_whole(crew: Crew) -> bool:
     """Does the whole minimum have its places, or has run?"""
     keeps = [each for each in crew.members.values() if each.bind and not each.terminates]
-    return has_enough(crew, _counted(crew, keeps))
+    return crew.record.gang.has_minimum(_counted(crew, keeps))
 
 
-def has_enough(crew: Crew, there: dict[str, int]) -> bool:
-    """Do so many tasks per group make up the minimum?"""
-    gang = crew.record.gang
-    if sum(there.values()) < gang.needed():
-        return False
-    return all(there.get(group.name, 0) >= group.minimum for group in gang.groups)
+def whole_since(gang: Gang, tasks: Iterable[Task]) -> int | None:
+    """When as many of the tasks ran as the gang needs; None if nobody ran."""
+    started = sorted(each.started_at for each in tasks if each.started_at is not None)
+    return started[min(gang.needed(), len(started)) - 1] if started else None
 
 
 def _counted(crew: Crew, members: list[Member]) -> dict[str, int]:

@@ -39,8 +39,12 @@ class Mix:
     """Training gangs whose user says how long it will take."""
     saving_percent: int = 60
     """Training gangs that save their work on the way."""
-    evening_hours: int = 2
-    """How many average hours of work are left from the evening before."""
+    asked_percent: int = 60
+    """Training gangs that can be asked to save, within two minutes, whether they else do or not."""
+    urgent_percent: int = 0
+    """Training gangs of at most 8 GPUs that come before all others of their team, and displace."""
+    evening_hours: int = 5
+    """How many average hours of work are left from the evening before, to run overnight."""
     losses_per_day: int = 1
     """Nodes that fail, per day and 24 nodes."""
 
@@ -53,6 +57,10 @@ class Mix:
 
 DEFAULT_MIX = Mix()
 
+URGENT = 100
+"""The priority of urgent gangs."""
+SAVES_WITHIN_S = 120
+"""How long a gang may take to save when it is asked to."""
 SIZES = {2: 22, 4: 26, 8: 28, 16: 13, 32: 8, 64: 3}
 """GPUs of a training gang, and how many of a hundred gangs are so large."""
 TEAMS = {"language": 45, "vision": 32, "ranking": 23}
@@ -63,7 +71,7 @@ SERVICES = ("chat", "embed", "search", "ocr", "translate", "speech", "moderate",
 REPLICAS = {
     GpuRequest(milli=250, models=(L40S.model, A100.model)): 25,
     GpuRequest(milli=400, models=(L40S.model, A100.model)): 20,
-    GpuRequest(milli=500, models=(L40S.model,)): 20,
+    GpuRequest(milli=500, models=(L40S.model, A100.model)): 20,
     GpuRequest(memory_mib=20 * 1024): 15,
     GpuRequest(): 20,
 }

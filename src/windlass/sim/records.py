@@ -41,6 +41,8 @@ class Record:
     """How often evictions left it without its minimum, and it waited again."""
     journeys: int = 0
     """How often it was stopped like that, but with another place to go to."""
+    worked: int = 0
+    """Useful GPU time so far, up to its last pause, in thousandth GPU-seconds."""
     gainers: list[GangId] = field(default_factory=list[GangId])
     """Whom it made room for, each once."""
 
@@ -71,6 +73,8 @@ class What(StrEnum):
     DELETED = "deleted"
     LOST = "lost"
     """Tasks of it were lost and wait again."""
+    ASKED = "asked"
+    """It is to save its work, because its places are needed."""
     EVICTED = "evicted"
     """Tasks of it were taken away and wait again."""
     MOVED = "moved"

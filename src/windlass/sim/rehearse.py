@@ -7,12 +7,11 @@ is stuck stays stuck. A gang that only time would help is not helped here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan
+from windlass.forecast.ahead import successor
 from windlass.model.events import TaskGone, TaskSeen, TaskStarted
-from windlass.model.jobs import Task, TaskId, TaskState
 from windlass.state.cluster import Cluster
 from windlass.state.snapshot import Snapshot
 
@@ -32,33 +31,19 @@ def rehearse(snapshot: Snapshot) -> Iterator[tuple[Cluster, Plan]]:
         for bind in found.binds:
             cluster.apply(TaskStarted(bind.task))
         left = _leave(cluster)
-        if not left and is_rest(found):
+        if not left and is_rest(found, cluster.now):
             return
 
 
-def is_rest(found: Plan) -> bool:
-    """Does a plan neither do anything nor leave a search unfinished?"""
-    return not found.actions and not found.searched
+def is_rest(found: Plan, now: int) -> bool:
+    """Does a plan neither do anything nor leave a search unfinished, which goes on at once?"""
+    return not found.actions and (found.wake_at is None or found.wake_at > now + 1)
 
 
 def _leave(cluster: Cluster) -> int:
     """Let go what is on its way out; the number of tasks that went."""
-    patience = cluster.settings.stuck_after_s
-    gone = [
-        task
-        for task in cluster.leaving()
-        if task.releasing_since is None or cluster.now - task.releasing_since <= patience
-    ]
+    gone = cluster.coming_free()
     for task in gone:
         cluster.apply(TaskGone(task.id))
-        cluster.apply(TaskSeen(_successor(task, cluster)))
+        cluster.apply(TaskSeen(successor(task, cluster)))
     return len(gone)
-
-
-def _successor(task: Task, cluster: Cluster) -> Task:
-    """The task that its owner would make in its place."""
-    number = 1
-    while (name := TaskId(f"{task.id}.r{number}")) in cluster.tasks:
-        number += 1
-    fresh = replace(task, id=name, state=TaskState.WAITING, node="", devices=())
-    return replace(fresh, started_at=None, releasing_since=None)

@@ -21,11 +21,14 @@ from windlass.engine.plan import Plan, Verdict
 from windlass.model import events
 from windlass.model.jobs import GangId
 from windlass.model.nodes import Node
+from windlass.sim.happenings import Happening
 from windlass.sim.measure import Ground, Meter, Tally, typical_gpus
 from windlass.sim.records import Note, Record, Stage, What
-from windlass.sim.workload import Workload
-from windlass.sim.world import Happening, World
+from windlass.sim.workload import Before, Workload
+from windlass.sim.world import World
 from windlass.state.cluster import Cluster
+from windlass.state.partings import Partings
+from windlass.usage.ledger import Holder
 
 Scheduler: TypeAlias = Callable[[Cluster], Plan]
 
@@ -79,8 +82,10 @@ class Simulation:
         self.meter = Meter(typical_gpus(workload.arrivals))
         self.plan = Plan()
         self.cycles = 0
+        self.note: Callable[[Cluster, Plan], None] | None = None
+        """Told of every plan before it is carried out, by whoever records."""
         self._scheduler = scheduler
-        self.world = World(self.cluster, self.meter, self._later, start_s)
+        self.world = World(self.cluster, self.meter, self.later, start_s)
         self._heap: list[tuple[int, int, Happening]] = []
         self._sequence = 0
         self._wake_at: int | None = None
@@ -119,7 +124,19 @@ class Simulation:
             self._move_to(at)
             self._apply_all(at)
             self.world.tell_spared()
+            self.world.quarantine()
             self._schedule()
+
+    def later(self, at: int, happening: Happening) -> None:
+        """Something is going to happen at a time, or now if that is past."""
+        self._sequence += 1
+        heapq.heappush(self._heap, (max(at, self.cluster.now), self._sequence, happening))
+
+    def take_over(self, cluster: Cluster) -> None:
+        """Another scheduler goes on with what it knows; to the work nothing has happened."""
+        self.cluster = cluster
+        self.world.take_over(cluster)
+        self._schedule()
 
     def moment(self) -> Moment:
         """What a view sees now."""
@@ -142,14 +159,20 @@ class Simulation:
         for node in self.workload.nodes:
             self.cluster.apply(events.NodeSeen(node))
             self.meter.node_seen(node)
-        for change in self.workload.node_changes:
-            self._later(change.at, change)
+        self._bring_along(self.workload.before)
+        for change in (*self.workload.node_changes, *self.workload.told):
+            self.later(change.at, change)
         for arrival in self.workload.arrivals:
-            self._later(arrival.at, arrival)
+            self.later(arrival.at, arrival)
 
-    def _later(self, at: int, happening: Happening) -> None:
-        self._sequence += 1
-        heapq.heappush(self._heap, (max(at, self.cluster.now), self._sequence, happening))
+    def _bring_along(self, before: Before) -> None:
+        for each in before.usage:
+            holder = Holder(each.queue, each.user, each.model)
+            self.cluster.ledger.restore(holder, each.milli_seconds, self.cluster.now)
+        self.cluster.epoch_usage = before.epoch_usage
+        self.cluster.holds = {hold.gang: hold for hold in before.holds}
+        self.cluster.searched = before.searched
+        self.cluster.partings = Partings(before.partings)
 
     def _patience(self) -> int:
         """How many cycles by time alone, with nothing else to come, may still change something.
@@ -186,8 +209,11 @@ class Simulation:
     def _schedule(self) -> None:
         self._guard()
         self.plan = self._scheduler(self.cluster)
+        if self.note is not None:
+            self.note(self.cluster, self.plan)
         self.cluster.assume(self.plan)
         self.world.evict(self.plan.evictions)
+        self.world.ask(self.plan.asks)
         for bind in self.plan.binds:
             self.world.bind(bind)
         if self.plan.actions:
@@ -203,13 +229,11 @@ class Simulation:
             )
 
     def _note_binds(self) -> None:
-        nodes: dict[GangId, list[str]] = {}
-        for bind in self.plan.binds:
-            nodes.setdefault(self.cluster.tasks[bind.task].gang, []).append(bind.node)
         grew = {each.gang for each in self.plan.decisions if each.verdict is Verdict.GREW}
-        for gang, there in nodes.items():
+        for gang, binds in self.cluster.by_gang(self.plan.binds).items():
             what = What.GREW if gang in grew else What.PLACED
-            self.world.note(what, gang, tuple(dict.fromkeys(there)), len(there))
+            nodes = tuple(dict.fromkeys(bind.node for bind in binds))
+            self.world.note(what, gang, nodes, len(binds))
 
     def _guard(self) -> None:
         self._here += 1

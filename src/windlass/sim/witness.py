@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from windlass.engine.cycle import plan
 from windlass.model.jobs import TaskState
-from windlass.sim import oracle
+from windlass.sim import oracle_score
 from windlass.sim.load import Load, load
 from windlass.state.cluster import Cluster
 
@@ -22,10 +22,13 @@ def agrees(shapes: int, seed: int) -> bool:
     # limits per model narrow a request, which the oracle does not know
     world = replace(world, queues=tuple(replace(queue, limit={}) for queue in world.queues))
     needed = {gang.id: gang.needed() for gang in world.gangs}
-    for bind in plan(Cluster.of(world)).binds:
+    cluster = Cluster.of(world)
+    found = plan(cluster)
+    world = replace(world, arrived=cluster.mix.arrived())
+    for bind in found.binds:
         task = next(each for each in world.tasks if each.id == bind.task)
         if needed[task.gang] == 1:
-            best = oracle.best(world, task, world.settings)
+            best = oracle_score.best(world, task, world.settings)
             if best is None or best.name != bind.node:
                 return False
         bound = replace(task, state=TaskState.BOUND, node=bind.node, devices=bind.devices)

@@ -15,59 +15,30 @@ again.
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from windlass.controllers.quarantine import due
 from windlass.engine.spare import Displaced
 from windlass.model import events
-from windlass.model.actions import Bind, Evict
+from windlass.model.actions import Bind, Evict, Parting
 from windlass.model.gpus import Slice
-from windlass.model.jobs import GangId, TaskId
+from windlass.model.jobs import OCCUPYING, GangId, TaskId, TaskState
 from windlass.model.nodes import Node
-from windlass.sim.crew import Crew, Member, has_enough, is_up, is_whole
-from windlass.sim.measure import Meter, worth
+from windlass.model.settings import Ordering
+from windlass.sim.crew import Crew, Member, Saving, is_up, is_whole, whole_since
+from windlass.sim.effort import Effort
+from windlass.sim.happenings import Deletes, Ends, Happening, Leaves, Saves, Starts
+from windlass.sim.measure import Meter
 from windlass.sim.records import Note, Record, Stage, What
-from windlass.sim.workload import Arrival, NodeChange
+from windlass.sim.workload import Arrival, NodeChange, Told
 from windlass.state.cluster import Cluster
 
-
-@dataclass(frozen=True, slots=True)
-class Starts:
-    """A bound task comes up."""
-
-    task: TaskId
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """A task has done its work, unless its gang has started over since (`turn`)."""
-
-    task: TaskId
-    turn: int
-    succeeded: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Deletes:
-    """A user deletes a gang."""
-
-    gang: GangId
-
-
-@dataclass(frozen=True, slots=True)
-class Leaves:
-    """An evicted task has terminated."""
-
-    task: TaskId
-
-
+BREAKS_AFTER_S = 30
+"""What works on a broken node fails after so long."""
 NOTES = 50
 """How many of the latest notes are kept."""
-
-Happening: TypeAlias = Arrival | NodeChange | Starts | Ends | Deletes | Leaves
 
 
 class World:
@@ -81,14 +52,24 @@ class World:
         """Nodes that were there once and are gone."""
         self.notes: deque[Note] = deque(maxlen=NOTES)
         self._cluster = cluster
-        self._meter = meter
+        self._meter, self._effort = meter, Effort(meter)
         self._later = later
         self._start_s = start_s
         self._crews: dict[GangId, Crew] = {}
         self._displaced = Displaced()
         self._members: dict[TaskId, Member] = {}
-        self._saves: list[tuple[int, GangId, int]] = []
-        """When which gang saves its work next, and the stretch of work that this belongs to."""
+        self._breaking: set[str] = set()
+        """Nodes on which everything fails."""
+        self._saving = Saving()
+
+    def take_over(self, cluster: Cluster) -> None:
+        """From now on another one is told what happens."""
+        self._cluster = cluster
+
+    @property
+    def members(self) -> Mapping[TaskId, Member]:
+        """The tasks that have not ended, as they really are."""
+        return self._members
 
     def happen(self, happening: Happening) -> None:
         """Let one thing happen now."""
@@ -97,6 +78,8 @@ class World:
                 self._arrive(happening)
             case NodeChange():
                 self._change_node(happening)
+            case Told(_, event):
+                self._cluster.apply(event)
             case Starts(task):
                 self._start(self._members[task])
             case Ends(task, _, succeeded):
@@ -106,6 +89,8 @@ class World:
             case Leaves(task):
                 self._cluster.apply(events.TaskGone(task))
                 self._replace(self._members[task])
+            case Saves(gang):
+                self._save(self._crews[gang], happening)
 
     def is_stale(self, happening: Happening) -> bool:
         """Has it been overtaken: the task lost, the gang started over or gone?"""
@@ -118,28 +103,40 @@ class World:
                 return task not in self._members or self._members[task].turn != turn
             case Deletes(gang):
                 return gang not in self._crews
+            case Saves(gang, _, _, stretch):
+                crew = self._crews.get(gang)
+                return crew is None or not crew.works or crew.stretch != stretch
             case _:
                 return False
 
     def bind(self, bind: Bind) -> None:
         """Carry out a bind: the devices are taken now, the task comes up a little later."""
         member = self._members[bind.task]
-        request = member.task.shape.request.gpu
-        member.bind = bind
-        member.asked = worth(request, self._cluster.nodes[bind.node], bind.devices)
-        member.given = sum(each.milli for each in bind.devices)
-        self._meter.take(bind.node, bind.devices)
-        self._charge(member, 1)
-        self._later(self._cluster.now + self._start_s, Starts(bind.task))
+        self._effort.take(member, bind, self._cluster.nodes[bind.node])
+        record, restart_s = member.crew.record, member.crew.arrival.restart_s
+        delay = self._start_s + (restart_s if record.evictions + record.moves else 0)
+        if delay:
+            self._later(self._cluster.now + delay, Starts(bind.task))
+        else:
+            self._start(member)
 
     def evict(self, evictions: Sequence[Evict]) -> None:
         """Carry out evictions: the tasks stop now, and are gone once they have terminated."""
-        by_gang: dict[GangId, list[Evict]] = {}
-        for each in evictions:
-            gang = self._members[each.task].crew.record.gang.id
-            by_gang.setdefault(gang, []).append(each)
-        for gang, those in by_gang.items():
+        for gang, those in self._cluster.by_gang(evictions).items():
             self._displace(self._crews[gang], those)
+
+    def ask(self, partings: Iterable[Parting]) -> None:
+        """Ask gangs to save; who can answers once that is done, also if it is needless by then."""
+        for each in partings:
+            crew = self._crews[each.gang]
+            self._note_evicted(crew, each.evictions, What.ASKED)
+            self._await_answer(crew, each)
+
+    def _await_answer(self, crew: Crew, parting: Parting) -> None:
+        saving_s, asked_at = crew.arrival.saving_s, parting.asked_at
+        if saving_s is not None:
+            saves = Saves(parting.gang, parting.id, asked_at, crew.stretch)
+            self._later(asked_at + saving_s, saves)
 
     def tell_saves(self) -> None:
         """Let the cluster know what has been saved up to now.
@@ -147,25 +144,38 @@ class World:
         Asked for when the clock has moved: nobody needs to know between two instants.
         """
         now = self._cluster.now
-        while self._saves and self._saves[0][0] <= now:
-            _, gang, stretch = heapq.heappop(self._saves)
-            crew = self._crews.get(gang)
-            if crew and crew.works and crew.stretch == stretch:
-                saved = replace(crew.record.gang, saved_at=crew.saved_at(now))
-                self._cluster.apply(events.GangSeen(saved))
-                self._await_save(crew)
+        for crew in self._saving.due(now, self._crews):
+            saved = replace(crew.record.gang, saved_at=crew.saved_at(now))
+            self._cluster.apply(events.GangSeen(saved))
 
     def tell_spared(self) -> None:
         """Let the cluster know which of those that were displaced are not to be displaced again."""
         for gang in self._displaced.changes(self._cluster):
             record = self._crews[gang.id].record
-            record.gang = replace(record.gang, spared=gang.spared)
+            record.gang = replace(record.gang, spared=gang.spared, stops=gang.stops)
             self._cluster.apply(events.GangSeen(gang))
+
+    def quarantine(self) -> None:
+        """Keep nodes out on which gang after gang failed, and let others back."""
+        for node in due(self._cluster):
+            if node.quarantine is None:
+                self._cluster.apply(events.NodeTrusted(node.name, self._cluster.now))
+            self._cluster.apply(events.NodeSeen(node))
 
     def note(self, what: What, gang: GangId, nodes: tuple[str, ...] = (), tasks: int = 0) -> None:
         """Remember what became of a gang just now."""
         of = self.records[gang].gang
         self.notes.append(Note(self._cluster.now, what, gang, of.job, of.queue, tasks, nodes))
+
+    def pause_all(self) -> None:
+        """Count the work of everybody up to now; the simulation is not to go on after this."""
+        for member in self._members.values():
+            self._effort.note(member, self._cluster.now)
+
+    @property
+    def ended(self) -> int:
+        """How many gangs have finished or were deleted."""
+        return len(self.records) - len(self._crews)
 
     def half_started(self) -> Iterator[Record]:
         """The gangs that hold GPUs without being able to work."""
@@ -179,14 +189,44 @@ class World:
 
     def _arrive(self, arrival: Arrival) -> None:
         gang = arrival.gang
-        record = Record(gang, len(arrival.tasks), self._cluster.now)
+        since = self._cluster.now if arrival.submitted is None else arrival.submitted
+        record = Record(gang, len(arrival.tasks), since)
         self.records[gang.id] = record
         crew = self._crews[gang.id] = Crew(arrival, record)
         self._cluster.apply(events.GangSeen(gang))
         for task in arrival.tasks:
             self._join(Member(task, crew, task.id))
+        if any(task.state != TaskState.WAITING for task in arrival.tasks):
+            self._find(crew)
         if arrival.deleted_at is not None:
             self._later(arrival.deleted_at, Deletes(gang.id))
+
+    def _find(self, crew: Crew) -> None:
+        """A gang that was here before: what it has it keeps, and what it did counts."""
+        now, grace_s = self._cluster.now, crew.arrival.terminates_s
+        asked = self._cluster.partings.standing.get(crew.record.gang.id)
+        for member in tuple(crew.members.values()):
+            task, state = member.task, member.task.state
+            if state == TaskState.SUCCEEDED:
+                crew.succeeded[task.group] = crew.succeeded.get(task.group, 0) + 1
+                self._release(member)
+                continue
+            if state in OCCUPYING:
+                bind = Bind(task.id, task.node, task.devices)
+                self._effort.take(member, bind, self._cluster.nodes[task.node])
+            member.task = task.successor(task.id)
+            is_leaving = state == TaskState.RELEASING
+            member.terminates = is_leaving and asked is None
+            member.runs = state == TaskState.RUNNING or (is_leaving and asked is not None)
+            if state == TaskState.BOUND:
+                self._later(now + self._start_s, Starts(task.id))
+            elif member.terminates and grace_s is not None:
+                since = now if task.releasing_since is None else task.releasing_since
+                self._later(since + grace_s, Leaves(task.id))
+        if is_up(crew):
+            self._begin(crew, whole_since(crew.record.gang, crew.arrival.tasks))
+        if asked is not None:
+            self._await_answer(crew, asked)
 
     def _join(self, member: Member) -> None:
         self._members[member.task.id] = member
@@ -202,34 +242,37 @@ class World:
         elif is_up(crew):
             self._begin(crew)
 
-    def _begin(self, crew: Crew) -> None:
+    def _begin(self, crew: Crew, since: int | None = None) -> None:
         crew.works = True
-        crew.began = self._cluster.now
+        crew.began = self._cluster.now if since is None else since
         crew.stretch += 1
-        self._await_save(crew)
+        self._saving.expect(crew, self._cluster.now)
         crew.record.stage = Stage.RUNNING
         if crew.record.started is None:
-            crew.record.started = self._cluster.now
+            crew.record.started = crew.began
         for member in crew.members.values():
             if member.runs:
-                self._work(member)
+                self._work(member, crew.began)
 
-    def _await_save(self, crew: Crew) -> None:
-        every = crew.arrival.saves_every_s
-        if every is not None:
-            at = crew.saved_at(self._cluster.now) + every
-            heapq.heappush(self._saves, (at, crew.record.gang.id, crew.stretch))
+    def _save(self, crew: Crew, saves: Saves) -> None:
+        """What was done until it was asked is safe; the time it took is lost if it goes now."""
+        crew.asked_at = saves.asked_at
+        gang = crew.record.gang = replace(crew.record.gang, saved_at=saves.asked_at)
+        self._cluster.apply(events.GangSeen(gang))
+        for member in crew.members.values():
+            if member.runs:
+                self._cluster.apply(events.Answered(member.task.id, saves.id))
 
-    def _work(self, member: Member) -> None:
-        """Useful work begins; its end is known from here on."""
-        crew, now = member.crew, self._cluster.now
-        self._charge(member, -1)
-        member.since = now
-        self._charge(member, 1)
+    def _work(self, member: Member, since: int | None = None) -> None:
+        """Useful work begins, or has begun; its end is known from here on."""
+        crew, now = member.crew, self._cluster.now if since is None else since
+        self._effort.work(member, now)
         runs_s, fails_s = crew.arrival.runs_s, crew.arrival.fails_after_s
         left_s = None if runs_s is None else runs_s - member.saved_s
         is_first = member.task.id == crew.arrival.tasks[0].id
-        if is_first and fails_s is not None and (left_s is None or fails_s < left_s):
+        if member.bind and member.bind.node in self._breaking:
+            self._later(now + BREAKS_AFTER_S, Ends(member.task.id, member.turn, succeeded=False))
+        elif is_first and fails_s is not None and (left_s is None or fails_s < left_s):
             self._later(now + fails_s, Ends(member.task.id, member.turn, succeeded=False))
         elif left_s is not None:
             self._later(now + left_s, Ends(member.task.id, member.turn))
@@ -243,7 +286,7 @@ class World:
         crew, group = member.crew, member.task.group
         self._release(member)
         crew.succeeded[group] = crew.succeeded.get(group, 0) + 1
-        if has_enough(crew, crew.succeeded):
+        if crew.record.gang.has_minimum(crew.succeeded):
             self._leave(crew, Stage.FINISHED)
 
     def _lose(self, member: Member) -> None:
@@ -254,7 +297,7 @@ class World:
             nodes = (member.bind.node,) if member.bind else ()
             self.note(What.LOST, crew.record.gang.id, nodes, 1)
         member.runs = False
-        self._stop(member)
+        self._effort.stop(member, self._cluster.now, displaced=False)
         if crew.works and not is_up(crew):
             self._halt(crew)
         self._replace(member)
@@ -265,7 +308,7 @@ class World:
         for each in evictions:
             member = self._members[each.task]
             member.runs, member.terminates = False, True
-            self._stop(member, displaced=True)
+            self._effort.stop(member, self._cluster.now, displaced=True)
             if grace_s is not None:
                 self._later(self._cluster.now + grace_s, Leaves(each.task))
         if crew.works and not is_up(crew):
@@ -273,12 +316,23 @@ class World:
         is_stopped = not is_whole(crew)
         crew.record.count(evictions, is_stopped)
         if is_stopped:
-            self._displaced.note(crew.record.gang.id)
-        self._note_evicted(crew, evictions)
+            if not crew.arrival.saves_when_stopped:  # who loses nothing need not be spared
+                self._displaced.note(crew.record.gang.id)
+            self._tell_served(crew)
+        self._note_evicted(crew, evictions, What.EVICTED)
 
-    def _note_evicted(self, crew: Crew, evictions: Sequence[Evict]) -> None:
+    def _tell_served(self, crew: Crew) -> None:
+        """Let a scheduler that orders by it know how long the gang has worked until now."""
+        if self._cluster.settings.order is not Ordering.FAIR and crew.stretch:
+            record = crew.record
+            served_s = record.gang.served_s + self._cluster.now - crew.began
+            record.gang = replace(record.gang, served_s=served_s)
+            self._cluster.apply(events.GangSeen(record.gang))
+
+    def _note_evicted(self, crew: Crew, evictions: Sequence[Evict], what: What) -> None:
         of, first = crew.record.gang, evictions[0]
-        what = What.MOVED if first.moves_to else What.EVICTED
+        if first.moves_to and what is What.EVICTED:
+            what = What.MOVED
         tasks = self._cluster.tasks
         nodes = dict.fromkeys(each.moves_to or tasks[each.task].node for each in evictions)
         note = Note(self._cluster.now, what, of.id, of.job, of.queue, len(evictions), tuple(nodes))
@@ -293,24 +347,9 @@ class World:
 
     def _halt(self, crew: Crew, displaced: bool = False) -> None:
         for member in crew.members.values():
-            self._stop(member, displaced)
+            self._effort.stop(member, self._cluster.now, displaced)
         crew.works = False
         crew.record.stage = Stage.WAITING
-
-    def _stop(self, member: Member, displaced: bool = False) -> None:
-        """It works no longer; of what it did in this stretch, only what was saved remains."""
-        now, crew = self._cluster.now, member.crew
-        member.turn += 1
-        if member.since is None:
-            return
-        saved_at = max(member.since, crew.saved_at(now))
-        if crew.arrival.runs_s is not None:
-            member.saved_s += saved_at - member.since
-            spent = (now - saved_at) * member.asked
-            self._meter.lose(crew.record.gang.queue, spent, displaced)
-        self._charge(member, -1)
-        member.since = None
-        self._charge(member, 1)
 
     def _leave(self, crew: Crew, stage: Stage) -> None:
         for member in tuple(crew.members.values()):
@@ -325,18 +364,8 @@ class World:
     def _release(self, member: Member) -> None:
         del self._members[member.task.id]
         del member.crew.members[member.task.id]
-        self._charge(member, -1)
-        if member.bind and member.bind.node in self._cluster.nodes:
-            self._meter.take(member.bind.node, member.bind.devices, -1)
-
-    def _charge(self, member: Member, sign: int) -> None:
-        """Count what a member holds among its queue's present tally, or no longer."""
-        tally = self._meter.of(member.crew.record.gang.queue)
-        tally.allocated += sign * member.given
-        if member.since is not None:
-            tally.useful += sign * member.asked
-        else:
-            tally.idle += sign * member.given
+        is_there = member.bind is not None and member.bind.node in self._cluster.nodes
+        self._effort.give_back(member, self._cluster.now, is_there)
 
     # -- nodes
 
@@ -345,6 +374,7 @@ class World:
             self._lose_node(change.name)
             return
         self.away.pop(change.name, None)
+        (self._breaking.add if change.breaks else self._breaking.discard)(change.name)
         self._cluster.apply(events.NodeSeen(change.node))
         self._meter.node_seen(change.node, self._given_of(change.name))
 

@@ -1,32 +1,31 @@
 """The state of a cluster: told what happened, asked what is.
 
-Events are applied one by one; nothing is rebuilt per cycle. Columns follow every task; they are
-laid out anew only after a node has changed. What the engine remembers between cycles hangs here
-too (`recall`), so that it lives exactly as long as the columns it describes.
+Events are applied one by one; nothing is rebuilt per cycle. What there is then, and all that
+follows from it, is the inventory (`inventory.py`); here is what happens to it, and what was
+promised. What the engine remembers between cycles hangs here too (`recall`), so that it lives
+exactly as long as the columns it describes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast
 
 from windlass.model import events
-from windlass.model.actions import Action, Bind, Hold
+from windlass.model.actions import Action, Ask, Bind, Evict, Hold, Parting, Withdraw
 from windlass.model.events import Event
-from windlass.model.jobs import ACTIVE, OCCUPYING, Gang, GangId, Shape, Task, TaskId, TaskState
-from windlass.model.nodes import Node
-from windlass.model.queues import ROOT, Queue
-from windlass.model.settings import Settings
-from windlass.model.topology import Topology
-from windlass.state.accounts import Accounts, charges_of, models_of
-from windlass.state.columns import Columns
-from windlass.state.neighbours import Neighbours, Subject, subjects_of, who_is
-from windlass.state.ports import Ports
-from windlass.state.snapshot import Broken, Searched, Snapshot, Usage
-from windlass.usage.ledger import Holder, Ledger
+from windlass.model.jobs import ACTIVE, GangId, Task, TaskId, TaskState
+from windlass.model.settings import Ordering, Settings
+from windlass.state.failures import Failures
+from windlass.state.gains import Gains
+from windlass.state.inventory import Inventory
+from windlass.state.mix import Mix
+from windlass.state.partings import Partings
+from windlass.state.snapshot import Broken, Ran, Searched, Snapshot, Usage
+from windlass.usage.ledger import Holder
+from windlass.usage.runs import Group, Runs, Who
 
-Key = TypeVar("Key")
 Memory = TypeVar("Memory")
 
 
@@ -41,50 +40,20 @@ class Promises(Protocol):
     def searched(self) -> tuple[Searched, ...]: ...
 
 
-class Cluster:
+class Cluster(Inventory):
     """Everything known about a cluster."""
 
+    heard: list[Event | int] | None = None
+    """Events and moves of the clock since a recorder emptied it; None: nobody wants to know."""
+
     def __init__(self, settings: Settings | None = None, now: int = 0) -> None:
-        self.settings = settings or Settings()
-        self.now = now
+        super().__init__(settings or Settings(), now)
         self.version = 0
         """Moves with every change that could matter to a decision."""
-        self.running_version = 0
-        """Moves with every change of what runs, of a gang or of a queue."""
-        self.tree_version = 0
-        """Moves with every change of a queue."""
-        self.nodes: dict[str, Node] = {}
-        self.queues: dict[str, Queue] = {}
-        self.topologies: dict[str, Topology] = {}
-        self.gangs: dict[GangId, Gang] = {}
-        self.tasks: dict[TaskId, Task] = {}
         self.holds: dict[GangId, Hold] = {}
-        self.waiting: dict[str, dict[GangId, int]] = {}
-        """Per queue, the gangs with waiting tasks, and how many."""
-        self.stamps: dict[GangId, int] = {}
-        """Moves for a gang whenever it or one of its tasks changes; never the same twice."""
-        self._changes = 0
-        self.broken: dict[GangId, int] = {}
-        """The gangs that run with less than their minimum, and since when."""
-        self.searched: tuple[Searched, ...] = ()
-        """The waiting gangs for which others could not be displaced, by name."""
-        self.wanted: dict[str, dict[Shape, int]] = {}
-        """Per queue, how many tasks of each shape wait."""
         self.epoch_usage: tuple[Usage, ...] = ()
-        self.accounts = Accounts(self.queues)
-        self.ledger = Ledger(self.settings.half_life_s)
-        self._parents: set[str] = set()
-        self._members: dict[GangId, dict[TaskId, Task]] = {}
-        self._there: dict[GangId, dict[str, int]] = {}
-        """Per gang and group, the members that work or have succeeded."""
-        self._leaving: set[TaskId] = set()
-        self.active: dict[GangId, int] = {}
-        """The gangs with bound or running tasks, and how many."""
-        self._on_node: dict[str, dict[TaskId, None]] = {}
-        self._columns: Columns | None = None
-        self._neighbours: Neighbours | None = None
-        self._subjects, self._ports = dict[Subject, int](), Ports()
-        self._memory: dict[Callable[..., object], object] = {}
+        self.gains, self.partings = Gains(), Partings()
+        self.failures, self.runs = Failures(), Runs()
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Cluster:
@@ -95,17 +64,27 @@ class Cluster:
         for queue in snapshot.queues:
             cluster._see_queue(queue)
         for topology in snapshot.topologies:
-            cluster.topologies[topology.name] = topology
+            cluster._see_topology(topology)
         for gang in snapshot.gangs:
             cluster._see_gang(gang)
         for task in snapshot.tasks:
             cluster._see_task(task)
+        if snapshot.arrived:
+            cluster.mix = Mix(snapshot.arrived, snapshot.arrived_since)
+        else:
+            cluster._take_over_mix()
         known = {each.gang: each.since for each in snapshot.broken}
         cluster.broken = {gang: known.get(gang, now) for gang, now in cluster.broken.items()}
         cluster.searched = snapshot.searched
+        cluster.gains = Gains(snapshot.gained)
+        cluster.partings = Partings(snapshot.partings)
+        cluster.failures = Failures(snapshot.failures, snapshot.acquitted)
         for each in snapshot.usage:
             holder = Holder(each.queue, each.user, each.model)
             cluster.ledger.restore(holder, each.milli_seconds, snapshot.now)
+        for run in snapshot.runs:
+            who = Who(run.queue, run.user, run.name, run.gpu_milli)
+            cluster.runs.restore(who, Group(run.count, run.total, run.squares))
         cluster.holds = {hold.gang: hold for hold in snapshot.holds}
         cluster.epoch_usage = snapshot.epoch_usage
         return cluster
@@ -120,10 +99,17 @@ class Cluster:
             gangs=tuple(self.gangs[gang] for gang in sorted(self.gangs)),
             tasks=tuple(self.tasks[task] for task in sorted(self.tasks)),
             holds=tuple(self.holds[gang] for gang in sorted(self.holds)),
-            usage=self._usage_now(),
+            partings=self.partings.now(),
+            usage=self._usage_at(self.now),
             epoch_usage=self.epoch_usage,
             broken=tuple(Broken(gang, self.broken[gang]) for gang in sorted(self.broken)),
             searched=self.searched,
+            gained=self.gains.now(),
+            runs=tuple(Ran(*who, *group) for who, group in self.runs),
+            arrived=self.mix.arrived(),
+            arrived_since=self.mix.since,
+            failures=self.failures.now(),
+            acquitted=self.failures.acquitted(),
             settings=self.settings,
         )
 
@@ -132,16 +118,29 @@ class Cluster:
     def advance(self, now: int) -> None:
         """Move the clock; usage reaches the shares only when an epoch begins."""
         epoch_s = self.settings.epoch_s
+        if self.heard is not None and now > self.now:
+            self.heard.append(now)
         if now // epoch_s != self.now // epoch_s:
-            usage = tuple(Usage(*holder, value) for holder, value in self.ledger.at(now))
+            usage = self._usage_at(now)
             if usage != self.epoch_usage:
                 self.epoch_usage = usage
                 self.version += 1
+                self.gains.forget()
         self.now = max(self.now, now)
+        self.failures.forget_until(self.now - self.settings.failure_window_s)
 
     def apply(self, event: Event) -> None:
         """Take note of one event."""
         self.version += 1
+        if self.heard is not None:
+            self.heard.append(event)
+        self.gains.heed(event, self)
+        if isinstance(event, events.WorkEnded | events.NodeTrusted):
+            self.failures.take(event)
+        else:
+            self._apply(event)
+
+    def _apply(self, event: Event) -> None:
         match event:
             case events.NodeSeen(node):
                 self._see_node(node)
@@ -150,169 +149,28 @@ class Cluster:
             case events.QueueSeen(queue):
                 self._see_queue(queue)
             case events.QueueGone(name):
-                self.queues.pop(name, None)
-                self.tree_version += 1
-                self._recharge()
+                self._lose_queue(name)
             case events.TopologySeen(topology):
-                self.topologies[topology.name] = topology
-                self._memory.clear()
+                self._see_topology(topology)
             case events.TopologyGone(name):
-                self.topologies.pop(name, None)
-                self._memory.clear()
+                self._lose_topology(name)
             case events.SettingsSeen(settings):
                 self._set(settings)
             case events.GangSeen(gang):
                 self._see_gang(gang)
             case events.GangGone(gang):
                 self._lose_gang(gang)
+                self.holds.pop(gang, None)
+                self.partings.standing.pop(gang, None)
             case _:
                 self._apply_to_task(event)
-
-    def assume(self, plan: Promises) -> None:
-        """Act as if the plan were already carried out; failures come back as events."""
-        for action in plan.actions:
-            task = self.tasks[action.task]
-            if isinstance(action, Bind):
-                node, devices = action.node, action.devices
-                self._see_task(replace(task, state=TaskState.BOUND, node=node, devices=devices))
-            else:
-                state, since = TaskState.RELEASING, self.now
-                self._see_task(replace(task, state=state, releasing_since=since))
-            self.version += 1
-        holds = {hold.gang: hold for hold in plan.holds}
-        if holds != self.holds or plan.searched != self.searched:
-            self.holds, self.searched = holds, plan.searched
-            self.version += 1
-
-    # -- what is
-
-    def members(self, gang: GangId) -> Collection[Task]:
-        """The tasks of a gang, whatever their state."""
-        found = self._members.get(gang)
-        return found.values() if found else ()
-
-    def running(self) -> Iterable[Task]:
-        """All tasks that are bound or running, in order of their ids."""
-        return (task for _, task in sorted(self.tasks.items()) if task.state in ACTIVE)
-
-    def leaving(self) -> Iterable[Task]:
-        """All tasks that are on their way out, in order of their ids."""
-        return (self.tasks[task] for task in sorted(self._leaving))
-
-    def allocated(self, queue: str, dimension: str) -> int:
-        """What a queue and all below it have."""
-        return self.accounts.held.get(queue, {}).get(dimension, 0)
-
-    def is_leaf(self, queue: str) -> bool:
-        """Is it a queue in which gangs may stand?"""
-        return queue in self.queues and queue not in self._parents
-
-    def usage_of(self, queue: str) -> int:
-        """Decayed GPU time of a queue and all below it, in thousandth GPU-seconds."""
-        return sum(
-            value for holder, value in self.ledger.at(self.now) if self._is_below(holder, queue)
-        )
-
-    @property
-    def columns(self) -> Columns:
-        """The arrays, laid out anew if nodes have changed."""
-        if self._columns is None:
-            self._lay_out()
-        return cast(Columns, self._columns)
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """The tallies of pod affinity and spread."""
-        if self._neighbours is None:
-            self._lay_out()
-        return cast(Neighbours, self._neighbours)
-
-    def recall(self, make: Callable[[Cluster], Memory]) -> Memory:
-        """What the engine remembered about these columns; made afresh after a node changed."""
-        self.columns  # noqa: B018 - lays out, and so forgets, if need be
-        if make not in self._memory:
-            self._memory[make] = make(self)
-        return cast(Memory, self._memory[make])
-
-    def _set(self, settings: Settings) -> None:
-        if settings != self.settings:
-            self.settings, self.searched = settings, ()
-            self.ledger.keep_for(settings.half_life_s, self.now)
-            self._memory.clear()
-
-    # -- nodes and queues
-
-    def _see_node(self, node: Node) -> None:
-        if self.nodes.get(node.name) == node:
-            return
-        tasks = [self.tasks[task] for task in self._on_node.get(node.name, ())]
-        for task in tasks:
-            self._charge(task, -1)
-        self.nodes[node.name] = node
-        self._columns, self.searched = None, ()
-        for task in tasks:
-            self._charge(task, 1)
-
-    def _lose_node(self, name: str) -> None:
-        for task in list(self._on_node.get(name, ())):
-            self._lose_task(task)
-        self._on_node.pop(name, None)
-        if self.nodes.pop(name, None) is not None:
-            self._columns = None
-
-    def _see_queue(self, queue: Queue) -> None:
-        before = self.queues.get(queue.name)
-        self.queues[queue.name] = queue
-        self.tree_version += 1
-        self.running_version += 1
-        self.searched = ()
-        if before is None or before.parent != queue.parent:
-            self._recharge()
-
-    def _recharge(self) -> None:
-        """The tree has changed: charge every task along its new path."""
-        self._parents = {queue.parent for queue in self.queues.values()}
-        self.accounts = Accounts(self.queues)
-        for task in self.tasks.values():
-            if task.state in OCCUPYING:
-                self._charge_queue(task, 1)
-
-    def _lay_out(self) -> None:
-        self._columns = columns = Columns(self.nodes.values(), self._ports.shared())
-        self._neighbours = Neighbours(columns, self._subjects)
-        self._memory.clear()
-        for task in self.tasks.values():
-            if task.state in OCCUPYING:
-                self._occupy(task, 1)
-
-    # -- gangs and tasks
-
-    def _see_gang(self, gang: Gang) -> None:
-        before = self.gangs.get(gang.id)
-        tasks = list(self.members(gang.id))
-        if before is not None and before != gang:
-            for task in tasks:
-                self._forget(task)
-        self.gangs[gang.id] = gang
-        if before is not None and before != gang:
-            self.running_version += 1
-            for task in tasks:
-                self._note(task)
-            self._watch(gang)
-
-    def _lose_gang(self, gang: GangId) -> None:
-        for task in list(self.members(gang)):
-            self._lose_task(task.id)
-        self.gangs.pop(gang, None)
-        self._members.pop(gang, None)
-        self._there.pop(gang, None)
-        self.broken.pop(gang, None)
-        self.stamps.pop(gang, None)
-        self.holds.pop(gang, None)
 
     def _apply_to_task(self, event: Event) -> None:
         if isinstance(event, events.TaskSeen):
             self._see_task(event.task)
+            return
+        if isinstance(event, events.Asked):
+            self._recall(event.parting)
             return
         task = self.tasks.get(cast(Any, event).task)
         if task is None:
@@ -321,134 +179,90 @@ class Cluster:
             case events.TaskStarted():
                 self._see_task(replace(task, state=TaskState.RUNNING, started_at=self.now))
             case events.TaskEnded(_, succeeded):
+                if succeeded and self.settings.order is Ordering.SHORTEST:
+                    gang, members = self.gangs[task.gang], self.members(task.gang)
+                    self.runs.note_end(gang, members, task, self.now)
+                since = self.now if task.started_at is None else task.started_at
+                ended = events.WorkEnded(task.gang, task.node, since, self.now, succeeded)
+                self.failures.take(ended)
                 state = TaskState.SUCCEEDED if succeeded else TaskState.FAILED
                 self._see_task(replace(task, state=state))
             case events.BindFailed():
                 state = TaskState.WAITING
                 self._see_task(replace(task, state=state, node="", devices=(), started_at=None))
             case events.EvictFailed():
-                was = TaskState.BOUND if task.started_at is None else TaskState.RUNNING
-                self._see_task(replace(task, state=was, releasing_since=None))
+                self._stay(task)
+            case events.Answered():
+                self.partings.answer(task.gang, event)
             case _:
                 self._lose_task(task.id)
 
-    def _see_task(self, task: Task) -> None:
-        before = self.tasks.get(task.id)
-        if before == task:
-            return
-        if before is not None:
-            self._forget(before)
-        self.tasks[task.id] = task
-        self._members.setdefault(task.gang, {})[task.id] = task
-        self._note(task)
-        self._watch(self.gangs[task.gang])
+    def _recall(self, parting: Parting) -> None:
+        """A request that somebody else made stands: its tasks are on their way out since then."""
+        self.partings.standing[parting.gang] = parting
+        for each in parting.evictions:
+            task = self.tasks.get(each.task)
+            if task is not None and task.state in ACTIVE:
+                since = parting.asked_at
+                self._see_task(replace(task, state=TaskState.RELEASING, releasing_since=since))
 
-    def _lose_task(self, task_id: TaskId) -> None:
-        task = self.tasks.pop(task_id, None)
-        if task is not None:
-            self._forget(task)
-            self._members[task.gang].pop(task_id, None)
-            self._watch(self.gangs[task.gang])
+    def _stay(self, task: Task) -> None:
+        was = TaskState.BOUND if task.started_at is None else TaskState.RUNNING
+        self._see_task(replace(task, state=was, releasing_since=None))
 
-    def _watch(self, gang: Gang) -> None:
-        """Take note of when a gang falls below its minimum, and when it is whole again."""
-        there = self._there.get(gang.id, {})
-        whole = sum(there.values()) >= gang.needed() and all(
-            there.get(group.name, 0) >= group.minimum for group in gang.groups
-        )
-        if whole or gang.id not in self.active:
-            self.broken.pop(gang.id, None)
-        else:
-            self.broken.setdefault(gang.id, self.now)
+    # -- what is set going
 
-    def _count_member(self, task: Task, by: int) -> None:
-        if task.state in ACTIVE:
-            _count(self.active, task.gang, by)
-        if task.state in ACTIVE or task.state == TaskState.SUCCEEDED:
-            _count(self._there.setdefault(task.gang, {}), task.group, by)
+    def assume(self, plan: Promises) -> None:
+        """Act as if the plan were already carried out; failures come back as events."""
+        self.gains.note(plan.actions, self.tasks)
+        for action in plan.actions:
+            self._assume(action)
+            self.version += 1
+        holds = {hold.gang: hold for hold in plan.holds}
+        if holds != self.holds or plan.searched != self.searched:
+            self.holds, self.searched = holds, plan.searched
+            self.version += 1
+        self._take_over_mix()
 
-    def _note(self, task: Task) -> None:
-        gang = self.gangs[task.gang]
-        self._stamp(gang.id)
-        self._count_member(task, 1)
-        for subject in subjects_of(task.shape.constraints, gang.namespace):
-            if subject not in self._subjects:
-                self._columns = self._neighbours = None
-            _count(self._subjects, subject, 1)
-        for port in task.shape.request.ports:
-            is_shared, columns = self._ports.count(port, 1) > 1, self._columns
-            if is_shared and columns is not None and not columns.knows(port):
-                self._columns = self._neighbours = None
-        if task.state == TaskState.WAITING:
-            _count(self.waiting.setdefault(gang.queue, {}), gang.id, 1)
-            _count(self.wanted.setdefault(gang.queue, {}), task.shape, 1)
-        elif task.state in OCCUPYING:
-            self.running_version += 1
-            if task.state == TaskState.RELEASING:
-                self._leaving.add(task.id)
-            self._on_node.setdefault(task.node, {})[task.id] = None
-            self._charge(task, 1)
-            if self._columns is not None:
-                self._occupy(task, 1)
+    def _assume(self, action: Action) -> None:
+        match action:
+            case Bind(name, node, devices):
+                task = self.tasks[name]
+                self._see_task(replace(task, state=TaskState.BOUND, node=node, devices=devices))
+            case Evict(name):
+                self.partings.standing.pop(self.tasks[name].gang, None)
+                self._let_go(name)
+            case Ask(parting):
+                self.partings.standing[parting.gang] = parting
+                for each in parting.evictions:
+                    self._let_go(each.task)
+            case Withdraw(gang):
+                parting = self.partings.standing.pop(gang, None)
+                for each in parting.evictions if parting else ():
+                    task = self.tasks.get(each.task)
+                    if task is not None and task.state == TaskState.RELEASING:
+                        self._stay(task)
 
-    def _forget(self, task: Task) -> None:
-        gang = self.gangs[task.gang]
-        self._stamp(gang.id)
-        self._count_member(task, -1)
-        for subject in subjects_of(task.shape.constraints, gang.namespace):
-            # an unused tally stays until columns are laid out again; counting on is harmless
-            _count(self._subjects, subject, -1)
-        for port in task.shape.request.ports:
-            self._ports.count(port, -1)
-        if task.state == TaskState.WAITING:
-            _count(self.waiting[gang.queue], gang.id, -1)
-            _count(self.wanted[gang.queue], task.shape, -1)
-        elif task.state in OCCUPYING:
-            self.running_version += 1
-            self._leaving.discard(task.id)
-            self._on_node[task.node].pop(task.id, None)
-            self._charge(task, -1)
-            if self._columns is not None:
-                self._occupy(task, -1)
+    def _let_go(self, name: TaskId) -> None:
+        task = self.tasks[name]
+        self._see_task(replace(task, state=TaskState.RELEASING, releasing_since=self.now))
 
-    def _stamp(self, gang: GangId) -> None:
-        self._changes += 1
-        self.stamps[gang] = self._changes
+    # -- what is
 
-    def _occupy(self, task: Task, sign: int) -> None:
-        columns, gang = self.columns, self.gangs[task.gang]
-        slot = columns.slot.get(task.node)
-        if slot is None:
-            return
-        amounts, slices = columns.taken(task.shape.request), columns.present(slot, task.devices)
-        (columns.take if sign > 0 else columns.give)(slot, amounts, slices)
-        who = who_is(task, gang.namespace)
-        self.neighbours.count(who, task.shape.constraints, slot, sign)
+    def coming_free(self) -> list[Task]:
+        """The tasks on their way out that are not stuck; who is asked to save may take its time."""
+        patience, asked = self.settings.stuck_after_s, self.partings.standing
+        return [
+            task
+            for task in self.leaving()
+            if task.releasing_since is None
+            or self.now - task.releasing_since <= patience
+            or task.gang in asked
+        ]
 
-    def _charge(self, task: Task, sign: int) -> None:
-        self._charge_queue(task, sign)
-        self._charge_ledger(task, sign)
-
-    def _charge_queue(self, task: Task, sign: int) -> None:
-        gang, node = self.gangs[task.gang], self.nodes.get(task.node)
-        charges = charges_of(task.shape.request, task.devices, node)
-        self.accounts.charge(gang, charges, sign)
-
-    def _charge_ledger(self, task: Task, sign: int) -> None:
-        gang = self.gangs[task.gang]
-        for model, milli in models_of(task.devices, self.nodes.get(task.node)):
-            self.ledger.change(Holder(gang.queue, gang.user, model), sign * milli, self.now)
-
-    def _usage_now(self) -> tuple[Usage, ...]:
-        return tuple(Usage(*holder, value) for holder, value in self.ledger.at(self.now))
-
-    def _is_below(self, holder: Holder, queue: str) -> bool:
-        return queue == ROOT or queue in self.accounts.path(holder.queue)
-
-
-def _count(counts: dict[Key, int], key: Key, by: int) -> None:
-    left = counts.get(key, 0) + by
-    if left:
-        counts[key] = left
-    else:
-        del counts[key]
+    def recall(self, make: Callable[[Cluster], Memory]) -> Memory:
+        """What the engine remembered about these columns; made afresh after a node changed."""
+        memory = self._layout.memory
+        if make not in memory:
+            memory[make] = make(self)
+        return cast(Memory, memory[make])

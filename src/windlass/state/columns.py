@@ -53,6 +53,7 @@ class Columns:
         "ports",
         "slot",
         "states",
+        "troubled",
     )
 
     def __init__(self, nodes: Iterable[Node], ports: Iterable[Port] = ()) -> None:
@@ -70,7 +71,8 @@ class Columns:
         self.free: Ints = _allocatable(self.nodes, names, [offers[name] for name in self.ports])
         self.empty: Ints = self.free.copy()
         self.empty_number: Ints = self.device_number.copy()
-        self.cordoned: Mask = np.array([node.cordoned for node in self.nodes], np.bool_)
+        self.cordoned: Mask = np.array([not node.is_open for node in self.nodes], np.bool_)
+        self.troubled: Mask = np.array([node.is_troubled for node in self.nodes], np.bool_)
         self.log: list[int] = []
         self._labels: dict[str, tuple[Ints, list[str]]] = {}
         self._taints: tuple[Ints, list[tuple[Taint, ...]]] | None = None
@@ -174,6 +176,14 @@ class Columns:
         """Thousandths of GPU that are free on all nodes together."""
         return self._free_gpu
 
+    def free_cpu(self) -> int:
+        """Thousandths of a CPU, alike."""
+        return int(self.free[CPU].sum())
+
+    def free_memory(self) -> int:
+        """MiB of memory, alike."""
+        return int(self.free[MEMORY].sum())
+
     def capacity(self) -> dict[str, int]:
         """All that schedulable nodes offer: CPU, memory, and thousandths of GPU, per model too."""
         if self._capacity is None:
@@ -193,7 +203,7 @@ class Columns:
         # many nodes share one tuple of devices: count the tuples first
         alike: dict[int, tuple[tuple[Gpu, ...], int]] = {}
         for node in self.nodes:
-            if not node.cordoned:
+            if node.is_open:
                 alike[id(node.gpus)] = (node.gpus, alike.get(id(node.gpus), ((), 0))[1] + 1)
         for gpus, count in alike.values():
             for gpu in gpus:

@@ -42,10 +42,32 @@ class Subject(NamedTuple):
     """Tasks on their way out do not count."""
 
 
+class Even(NamedTuple):
+    """Somebody with a kept place must be spread evenly among those that match."""
+
+    slot: int
+    spread: Spread
+    constraints: Constraints
+    is_own: bool
+    """Is it one of them?"""
+
+
+class Awaited(NamedTuple):
+    """Tasks for which places are kept, per domain: not there yet, but not to be spoilt either."""
+
+    matching: Ints
+    holders: Ints
+    seekers: Ints
+    """Those that must be near a match."""
+    founders: Ints
+    """Those of them that match themselves: the first may go anywhere."""
+    even: list[Even]
+
+
 class Tally:
     """Counts per domain; the last entry collects nodes without the label and is ignored."""
 
-    __slots__ = ("domain_of", "holders", "matching", "names", "subject")
+    __slots__ = ("awaited", "domain_of", "holders", "matching", "names", "subject")
 
     def __init__(self, subject: Subject, columns: Columns) -> None:
         self.subject = subject
@@ -55,6 +77,22 @@ class Tally:
             self.domain_of, self.names = columns.labels(subject.topology_key)
         self.matching: Ints = np.zeros(len(self.names) + 1, np.int64)
         self.holders: Ints = np.zeros(len(self.names) + 1, np.int64)
+        self.awaited: Awaited | None = None
+
+    def expect(self) -> Awaited:
+        """The counts of those for whom places are kept, from now on."""
+        if self.awaited is None:
+            none = np.zeros_like(self.matching)
+            self.awaited = Awaited(none, none.copy(), none.copy(), none.copy(), [])
+        return self.awaited
+
+    def matching_soon(self) -> Ints:
+        """Who matches, is there or awaited."""
+        return self.matching if self.awaited is None else self.matching + self.awaited.matching
+
+    def holders_soon(self) -> Ints:
+        """Who keeps others away, is there or awaited."""
+        return self.holders if self.awaited is None else self.holders + self.awaited.holders
 
 
 class Neighbours:
@@ -77,15 +115,34 @@ class Neighbours:
             tally = self.tallies[subject_of(term, who.namespace)]
             tally.holders[tally.domain_of[slot]] += sign
 
+    def expect(self, who: Who, constraints: Constraints, slot: int, sign: int) -> None:
+        """A place on a node is kept for a task (sign 1), or is so no longer (-1)."""
+        for tally in self.matching(who):
+            tally.expect().matching[tally.domain_of[slot]] += sign
+        for term in constraints.apart:
+            tally = self.tallies[subject_of(term, who.namespace)]
+            tally.expect().holders[tally.domain_of[slot]] += sign
+        for subject in near_subjects(constraints, who.namespace):
+            tally = self.tallies[subject]
+            tally.expect().seekers[tally.domain_of[slot]] += sign
+            if tally in self.matching(who):
+                tally.expect().founders[tally.domain_of[slot]] += sign
+        for spread in constraints.spread:
+            tally = self.tallies[spread_subject(spread, who.namespace)]
+            even = Even(slot, spread, constraints, tally in self.matching(who))
+            if spread.required:
+                (tally.expect().even.append if sign > 0 else tally.expect().even.remove)(even)
+
     def saver(self) -> Callable[[], None]:
         """Remember everything as it is; the answer puts it back."""
         counts = [
-            (each, each.matching.copy(), each.holders.copy()) for each in self.tallies.values()
+            (each, each.matching.copy(), each.holders.copy(), each.awaited)
+            for each in self.tallies.values()
         ]
 
         def put_back() -> None:
-            for tally, matching, holders in counts:
-                tally.matching, tally.holders = matching, holders
+            for tally, matching, holders, awaited in counts:
+                tally.matching, tally.holders, tally.awaited = matching, holders, awaited
 
         return put_back
 

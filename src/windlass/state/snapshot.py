@@ -9,12 +9,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from windlass.model.actions import Hold
+from windlass.model.actions import Hold, Parting
 from windlass.model.jobs import Gang, GangId, Task
 from windlass.model.nodes import Node
 from windlass.model.queues import Queue
+from windlass.model.resources import Request
 from windlass.model.settings import Settings
 from windlass.model.topology import Topology
+from windlass.state.failures import Acquitted, Failure
+from windlass.state.gains import Gained
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,28 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True)
+class Ran:
+    """How long like work ran; see `usage/runs.py`."""
+
+    queue: str
+    user: str
+    name: str
+    gpu_milli: int
+    count: int
+    total: int
+    squares: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """How often a request came lately, and how often in the mix with which placement reckons."""
+
+    request: Request
+    lately: int
+    known: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything a decision depends on."""
 
@@ -54,12 +79,25 @@ class Snapshot:
     gangs: tuple[Gang, ...] = ()
     tasks: tuple[Task, ...] = ()
     holds: tuple[Hold, ...] = ()
+    partings: tuple[Parting, ...] = ()
+    """Who was asked to save and has not gone yet."""
     usage: tuple[Usage, ...] = ()
     """As of now."""
     epoch_usage: tuple[Usage, ...] = ()
     """As of the start of the epoch: what shares are bent by."""
     broken: tuple[Broken, ...] = ()
     searched: tuple[Searched, ...] = ()
+    gained: tuple[Gained, ...] = ()
+    runs: tuple[Ran, ...] = ()
+    """What was learned about run times, the latest last."""
+    arrived: tuple[Arrived, ...] = ()
+    """The mix of requests; if there is none, the tasks of the snapshot are counted as arrivals."""
+    arrived_since: int = 0
+    """How many tasks came since the known mix was taken over."""
+    failures: tuple[Failure, ...] = ()
+    """What failed lately, by time."""
+    acquitted: tuple[Acquitted, ...] = ()
+    """Against whom older failures do not count."""
     settings: Settings = Settings()
 
 

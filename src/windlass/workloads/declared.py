@@ -38,6 +38,8 @@ class Declared:
     priority: str = ""
     """A path to the name of a PriorityClass."""
     survives: Survives = Survives.RECREATED
+    suspend: str = ""
+    """A path to the field that stops it whole."""
 
 
 def row_of(declared: Declared) -> tuple[Key, Kind]:
@@ -48,6 +50,7 @@ def row_of(declared: Declared) -> tuple[Key, Kind]:
         partial(_gang, declared),
         partial(_survives, declared.survives),
         partial(_priority, declared.priority),
+        suspend=declared.suspend,
     )
     return Key(declared.kind, declared.group), row
 

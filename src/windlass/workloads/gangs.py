@@ -64,10 +64,11 @@ def job(link: Link) -> Answer:
     if spec.get("completionMode") != "Indexed":
         return ALONE
     left = count(spec, "completions", MOST) - count(link.owner.status, "succeeded", 0)
-    return Part(max(1, min(_at_once(spec), left)), without_done=True)
+    return Part(max(1, min(at_once(spec), left)), without_done=True)
 
 
-def _at_once(spec: Spec) -> int:
+def at_once(spec: Spec) -> int:
+    """How many pods of a Job run at the same time."""
     parallelism = count(spec, "parallelism", 1)
     return max(1, min(parallelism, count(spec, "completions", parallelism)))
 
@@ -103,7 +104,7 @@ def _awaits(replicated: Spec) -> set[str]:
 
 def _pods_of(replicated: Spec) -> int:
     spec = inner(inner(replicated, "template"), "spec")
-    return count(replicated, "replicas", 1) * _at_once(spec)
+    return count(replicated, "replicas", 1) * at_once(spec)
 
 
 # --- Kubeflow's training jobs ---------------------------------------------------------------------
@@ -143,10 +144,11 @@ def ray(link: Link) -> Answer:
     spec = link.owner.spec
     autoscales = bool(spec.get("enableInTreeAutoscaling"))
     groups = (each for each in items(spec, "workerGroupSpecs") if not each.get("suspend"))
-    return Part(1 + sum(_of_group(each, autoscales) for each in groups))
+    return Part(1 + sum(of_group(each, autoscales) for each in groups))
 
 
-def _of_group(group: Spec, autoscales: bool) -> int:
+def of_group(group: Spec, autoscales: bool) -> int:
+    """How many workers a group of a RayCluster starts with."""
     least, wanted = count(group, "minReplicas", 0), count(group, "replicas", 0)
     return (least if autoscales else wanted or least) * count(group, "numOfHosts", 1)
 

@@ -19,6 +19,7 @@ from windlass.workloads.gangs import BELOW, Answer, Link, Part
 from windlass.workloads.marks import GANG, GROUP, MINIMUM, mark
 from windlass.workloads.specs import count, inner, items, text
 from windlass.workloads.survival import Survival, Survives
+from windlass.workloads.suspended import Standing, standing
 from windlass.workloads.wire import Meta, Owner, OwnerRef, Pod, controller
 
 MOST_MEMBERS = 100_000
@@ -80,6 +81,8 @@ class Kind:
     """The PriorityClass that it names beside its pods."""
     above: tuple[str, ...] = ()
     """Kinds that make such owners and have no say in the gang."""
+    suspend: str = ""
+    """The field that stops it whole, such as `spec.suspend`; empty if it has none."""
 
 
 Kinds: TypeAlias = Mapping[Key, Kind]
@@ -87,7 +90,9 @@ Owners: TypeAlias = Callable[[OwnerRef, str], Owner | None]
 """Finds an owner that has been seen, by reference (without a uid: by name) and namespace."""
 
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
+    """An owner above a pod."""
+
     ref: OwnerRef
     row: Kind
     owner: Owner | None
@@ -96,7 +101,7 @@ class _Step(NamedTuple):
 def membership(pod: Pod, owners: Owners, kinds: Kinds | None = None) -> Membership:
     """The gang of a pod, with what speaks against it."""
     meta = pod.metadata
-    way = _climb(pod, owners, KINDS if kinds is None else kinds)
+    way = climb(pod, owners, KINDS if kinds is None else kinds)
     asked = [step.ref for step in way]
     if name := mark(meta, GANG):
         asked.append(gang_named(name))
@@ -126,9 +131,9 @@ def gang_named(name: str) -> OwnerRef:
     return OwnerRef("Gang", name, "", "windlass.dev/v1alpha1")
 
 
-def _climb(pod: Pod, owners: Owners, kinds: Kinds) -> list[_Step]:
+def climb(pod: Pod, owners: Owners, kinds: Kinds) -> list[Step]:
     """The owners above a pod, nearest first, as far as there are rows and they have been seen."""
-    meta, way = pod.metadata, list[_Step]()
+    meta, way = pod.metadata, list[Step]()
     ref = controller(meta)
     if name := gangs.set_of_leader(meta):
         ref = OwnerRef("LeaderWorkerSet", name, "", "leaderworkerset.x-k8s.io/v1")
@@ -137,7 +142,7 @@ def _climb(pod: Pod, owners: Owners, kinds: Kinds) -> list[_Step]:
         if row is None:
             break
         owner = owners(ref, meta.namespace) if row.path else _as_named(ref, meta.namespace)
-        way.append(_Step(ref, row, owner))
+        way.append(Step(ref, row, owner))
         ref = controller(owner.metadata) if owner else None
     return way
 
@@ -151,7 +156,7 @@ def _as_named(ref: OwnerRef, namespace: str) -> Owner:
     return Owner(Meta(name=ref.name, namespace=namespace, uid=ref.uid))
 
 
-def _owned(say: _Say, pod: Pod, way: list[_Step]) -> Membership:
+def _owned(say: _Say, pod: Pod, way: list[Step]) -> Membership:
     """What the topmost owner says that has something to say."""
     last = way[-1]
     if last.owner is None:
@@ -182,13 +187,23 @@ def _said(
     return say(gang, above.name, size, refusal=refusal, without_done=part.without_done)
 
 
-def _suspension(way: list[_Step]) -> Reason | None:
-    """Pods of a suspended owner are about to be deleted: a place would be wasted on them."""
+def _suspension(way: list[Step]) -> Reason | None:
+    """Pods of a suspended owner are about to be deleted: a place would be wasted on them.
+
+    What we have suspended ourselves keeps its place in line.
+    """
+    if any(_is_ours(step) for step in way):
+        return None
     for step in way:
         spec = step.owner.spec if step.owner else {}
         if spec.get("suspend") is True or inner(spec, "runPolicy").get("suspend") is True:
             return Reason(Why.OWNER_SUSPENDED, {"kind": step.ref.kind, "owner": step.ref.name})
     return None
+
+
+def _is_ours(step: Step) -> bool:
+    how = standing(step.owner, step.row.suspend) if step.owner else None
+    return how is not None and how is not Standing.TAKEN
 
 
 def _labelled(say: _Say, meta: Meta, name: str, seen: Owner | None) -> Membership:
@@ -232,7 +247,7 @@ def _id(meta: Meta, name: str, uid: str) -> str:
     return f"{meta.namespace}/{name}~{uid[:8]}"
 
 
-def _survives(way: list[_Step]) -> Survives:
+def _survives(way: list[Step]) -> Survives:
     """What the topmost owner says that has a say in it; without one, it is lost."""
     for step in reversed(way):
         said = step.row.survives(step.owner.spec if step.owner else {})
@@ -251,28 +266,49 @@ def _of_label(owner: Owner) -> str:
     return (owner.metadata.labels or {}).get("ray.io/priority-class-name", "")
 
 
+STOPS = "spec.suspend"
+STOPS_BY_POLICY = "spec.runPolicy.suspend"
+
+
 def _kubeflow(plural: str) -> Kind:
-    return Kind(f"/apis/kubeflow.org/v1/{plural}", gangs.training, survival.training, _of_policy)
+    path = f"/apis/kubeflow.org/v1/{plural}"
+    return Kind(path, gangs.training, survival.training, _of_policy, suspend=STOPS_BY_POLICY)
 
 
 KINDS: dict[Key, Kind] = {
-    Key("Job", "batch"): Kind("/apis/batch/v1/jobs", gangs.job, survival.job, above=("CronJob",)),
+    Key("Job", "batch"): Kind(
+        "/apis/batch/v1/jobs", gangs.job, survival.job, above=("CronJob",), suspend=STOPS
+    ),
     Key("ReplicaSet", "apps"): Kind("", gangs.alone, above=("Deployment",)),
     Key("StatefulSet", "apps"): Kind("", gangs.alone),
     Key("DaemonSet", "apps"): Kind("", gangs.alone),
     Key("ReplicationController", ""): Kind("", gangs.alone),
     Key("JobSet", "jobset.x-k8s.io"): Kind(
-        "/apis/jobset.x-k8s.io/v1alpha2/jobsets", gangs.jobset, survival.jobset, above=("TrainJob",)
+        "/apis/jobset.x-k8s.io/v1alpha2/jobsets", gangs.jobset, survival.jobset, suspend=STOPS
+    ),
+    Key("TrainJob", "trainer.kubeflow.org"): Kind(
+        "/apis/trainer.kubeflow.org/v1alpha1/trainjobs",
+        gangs.below,
+        survival.left_open,
+        suspend=STOPS,
     ),
     Key("PyTorchJob", "kubeflow.org"): _kubeflow("pytorchjobs"),
     Key("TFJob", "kubeflow.org"): _kubeflow("tfjobs"),
     Key("XGBoostJob", "kubeflow.org"): _kubeflow("xgboostjobs"),
     Key("JAXJob", "kubeflow.org"): _kubeflow("jaxjobs"),
     Key("MPIJob", "kubeflow.org"): Kind(
-        "/apis/kubeflow.org/v2beta1/mpijobs", gangs.mpi, survival.mpi, _of_policy
+        "/apis/kubeflow.org/v2beta1/mpijobs",
+        gangs.mpi,
+        survival.mpi,
+        _of_policy,
+        suspend=STOPS_BY_POLICY,
     ),
     Key("RayCluster", "ray.io"): Kind(
-        "/apis/ray.io/v1/rayclusters", gangs.ray, priority=_of_label, above=("RayService",)
+        "/apis/ray.io/v1/rayclusters",
+        gangs.ray,
+        priority=_of_label,
+        above=("RayService",),
+        suspend=STOPS,
     ),
     Key("RayJob", "ray.io"): Kind("/apis/ray.io/v1/rayjobs", gangs.below, survival.ray_job),
     Key("LeaderWorkerSet", "leaderworkerset.x-k8s.io"): Kind(

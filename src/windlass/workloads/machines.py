@@ -1,7 +1,8 @@
 """What a node offers: its allocatable resources, its GPUs by model, and whom it turns away.
 
-GPU models come from the labels that GPU Feature Discovery writes. A node that is not ready takes no
-new tasks, whether or not somebody has tainted it yet.
+GPU models come from the labels that GPU Feature Discovery writes. Of GPUs that are broken only the
+number is known (the kubelet offers fewer than there are), so a node takes what it offers and no
+more. What else may be wrong with a node is told by `health.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from windlass.model.constraints import CORDON, Effect, Taint
 from windlass.model.gpus import WORTH, Gpu
 from windlass.model.nodes import Node
 from windlass.workloads import wire
+from windlass.workloads.health import quarantine_of, trouble_of
 from windlass.workloads.quantities import mib_offered, milli_offered, whole_offered
 from windlass.workloads.requests import GPU, reader_of
 
@@ -40,7 +42,9 @@ def node_of(node: wire.Node) -> Node:
         extra=_extras(offered),
         labels=labels | {NODE_NAME: node.metadata.name},
         taints=_taints(node.spec),
-        cordoned=node.spec.unschedulable or not _is_ready(node),
+        cordoned=node.spec.unschedulable,
+        trouble=trouble_of(node),
+        quarantine=quarantine_of(node),
     )
 
 
@@ -71,12 +75,6 @@ def _taints(spec: wire.NodeSpec) -> tuple[Taint, ...]:
     )
     # the node controller adds the taint of a cordon, a moment later
     return (*found, CORDON) if spec.unschedulable and CORDON not in found else found
-
-
-def _is_ready(node: wire.Node) -> bool:
-    return any(
-        each.type == "Ready" and each.status == "True" for each in node.status.conditions or ()
-    )
 
 
 @lru_cache(maxsize=1024)

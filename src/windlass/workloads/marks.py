@@ -22,8 +22,21 @@ CREATOR = PREFIX + "creator"
 """Annotation, ours: the user who made an object, or whose object made it; the webhook writes it."""
 MANAGED = PREFIX + "managed"
 """Label of a namespace, `true`: its pods are ours by default, and `CREATOR` is believed there."""
+LATENCY_CRITICAL = PREFIX + "latency-critical"
+"""Annotation: `true`, or how long others may take to save their work for it, such as `10s`."""
+STOPS = PREFIX + "stops-at-most"
+"""Annotation: how often it may lose its place to others; then it is spared, as its guarantee goes.
+"""
+SAVED = PREFIX + "saved"
+"""Condition, ours: the last answer of a pod, believed, that its work is safe."""
+QUARANTINE = PREFIX + "quarantine"
+"""Annotation of a node, ours or a person's: it takes nobody new, and why; without it it does."""
+TRUSTED = PREFIX + "trusted-since"
+"""Annotation of a node: what failed there before that moment does not count against it."""
 PROMISE = PREFIX + "promise"
 """Condition, ours: the places kept for a gang, on one of its pods."""
+SUSPENDED = PREFIX + "suspended"
+"""Annotation of an owner, ours: we have suspended it, when, why and for whom."""
 
 
 def mark(meta: Meta, name: str) -> str:

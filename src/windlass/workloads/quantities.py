@@ -59,11 +59,11 @@ def whole_offered(quantity: str) -> int:
     return _down(_number(quantity))
 
 
-def _number(quantity: str) -> Decimal:
-    """The quantity as a number; what cannot be read counts as nothing, as it does in Kubernetes."""
+def amount(quantity: str) -> Decimal | None:
+    """The quantity as a number; None if it is none."""
     found = _QUANTITY.fullmatch(quantity.strip())
     if not found:
-        return Decimal(0)
+        return None
     number, suffix = Decimal(found[1]), found[2] or ""
     if suffix in _BINARY:
         return number * _BINARY[suffix]
@@ -71,6 +71,11 @@ def _number(quantity: str) -> Decimal:
     if exponent is None:
         exponent = max(-_FAR, min(_FAR, int(suffix[1:])))
     return number.scaleb(exponent)
+
+
+def _number(quantity: str) -> Decimal:
+    """What cannot be read counts as nothing, as it does in Kubernetes."""
+    return amount(quantity) or Decimal(0)
 
 
 def _up(number: Decimal) -> int:

@@ -205,6 +205,7 @@ class PodSpec(Wire, frozen=True):
     resource_claims: list[dict[str, Any]] | None = None
     host_network: bool = False
     host_users: bool | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 class Condition(Wire, frozen=True):
@@ -216,10 +217,26 @@ class Condition(Wire, frozen=True):
     message: str = ""
 
 
+class Terminated(Wire, frozen=True):
+    """How a container has ended, and its last word."""
+
+    exit_code: int = 0
+    message: str = ""
+    finished_at: str | None = None
+
+
+class ContainerState(Wire, frozen=True):
+    """Whether a container has ended; that it waits or runs is not read."""
+
+    terminated: Terminated | None = None
+
+
 class ContainerStatus(Wire, frozen=True):
-    """What a container was really given; it differs from its spec while a resize is under way."""
+    """How a container fares and what it was really given: less than its spec during a resize."""
 
     name: str = ""
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
     allocated_resources: dict[str, str] | None = None
     resources: Amounts | None = None
 
@@ -232,6 +249,7 @@ class PodStatus(Wire, frozen=True):
     message: str = ""
     start_time: str | None = None
     nominated_node_name: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
     resources: Amounts | None = None
     allocated_resources: dict[str, str] | None = None
     conditions: list[Condition] | None = None
@@ -253,6 +271,7 @@ class Taint(Wire, frozen=True):
     key: str = ""
     value: str = ""
     effect: str = ""
+    time_added: str | None = None
 
 
 class NodeSpec(Wire, frozen=True):
@@ -262,11 +281,20 @@ class NodeSpec(Wire, frozen=True):
     taints: list[Taint] | None = None
 
 
+class NodeCondition(Wire, frozen=True):
+    """One thing that is so of a node, or not, and since when."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    last_transition_time: str | None = None
+
+
 class NodeStatus(Wire, frozen=True):
     """What a node offers, and how it fares."""
 
     allocatable: dict[str, str] | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[NodeCondition] | None = None
 
 
 class Node(Wire, frozen=True):
@@ -290,6 +318,7 @@ class PriorityClass(Wire, frozen=True):
 
     metadata: Meta = Meta()
     value: int = 0
+    global_default: bool = False
     preemption_policy: str | None = None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass.engine.plan import Plan
-from windlass.model.actions import Claim, Rule
+from windlass.model.actions import FOR_NOBODY, Claim
 from windlass.model.gpus import Slice
 from windlass.model.jobs import ACTIVE, OCCUPYING, Gang, GangId, Task, TaskState
 from windlass.model.nodes import Node
@@ -117,7 +117,8 @@ def _torn(cluster: Cluster, plan: Plan, was_whole: Mapping[GangId, bool]) -> Ite
     """Gangs that were touched and are neither whole nor gone; what moves counts as there."""
     moving = {each.task for each in plan.evictions if each.moves_to}
     bound = {cluster.tasks[each.task].gang for each in plan.binds}
-    for gang in sorted({cluster.tasks[each.task].gang for each in plan.actions}):
+    touched = (each.task for each in (*plan.binds, *plan.evictions))
+    for gang in sorted({cluster.tasks[task].gang for task in touched}):
         members = cluster.members(gang)
         moves = [each for each in members if each.id in moving]
         if is_whole(cluster.gangs[gang], members, moves):
@@ -129,5 +130,5 @@ def _torn(cluster: Cluster, plan: Plan, was_whole: Mapping[GangId, bool]) -> Ite
 
 def _for_nothing(plan: Plan, gaining: set[GangId]) -> Iterator[str]:
     for each in plan.evictions:
-        if each.rule is not Rule.STALE and each.gainer not in gaining:
+        if each.rule not in FOR_NOBODY and each.gainer not in gaining:
             yield f"task {each.task} is evicted for {each.gainer}, which gets nothing"

@@ -13,10 +13,10 @@ from itertools import accumulate
 from windlass.model.constraints import HOSTNAME, Effect, Taint
 from windlass.model.gpus import Gpu
 from windlass.model.mig import GEOMETRIES
-from windlass.model.nodes import Node
+from windlass.model.nodes import Node, Stand, Trouble
 from windlass.model.problems import Path, Problem
 from windlass.model.queues import ROOT, Queue
-from windlass.model.settings import Displacing, Packing, Settings, Victims
+from windlass.model.settings import Displacing, Ordering, Packing, Settings, Victims
 from windlass.model.topology import Topology
 from windlass.sim.scenario.build_jobs import Jobs, build_jobs
 from windlass.sim.scenario.scenario_words import ScenarioWords
@@ -38,6 +38,17 @@ MOST_CHANGES = 100_000
 KNOWN_MODELS = (*GEOMETRIES, "T4-16GB", "V100-32GB", "A10-24GB", "L4-24GB", "L40S-48GB")
 """Their memory stands in their names."""
 
+OF_NODES = (
+    "node_gone",
+    "node_back",
+    "node_silent",
+    "node_leaves",
+    "node_breaks",
+    "node_mended",
+    "cordon",
+    "uncordon",
+)
+"""What may become of a node."""
 _RENAMED = {
     "id": "name",
     "cpu_milli": "cpu",
@@ -50,6 +61,9 @@ _RENAMED = {
     "patience_s": "patience",
     "stale_after_s": "stale_after",
     "stuck_after_s": "stuck_after",
+    "lost_after_s": "lost_after",
+    "quarantine_s": "quarantine",
+    "failure_window_s": "failure_window",
     "search_again_s": "search_again",
     "displaces_after_s": "displaces_after",
     "duration_s": "expected",
@@ -132,7 +146,7 @@ def _too_much(words: ScenarioWords) -> Iterator[Problem]:
     """Counts multiply; this is asked before anything is built."""
     counts = {entry.name: entry.count or 1 for entry in words.nodes}
     changes = [
-        counts.get(each.node_gone or each.node_back or each.cordon or each.uncordon or "", 1)
+        counts.get(next((name for kind in OF_NODES if (name := getattr(each, kind))), ""), 1)
         for each in words.events
     ]
     tasks = [
@@ -174,6 +188,8 @@ def _settings(words: SettingsWords) -> Settings:
         usage_effect=round(words.usage_effect * 1000),
         epoch_s=words.epoch,
         reserve_after_s=words.reserve_after,
+        order=Ordering(words.order),
+        age_s=words.age,
         displacing=tuple(Displacing(way) for way in words.displacing),
         min_run_s=words.min_run,
         dwell_s=words.dwell,
@@ -181,6 +197,13 @@ def _settings(words: SettingsWords) -> Settings:
         stale_after_s=words.stale_after,
         victims=Victims(words.victims),
         stuck_after_s=words.stuck_after,
+        lost_after_s=words.lost_after,
+        delete_from_lost=words.delete_from_lost,
+        heed_notices=words.heed_notices,
+        quarantine_after=words.quarantine_after,
+        quarantine_s=words.quarantine,
+        give_up_after=words.give_up_after,
+        failure_window_s=words.failure_window,
         search_again_s=words.search_again,
         search_steps=words.search_steps,
     )
@@ -263,9 +286,7 @@ def _changes(words: ScenarioWords, nodes: Sequence[Node]) -> tuple[list[NodeChan
         path = ("events", index)
         kind = _kind_of(event)
         if kind is None:
-            sentence = (
-                "an event needs exactly one of node_gone, node_back, cordon, uncordon, delete"
-            )
+            sentence = f"an event needs exactly one of {', '.join((*OF_NODES, 'delete'))}"
             problems.append(Problem(path, f"{sentence}; correct it"))
         elif kind != "delete":
             name = str(getattr(event, kind))
@@ -276,25 +297,25 @@ def _changes(words: ScenarioWords, nodes: Sequence[Node]) -> tuple[list[NodeChan
                 problems.append(Problem(at, sentence, wrong=name, known=known_names))
             for each in known:
                 problems += _impossible((*path, kind), kind, each, now[each])
-                now[each] = _changed(kind, named[each])
-                changes.append(NodeChange(event.at, each, now[each]))
+                now[each] = _changed(kind, named[each], event.at)
+                breaks = kind == "node_breaks"
+                changes.append(NodeChange(event.at, each, now[each], breaks))
     return changes, problems
 
 
 def _kind_of(event: EventWords) -> str | None:
-    kinds = ("node_gone", "node_back", "cordon", "uncordon", "delete")
-    given = [kind for kind in kinds if getattr(event, kind) is not None]
+    given = [kind for kind in (*OF_NODES, "delete") if getattr(event, kind) is not None]
     return given[0] if len(given) == 1 else None
 
 
 def _impossible(path: Path, kind: str, name: str, node: Node | None) -> Iterator[Problem]:
-    is_there = node is not None
-    if is_there == (kind == "node_back"):
+    is_there, is_well = node is not None, node is not None and node.trouble is None
+    if is_well if kind == "node_back" else not is_there:
         found = f'node "{name}" is {"still there" if is_there else "gone"} at that time'
         yield Problem(path, f"{found}, so {kind} cannot happen; correct the times or the name")
 
 
-def _changed(kind: str, node: Node) -> Node | None:
+def _changed(kind: str, node: Node, at: int) -> Node | None:
     match kind:
         case "node_gone":
             return None
@@ -302,5 +323,9 @@ def _changed(kind: str, node: Node) -> Node | None:
             return replace(node, cordoned=True)
         case "uncordon":
             return replace(node, cordoned=False)
+        case "node_silent":
+            return replace(node, trouble=Trouble(Stand.LOST, "unreachable", max(1, at)))
+        case "node_leaves":
+            return replace(node, trouble=Trouble(Stand.LEAVES, "about to go", max(1, at)))
         case _:
             return node

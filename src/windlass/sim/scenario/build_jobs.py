@@ -43,6 +43,10 @@ JOB_LABEL = "job"
 _GPU_WORDS = ("gpus", "gpu_memory", "mig", "devices")
 
 
+USUAL_GRACE_S = 30
+"""What the scheduler believes of tasks that will never terminate."""
+
+
 @dataclass(slots=True)
 class Jobs:
     """All arrivals, and where each gang and task stands in the file."""
@@ -101,6 +105,9 @@ def _arrival(
         job.expected,
         _or_none(job.displaces_after),
         job.stale_after,
+        saves_within_s=job.saves_within,
+        hurry_s=job.hurry,
+        terminates_s=USUAL_GRACE_S if job.terminates == NEVER else job.terminates,
     )
     members = [part for part in parts for _ in range(part.tasks)]
     tasks = (
@@ -116,6 +123,7 @@ def _arrival(
         fails_after_s=job.fails_after,
         deleted_at=ends,
         saves_every_s=job.saves_every,
+        saving_s=job.saves_within if job.saving is None else _or_none(job.saving),
         terminates_s=_or_none(job.terminates),
     )
 
@@ -129,6 +137,9 @@ def _contradictions(path: Path, job: JobWords, deleted: int | None) -> Iterator[
     if job.groups and job.tasks is not None:
         found = f"{name}: it has both tasks and groups"
         yield Problem((*path, "tasks"), f"{found}; say in each group how many tasks it has")
+    if job.saving is not None and job.saves_within is None:
+        found = f"{name}: it says how long saving takes, but cannot be asked to"
+        yield Problem((*path, "saving"), f"{found}; say saves_within as well")
     if job.deleted_at is not None and deleted is not None:
         found = f"{name}: an event deletes it and so does deleted_at"
         yield Problem((*path, "deleted_at"), f"{found}; keep one of them")

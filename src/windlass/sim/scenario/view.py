@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Decision, Verdict
 from windlass.model.jobs import ACTIVE, GangId, Task
+from windlass.sim.records import Record, Stage
 from windlass.sim.run import Simulation
 from windlass.sim.scenario.read import Scenario
-from windlass.sim.world import Record, Stage
 
 
 class View:

@@ -52,6 +52,11 @@ class SettingsWords(Words):
     """Usage changes shares only this often."""
     reserve_after: Annotated[Seconds, default("30m")] = 1800
     """The head of the line gets a reservation after waiting this long."""
+    order: Literal["fair", "first-come", "shortest", "least-served"] = "fair"
+    """Who is next inside a queue, of equal priority: the user who has and had least; the oldest;
+    whoever needs least GPU time until its expected end; whoever has had least GPU time."""
+    age: Seconds = 0
+    """Each time a job has waited so long, the last two orders count it as one level better."""
     displacing: list[Literal["consolidate", "reclaim", "preempt"]] = [
         "consolidate",
         "reclaim",
@@ -59,8 +64,9 @@ class SettingsWords(Words):
     ]
     """What may be done for a job that finds no room: move running jobs, take back from another
     queue, stop lower priorities of its own queue. An empty list: nothing."""
-    victims: Literal["least-harm", "youngest"] = "least-harm"
-    """Whom to displace, of those that may be: whoever loses least, or the youngest."""
+    victims: Literal["least-harm", "youngest", "lowest-priority"] = "least-harm"
+    """Whom to displace, of those that may be: whoever loses least, the youngest, or by priority
+    alone."""
     min_run: Seconds = 0
     """Nothing is displaced before it has run so long, unless its queue says otherwise."""
     dwell: Annotated[Seconds, default("10m")] = 600
@@ -71,6 +77,21 @@ class SettingsWords(Words):
     """A job that has run below its minimum for so long is given back."""
     stuck_after: Annotated[Seconds, default("10m")] = 600
     """What has been terminating for so long is not expected to come free."""
+    lost_after: Annotated[SecondsOrNever, default("1m")] = 60
+    """Jobs on a node that has not answered for so long start elsewhere."""
+    delete_from_lost: bool = False
+    """On a cluster: pods that hang on such a node are deleted without its word."""
+    heed_notices: bool = True
+    """Jobs on a node that is about to go start elsewhere before it does."""
+    quarantine_after: Annotated[int, Field(ge=0, le=10**6)] = 3
+    """A node on which so many different jobs failed, and nothing ended well since, takes nobody
+    new; 0: it always does."""
+    quarantine: Annotated[Seconds, default("1h")] = 3600
+    """For so long."""
+    give_up_after: Annotated[int, Field(ge=0, le=10**6)] = 6
+    """A job that failed so often, on three nodes or more, is not tried again; 0: it always is."""
+    failure_window: Annotated[Seconds, default("1h")] = 3600
+    """For so long a failure counts."""
     search_again: Annotated[Seconds, default("30s")] = 30
     """After a search in vain a job waits at least so long for the next one."""
     search_steps: Annotated[int, Field(ge=1, le=10**9)] = 20_000
@@ -291,6 +312,12 @@ class JobWords(AskWords):
     """How long it may run below its minimum; as the settings say, if not given."""
     saves_every: Annotated[Seconds, Field(ge=1)] | None = None
     """It saves its work this often, and goes on from there; not given: it starts over."""
+    saves_within: Annotated[Seconds, Field(ge=1)] | None = None
+    """It can be asked to save before it is evicted, and may take so long; not given: it cannot."""
+    saving: SecondsOrNever | None = None
+    """How long it really takes when asked; all that it may, if not given; or it `never` answers."""
+    hurry: Annotated[Seconds, Field(ge=1)] | None = None
+    """Whoever makes room for it gets at most so long to save."""
     terminates: Annotated[SecondsOrNever, default("10s")] = 10
     """How long its tasks keep their devices once evicted; `never`, as stuck ones do."""
 
@@ -302,7 +329,15 @@ class EventWords(Words):
     node_gone: Name | None = None
     """A node fails; what ran on it is lost."""
     node_back: Name | None = None
-    """It returns."""
+    """It returns, or is well again."""
+    node_silent: Name | None = None
+    """It does not answer any more; what runs there stands still."""
+    node_leaves: Name | None = None
+    """It is about to go, as a spot machine does after its notice."""
+    node_breaks: Name | None = None
+    """Whatever works there from now on fails after half a minute."""
+    node_mended: Name | None = None
+    """It does not any more."""
     cordon: Name | None = None
     """It takes no new tasks."""
     uncordon: Name | None = None

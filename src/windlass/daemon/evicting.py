@@ -1,0 +1,101 @@
+"""Whom a plan evicts for whom, and how: pod by pod, or a whole gang through its owner.
+
+Before anybody goes, its places are promised to who gains by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from windlass.daemon.pods import Pods
+from windlass.daemon.promised import Promised
+from windlass.engine.explain import displaced as losing
+from windlass.engine.plan import Plan
+from windlass.kube.carry_out import PodRef
+from windlass.kube.evict import Clearing, Victim
+from windlass.kube.scribe import Page, displaced
+from windlass.kube.suspend import To, Turn
+from windlass.kube.translate import Translator
+from windlass.model.actions import Evict, Rule
+from windlass.model.jobs import GangId
+from windlass.state.cluster import Cluster
+from windlass.workloads.suspended import Mark
+
+Promises = Mapping[GangId, tuple[PodRef, str]]
+"""To whom, and on which pod it is written."""
+
+
+class Evicting:
+    """Makes clearings of evictions."""
+
+    def __init__(
+        self, cluster: Cluster, translator: Translator, promised: Promised, pods: Pods
+    ) -> None:
+        self._cluster, self._translator = cluster, translator
+        self._promised, self._pods = promised, pods
+
+    def promises(self, decided: Plan) -> Promises:
+        """What is promised to those who gain by a plan, also by what is only asked for yet."""
+        found: dict[GangId, tuple[PodRef, str]] = {}
+        holds = {hold.gang: hold for hold in decided.holds}
+        for gainer in dict.fromkeys(each.gainer for each in decided.going):
+            hold, pod = holds.get(gainer), self._pods.lead(gainer)
+            if hold is not None and pod is not None:
+                text = self._promised.compose(hold, decided)
+                self._promised.write(gainer, pod.task, text)
+                found[gainer] = (pod, text)
+        return found
+
+    def clearings(self, decided: Plan, promises: Promises) -> list[Clearing]:
+        """Whom to evict for whom, after these promises, and what to tell them."""
+        reasons = {each.gang: each for each in losing(self._cluster, decided.evictions)}
+        found: dict[GangId, list[Victim]] = {}
+        turns = self._turns(decided.evictions)
+        for evict in decided.evictions:
+            decision = reasons.get(self._cluster.tasks[evict.task].gang)
+            why = "; ".join(str(each) for each in decision.reasons) if decision else ""
+            found.setdefault(evict.gainer, []).append(self._victim(evict, why, turns))
+        return [
+            Clearing(tuple(victims), *promises.get(gainer, (None, "")))
+            for gainer, victims in found.items()
+        ]
+
+    def pages(self, decided: Plan) -> list[Page]:
+        """What is said about those who lose their places by a plan, now or once they have saved."""
+        asked = {each.gang: each for each in decided.asks}
+        return [
+            Page(note=displaced(decision, pod, asked.get(decision.gang)))
+            for decision in losing(self._cluster, decided.going)
+            if (pod := self._pods.first(decision.gang))
+        ]
+
+    def unfinished(self) -> list[Clearing]:
+        """The evictions that were promised before us and are not done."""
+        found: list[Clearing] = []
+        for promised in self._promised.evictions():
+            evictions = [Evict(e, Rule.GUARANTEE) for e in promised if e in self._cluster.tasks]
+            turns = self._turns(evictions)
+            victims = [
+                self._victim(each, "it was promised to another gang", turns) for each in evictions
+            ]
+            if victims:
+                found.append(Clearing(tuple(victims)))
+        return found
+
+    def _turns(self, evictions: Sequence[Evict]) -> dict[GangId, Turn]:
+        """How gangs are stopped that go whole, where their owners can be suspended."""
+        found: dict[GangId, Turn] = {}
+        for gang, some in self._cluster.by_gang(evictions).items():
+            switch = self._translator.switch(gang, {each.task for each in some})
+            if switch is not None:
+                rule, gainer, since = some[0].rule, some[0].gainer, self._cluster.gangs[gang]
+                pod = self._translator.pod(some[0].task)
+                by = pod.spec.scheduler_name if pod else ""
+                mark = Mark(self._cluster.now, rule, gainer, since.created_at, by=by)
+                found[gang] = Turn(gang, switch, To.SUSPENDED, mark)
+        return found
+
+    def _victim(self, evict: Evict, why: str, turns: Mapping[GangId, Turn]) -> Victim:
+        gang = self._cluster.gangs[self._cluster.tasks[evict.task].gang]
+        pod, turn = self._pods.surely(evict.task), turns.get(gang.id)
+        return Victim(pod, gang.id, gang.queue, evict.rule, why, turn)

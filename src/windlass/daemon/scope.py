@@ -1,0 +1,19 @@
+"""What a configuration makes a daemon responsible for; commands that only look ask it too."""
+
+from __future__ import annotations
+
+from windlass.config import Config
+from windlass.config.kinds import kinds_of
+from windlass.kube.scope import Scope
+
+
+def scope_of(config: Config) -> Scope:
+    """What a daemon of this configuration is responsible for."""
+    shadowed = config.shadow_of if config.shadow else []
+    return Scope(
+        frozenset([*config.scheduler_names, *shadowed]),
+        frozenset(config.namespaces),
+        config.node_selector,
+        config.default_queue,
+        kinds_of(config.kinds),
+    )

@@ -1,0 +1,69 @@
+"""All that one cycle could displace; laid out only when sums do not settle the question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+from windlass.engine.draft import Draft
+from windlass.engine.emptied import Emptied
+from windlass.engine.pool import Pool
+from windlass.engine.rights import Rights
+from windlass.engine.units import Unit, Units
+from windlass.model.jobs import GangId, Shape
+from windlass.state.columns import Ints
+
+_NEVER = 1 << 62
+
+
+class Displaceable:
+    """The pools of a cycle, and what they say of nodes and of time."""
+
+    def __init__(self, draft: Draft, rights: Rights, leaving: Set[GangId]) -> None:
+        self._draft, self._rights, self._leaving = draft, rights, leaving
+        self._units: list[Unit] = []
+        self._pools: dict[int | None, Pool] = {}
+        """By how much of a hurry those are in for whom they are."""
+        self._emptied: Emptied | None = None
+        self._protected_until: int | None = None
+        """When the first unit that is protected now is so no longer; 0: none is."""
+
+    def pool(self, hurry_s: int | None) -> Pool:
+        """What can be displaced for somebody in such a hurry."""
+        if not self._pools:
+            self._units = self._draft.cluster.recall(Units).now()
+        if hurry_s not in self._pools:
+            self._pools[hurry_s] = Pool(
+                self._draft, self._leaving, self._units, hurry_s, self._rights.min_run
+            )
+        return self._pools[hurry_s]
+
+    def room(self, shape: Shape, hurry_s: int | None) -> Ints:
+        """How many tasks would fit each node without anything that can be displaced."""
+        if self._emptied is None:
+            self._emptied = Emptied(self.pool(hurry_s))
+        return self._emptied.room(shape)
+
+    def protected_until(self) -> int | None:
+        """The next instant at which something that is protected now is so no longer."""
+        ranks = self._rights.ranks
+        if not self._pools:
+            return ranks.next_change(self._rights.min_run) if ranks.stops else None
+        if self._protected_until is None:
+            units = next(iter(self._pools.values())).units
+            self._protected_until = self._next_unprotected(units)
+        return self._protected_until or None
+
+    def _next_unprotected(self, units: Iterable[Unit]) -> int:
+        """When the first of these that is protected now is so no longer; 0: none is."""
+        now, rights, soonest = self._draft.cluster.now, self._rights, _NEVER
+        longer = self._draft.cluster.settings.dwell_s
+        changes_at = rights.ranks.changes_at if rights.ranks.policy.grows else None
+        for unit in units:
+            since = now if unit.started_at is None else unit.started_at
+            least = rights.min_run(unit.gang.queue)
+            for at in (since + least, since + max(least, longer)):
+                if now < at < soonest:
+                    soonest = at
+            if changes_at is not None and now < (at := changes_at(unit.gang)) < soonest:
+                soonest = at
+        return soonest if soonest < _NEVER else 0

@@ -1,0 +1,67 @@
+"""Whom one gang may displace: what may be lost for it, what may only move, what stays.
+
+A search asks before it takes anything away. What was taken in the end is judged once more, as the
+queues then stand (`judge.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from enum import Enum
+
+from windlass.engine.rights import Case, Rights
+from windlass.engine.units import Unit
+from windlass.model.actions import Rule
+from windlass.model.jobs import Gang, GangId
+
+
+class Way(Enum):
+    """How far a search may go."""
+
+    MOVE = "move"
+    TAKE = "take"
+    BOTH = "both"
+
+
+@dataclass(slots=True)
+class Permits:
+    """What one gang needs, and what may be done for it."""
+
+    rights: Rights
+    leaving: Set[GangId]
+    """Gangs about which this cycle has decided."""
+    gang: Gang
+    need: Mapping[str, int]
+    lacking: Set[str]
+    """Of what all nodes together had too little left when it came."""
+    grows: bool
+    """Does it only grow? Then it takes nothing from others but what they have grown by."""
+    case: Case
+    now: int
+    way: Way = Way.MOVE
+
+    def may_go(self, unit: Unit) -> bool | None:
+        """The same as `may`, but that no gang displaces members of its own."""
+        return None if unit.gang.id == self.gang.id else self.may(unit)
+
+    def may(self, unit: Unit) -> bool | None:
+        """May it be lost (True), only moved (False), or not be touched (None)?"""
+        if unit.gang.id in self.leaving:
+            return None
+        if self.way is not Way.MOVE and not (self.grows and unit.is_core):
+            rule = self._rule(unit)
+            if rule is not None and self.is_unprotected(unit, rule):
+                return True
+        if self.way is Way.TAKE or unit.is_torn or unit.gang.spared:
+            return None
+        return False if self.is_unprotected(unit, Rule.CONSOLIDATE) else None
+
+    def is_unprotected(self, unit: Unit, rule: Rule) -> bool:
+        """Has it run for long enough to go by a rule?"""
+        return self.rights.protected_until(unit.gang.queue, unit.started_at, rule) <= self.now
+
+    def _rule(self, unit: Unit) -> Rule | None:
+        if unit.gang.queue == self.gang.queue:
+            return self.rights.preempts(self.gang, unit.gang)
+        return None if unit.gang.spared else self.case.takes(unit.gang.queue, unit.charges)

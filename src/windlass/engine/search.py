@@ -1,0 +1,199 @@
+"""One search: take away, place, put back what was not needed, judge.
+
+    1   where the gang finds no room, the cheapest node is cleared of what may go, whole gangs
+        (`clear.py`, `permits.py`)
+    2   what turns out not to be needed returns to its own place, the dearest first
+    3   what is still away is placed elsewhere if possible: it moves
+    4   what is then lost must be lost by right (`judge.py`), or nothing happens at all
+
+Judged is the outcome, not the way to it. Whoever asks keeps it or undoes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+
+from windlass.engine import bounds
+from windlass.engine.clear import Clearing
+from windlass.engine.displaceable import Displaceable
+from windlass.engine.draft import Draft
+from windlass.engine.judge import MOST_MOVES, is_hasty, is_too_dear, judge
+from windlass.engine.limits import Limits
+from windlass.engine.overlay import forsaken, still_suits
+from windlass.engine.permits import Permits
+from windlass.engine.place import Placer
+from windlass.engine.progress import Progress
+from windlass.engine.topology import Topologies
+from windlass.engine.units import Unit
+from windlass.model.actions import Claim, Rule
+from windlass.model.jobs import Task
+from windlass.model.queues import GPU
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A gang has its places, and this is what it took."""
+
+    progress: Progress
+    claims: tuple[Claim, ...]
+    lost: tuple[tuple[Unit, Rule], ...] = ()
+    moved: tuple[tuple[Unit, tuple[Claim, ...]], ...] = ()
+
+    def by_order(self) -> int:
+        """How many gangs are stopped because of the order of their queue alone."""
+        return len({unit.gang.id for unit, rule in self.lost if rule is Rule.ORDER})
+
+
+class Search:
+    """Attempts for one gang, on a draft that shows it its own places."""
+
+    def __init__(
+        self,
+        draft: Draft,
+        limits: Limits,
+        displaceable: Displaceable,
+        progress: Progress,
+        permits: Permits,
+    ) -> None:
+        self._draft, self._limits = draft, limits
+        self._progress, self._permits = progress, permits
+        self._clearing = Clearing(draft, displaceable, permits)
+        self._placer = Placer(draft, limits)
+        self._topologies = draft.cluster.recall(Topologies)
+        self._forsaken = forsaken(draft.neighbours)
+        self.too_dear = False
+        """Was there a way that costs more than the wait has so far?"""
+
+    def attempt(self, seeking: Iterable[tuple[Task, str]]) -> Outcome | None:
+        """Make room as the permits allow; `seeking` are tasks that were promised to be near others.
+
+        Without an outcome the draft is to be undone.
+        """
+        draft, permits = self._draft, self._permits
+        mark = len(draft.binds)
+        draft.evicted.clear()
+        if not self._clearing.goes_below(self._limits) or not self._make_room():
+            return None
+        if len(draft.evicted) > 1 and not self._spare(mark):
+            return None
+        claims = draft.claims(mark)
+        moved = list(self._move_all())
+        if not self._suits_still(mark, seeking):
+            return None
+        away = {unit for unit, _ in moved}
+        rights = judge(draft.cluster, permits, list(draft.evicted), away)
+        if rights is None or not self._is_worth_it(rights, away):
+            return None
+        return Outcome(self._progress, claims, tuple(rights), tuple(moved))
+
+    def _make_room(self) -> bool:
+        """Place the gang, and take away what may go where it finds no room."""
+        self._placer.maker = self._clearing
+        try:
+            return self._place() and bool(self._draft.evicted)
+        finally:
+            self._placer.maker = None
+
+    def _place(self) -> bool:
+        progress, need = self._progress, dict(self._permits.need)
+        return self._placer.place(progress.gang, progress.parts, progress.nodes, need)
+
+    def _is_worth_it(self, rights: list[tuple[Unit, Rule]], moved: set[Unit]) -> bool:
+        """Is what others lose, or only have to do again, in proportion to what is gained?"""
+        cluster, permits = self._draft.cluster, self._permits
+        if not rights and len(moved) > MOST_MOVES:
+            return False
+        is_dear = (
+            is_hasty(cluster, permits, rights) if rights else is_too_dear(cluster, permits, moved)
+        )
+        self.too_dear |= is_dear
+        return not is_dear
+
+    def _suits_still(self, mark: int, seeking: Iterable[tuple[Task, str]]) -> bool:
+        """Is everybody who was promised a place near what they seek, with the others gone?"""
+        draft = self._draft
+        neighbours, tasks, gangs = draft.neighbours, draft.cluster.tasks, draft.cluster.gangs
+        if not neighbours.tallies:
+            return True
+        if forsaken(neighbours) > self._forsaken:
+            return False
+        placed = [(tasks[bind.task], bind.node) for bind in draft.binds[mark:]]
+        return all(
+            still_suits(neighbours, draft.index, task, gangs[task.gang], draft.columns.slot[node])
+            for task, node in (*placed, *seeking)
+        )
+
+    # -- putting back
+
+    def _spare(self, mark: int) -> bool:
+        """Return what the gang fits beside; then place it again."""
+        draft = self._draft
+        draft.unbind(mark)
+        spare = draft.columns.free_gpu() - self._least()
+        away = sorted(draft.evicted, key=self._dearest)
+        # twice: who may not return before others of its gang gets another chance after them
+        for unit in (*away, *away):
+            if not unit.gone or any(each.gone for each in unit.after):
+                continue
+            if unit.charges.get(GPU, 0) > spare:
+                continue
+            with draft.attempt() as keep:
+                if draft.put_back(unit) and self._keeps_limits(unit) and self._fits():
+                    keep()
+                    spare -= unit.charges.get(GPU, 0)
+        return self._place()
+
+    def _least(self) -> int:
+        """GPU that it surely takes; how much a MIG instance or memory is depends on the device."""
+        asked = (shape.request.gpu for shape in self._progress.counts)
+        is_exact = not any(gpu and (gpu.profile or gpu.memory_mib) for gpu in asked)
+        return self._permits.need.get(GPU, 0) if is_exact else 0
+
+    def _fits(self) -> bool:
+        """Would the gang fit as things stand? Nothing is kept."""
+        if bounds.not_now(self._draft.index, self._topologies, self._progress) is not None:
+            return False
+        if self._limits.now(self._progress.gang, dict(self._permits.need)) is not None:
+            return False
+        with self._draft.attempt():
+            return self._place()
+
+    def _keeps_limits(self, unit: Unit) -> bool:
+        return self._limits.kept(unit.gang, dict.fromkeys(unit.charges, 0))
+
+    # -- moving
+
+    def _move_all(self) -> Iterator[tuple[Unit, tuple[Claim, ...]]]:
+        """Another place for each evicted unit that finds one, for the dearest first."""
+        if not self._permits.rights.consolidates:
+            return
+        free = self._draft.columns.free_gpu()
+        small = [unit for unit in self._draft.evicted if unit.charges.get(GPU, 0) <= free]
+        failed: set[Hashable] = set()
+        for unit in sorted(small, key=self._dearest):
+            size, shapes = unit.charges.get(GPU, 0), tuple(task.shape for task in unit.tasks)
+            alike = (unit.gang.queue, unit.gang.domain, unit.beside(), shapes)
+            if size > free or alike in failed:
+                continue
+            claims = self._move(unit)
+            if claims is None:
+                failed.add(alike)
+            else:
+                free -= size
+                yield unit, claims
+
+    def _move(self, unit: Unit) -> tuple[Claim, ...] | None:
+        draft, need = self._draft, dict(unit.charges)
+        if unit.is_torn or unit.gang.spared or any(each.gone for each in unit.after):
+            return None  # an elastic member does not return before those that joined earlier
+        if self._limits.now(unit.gang, need) is not None:
+            return None
+        mark = len(draft.binds)
+        if not self._placer.place(unit.gang, unit.parts(), unit.beside(), need):
+            return None
+        return draft.claims(mark)
+
+    def _dearest(self, unit: Unit) -> tuple[bool, int, str]:
+        """The dearest first; what may only move before what may be lost."""
+        return bool(self._permits.may(unit)), -self._clearing.cost(unit), unit.gang.id

@@ -1,0 +1,181 @@
+"""Gangs whose owner we have suspended: they wait though they have no pods.
+
+From its owner's template each such gang has *stand-ins*: tasks without pods, which keep its place
+in line. Whatever pods it has, or has again after it was resumed, take the places of stand-ins. All
+this follows from the owner as it is, so that whoever leads next finds the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from windlass.kube.owners import Owners
+from windlass.kube.priorities import Priorities
+from windlass.kube.scope import Scope
+from windlass.kube.suspend import Switch
+from windlass.model.jobs import GangId, TaskId
+from windlass.model.moments import read_if_any, written
+from windlass.workloads import gangs
+from windlass.workloads.kinds import Key, climb, key_of, membership
+from windlass.workloads.made import Terms, made_again
+from windlass.workloads.marks import GANG, mark
+from windlass.workloads.pods import task_id
+from windlass.workloads.suspended import Mark, Standing, is_suspended, mark_of, standing
+from windlass.workloads.wire import (
+    Condition,
+    Meta,
+    Owner,
+    Pod,
+    PodStatus,
+    controller,
+)
+
+MAY_STAND_ABOVE = frozenset({"CronJob"})
+"""Who does not mind that what it made is suspended. Others may have their own idea of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A gang that we have suspended, and what it is made of."""
+
+    gang: GangId
+    switch: Switch
+    mark: Mark
+    standing: Standing
+    pods: Mapping[TaskId, Pod] = field(default_factory=dict[TaskId, Pod])
+    """Its stand-ins, one for each pod that it would have."""
+
+
+class Stoppable(NamedTuple):
+    """A gang that could be stopped whole."""
+
+    switch: Switch
+    pods: int
+    """As many as its owner would make again."""
+    used_by: Set[TaskId]
+    """All tasks that would go with it."""
+
+
+class StandIns:
+    """The absent gangs, by the owner that was suspended."""
+
+    def __init__(self, scope: Scope, owners: Owners, priorities: Priorities) -> None:
+        self._scope, self._kinds = scope, scope.kinds
+        self._owners, self._priorities = owners, priorities
+        self._by_owner: dict[str, GangId] = {}
+        self._absent: dict[GangId, Absent] = {}
+
+    def of(self, gang: GangId) -> Absent | None:
+        """What is known of a gang, if it is absent."""
+        return self._absent.get(gang)
+
+    def __iter__(self) -> Iterator[Absent]:
+        return iter(list(self._absent.values()))
+
+    def see(self, kind: Key, owner: Owner, now: int) -> list[GangId]:
+        """An owner is new or has changed; answers which gangs may have other stand-ins now."""
+        row, meta = self._kinds.get(kind), owner.metadata
+        if row is None or not self._scope.has_owner(meta):
+            return []
+        if mark_of(meta) is None or not row.suspend:
+            above = controller(meta)
+            found = self._owners.known(above, meta.namespace) if above else None
+            if found is not None and mark_of(found.owner.metadata) is not None:
+                return self.see(found.kind, found.owner, now)
+            return self.lose(owner)
+        return sorted({*self.lose(owner), *self._note(kind, owner, now)})
+
+    def lose(self, owner: Owner) -> list[GangId]:
+        """An owner is gone, or unmarked; answers which gang has no stand-ins any more."""
+        gang = self._by_owner.pop(owner.metadata.uid, None)
+        absent = self._absent.pop(gang, None) if gang else None
+        return [absent.gang] if absent else []
+
+    def switch(self, gang: GangId, pods: Sequence[Pod], now: int) -> Stoppable | None:
+        """How a gang with these pods can be stopped whole, and wait on.
+
+        None if it cannot: its owner has no field for that, or would not make the same gang again.
+        """
+        tops = {self._top(pod) for pod in pods}
+        top = tops.pop() if len(tops) == 1 else None
+        known = self._owners.known_as(top) if top else None
+        if known is None or is_suspended(known.owner.spec, self._kinds[known.kind].suspend):
+            return None
+        made = self._make(known.kind, known.owner, 0, now)
+        if self._gangs(made) != {gang}:
+            return None
+        used_by = frozenset(self._owners.asked(known.kind, known.owner))
+        return Stoppable(self._switch(known.kind, known.owner), len(made), used_by)
+
+    def _note(self, kind: Key, owner: Owner, now: int) -> list[GangId]:
+        row, found = self._kinds[kind], mark_of(owner.metadata)
+        how = standing(owner, row.suspend)
+        if found is None or how is None:
+            return []
+        made = self._make(kind, owner, found.since, now)
+        names = self._gangs(made)
+        if len(names) != 1:
+            return []
+        (gang,) = names
+        here = made if how is not Standing.TAKEN else ()
+        pods = {task_id(pod): _saying(pod, found, how) for pod in here}
+        self._absent[gang] = Absent(gang, self._switch(kind, owner), found, how, pods)
+        self._by_owner[owner.metadata.uid] = gang
+        return [gang]
+
+    def _make(self, kind: Key, owner: Owner, since: int, now: int) -> list[Pod]:
+        """The pods that an owner would make again; what only passes on has its own maker below."""
+        if self._kinds[kind].gang is gangs.below:
+            below = self._owners.below(owner.metadata.uid)
+            if below is None:
+                return []
+            kind, owner = below.kind, below.owner
+        meta = owner.metadata
+        # no older than the owner itself: users can write the mark, too
+        began = min(now, max(since, read_if_any(meta.creation_timestamp) or 0))
+        terms = Terms(
+            meta.namespace,
+            min(self._scope.schedulers, default=""),
+            written(began),
+            self._priorities.values(),
+            self._kinds,
+            self._priorities.meek,
+        )
+        return made_again(kind, owner, terms)
+
+    def _gangs(self, made: Iterable[Pod]) -> set[GangId]:
+        return {GangId(membership(pod, self._owners.find, self._kinds).gang) for pod in made}
+
+    def _top(self, pod: Pod) -> str | None:
+        """The owner that stops a pod's gang: the topmost, if nobody above it could object."""
+        way = climb(pod, self._owners.find, self._kinds)
+        if not way or way[-1].owner is None or mark(pod.metadata, GANG):
+            return None
+        last, owner = way[-1], way[-1].owner
+        above = controller(owner.metadata)
+        if not last.row.suspend or (above and above.kind not in MAY_STAND_ABOVE):
+            return None
+        return key_of(last.ref, pod.metadata.namespace)
+
+    def _switch(self, kind: Key, owner: Owner) -> Switch:
+        row = self._kinds[kind]
+        return Switch(_path(row.path, owner.metadata), owner.metadata.uid, row.suspend)
+
+
+def _saying(pod: Pod, found: Mark, how: Standing) -> Pod:
+    """A stand-in that says why it waits, where others look at what stands on pods."""
+    text = f"Its owner was suspended at {written(found.at)} for {found.gainer or 'others'}"
+    more = (
+        "it is resumed when there is room" if how is Standing.SUSPENDED else "it is being resumed"
+    )
+    says = Condition("PodScheduled", "False", how.capitalize(), f"{text}; {more}")
+    return msgspec.structs.replace(pod, status=PodStatus(phase="Pending", conditions=[says]))
+
+
+def _path(path: str, meta: Meta) -> str:
+    folder, _, plural = path.rpartition("/")
+    return f"{folder}/namespaces/{meta.namespace}/{plural}/{meta.name}"

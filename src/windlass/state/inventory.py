@@ -1,0 +1,250 @@
+"""What there is: nodes, queues, gangs and tasks, and all that follows from them.
+
+Whoever is seen or lost is counted at once, so that nothing has to be rebuilt: who is there and what
+they do on the roll (`roll.py`), where they lie in the columns (`layout.py`), what they cost in the
+accounts of queues (`accounts.py`) and over time in the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TypeVar
+
+from windlass.model.actions import Bind, Evict
+from windlass.model.jobs import ACTIVE, OCCUPYING, Gang, GangId, Task, TaskId
+from windlass.model.nodes import Node
+from windlass.model.queues import ROOT, Queue
+from windlass.model.settings import Settings
+from windlass.model.topology import Topology
+from windlass.state.accounts import Accounts, charges_of, models_of
+from windlass.state.columns import Columns
+from windlass.state.layout import Layout
+from windlass.state.mix import Mix
+from windlass.state.neighbours import Neighbours
+from windlass.state.roll import Roll
+from windlass.state.snapshot import Searched, Usage
+from windlass.usage.ledger import Holder, Ledger
+
+Placing = TypeVar("Placing", Bind, Evict)
+
+
+class Inventory:
+    """All things of a cluster as they are now."""
+
+    def __init__(self, settings: Settings, now: int) -> None:
+        self.settings = settings
+        self.now = now
+        self.running_version = 0
+        """Moves with every change of what runs, of a gang or of a queue."""
+        self.tree_version = 0
+        """Moves with every change of a queue."""
+        self.nodes: dict[str, Node] = {}
+        self.queues: dict[str, Queue] = {}
+        self.topologies: dict[str, Topology] = {}
+        self.gangs: dict[GangId, Gang] = {}
+        self.tasks: dict[TaskId, Task] = {}
+        self._roll = Roll()
+        self.waiting, self.wanted = self._roll.waiting, self._roll.wanted
+        self.active, self.stamps = self._roll.active, self._roll.stamps
+        self.broken: dict[GangId, int] = {}
+        """The gangs that run with less than their minimum, and since when."""
+        self.searched: tuple[Searched, ...] = ()
+        """The waiting gangs for which others could not be displaced, by name."""
+        self.accounts, self.ledger = Accounts(self.queues), Ledger(settings.half_life_s)
+        self.mix = Mix()
+        self._parents: set[str] = set()
+        self._layout = Layout(self.nodes, self.tasks, self.gangs)
+
+    def members(self, gang: GangId) -> Collection[Task]:
+        """The tasks of a gang, whatever their state."""
+        found = self._roll.members.get(gang)
+        return found.values() if found else ()
+
+    def has_minimum(self, gang: GangId) -> bool:
+        """Do as many of its members work, or have succeeded, as it needs, in every group?"""
+        return self._roll.has_minimum(self.gangs[gang])
+
+    def by_gang(self, actions: Iterable[Placing]) -> dict[GangId, list[Placing]]:
+        """Binds or evictions by the gangs of their tasks."""
+        found: dict[GangId, list[Placing]] = {}
+        for each in actions:
+            found.setdefault(self.tasks[each.task].gang, []).append(each)
+        return found
+
+    def on(self, node: str) -> Iterable[Task]:
+        """All tasks that occupy a node."""
+        return (self.tasks[task] for task in self._roll.on_node.get(node, ()))
+
+    def running(self) -> Iterable[Task]:
+        """All tasks that are bound or running, in order of their ids."""
+        return (task for _, task in sorted(self.tasks.items()) if task.state in ACTIVE)
+
+    def leaving(self) -> Iterable[Task]:
+        """All tasks that are on their way out, in order of their ids."""
+        return (self.tasks[task] for task in sorted(self._roll.leaving))
+
+    def allocated(self, queue: str, dimension: str) -> int:
+        """What a queue and all below it have."""
+        return self.accounts.held.get(queue, {}).get(dimension, 0)
+
+    def is_leaf(self, queue: str) -> bool:
+        """Is it a queue in which gangs may stand?"""
+        return queue in self.queues and queue not in self._parents
+
+    def usage_of(self, queue: str) -> int:
+        """Decayed GPU time of a queue and all below it, in thousandth GPU-seconds."""
+        usage, path = self._usage_at(self.now), self.accounts.path
+        below = (each for each in usage if queue == ROOT or queue in path(each.queue))
+        return sum(each.milli_seconds for each in below)
+
+    @property
+    def columns(self) -> Columns:
+        """The arrays, laid out anew if nodes have changed."""
+        return self._layout.columns
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The tallies of pod affinity and spread."""
+        return self._layout.neighbours
+
+    # -- nodes, queues and topologies
+
+    def _see_node(self, node: Node) -> None:
+        if self.nodes.get(node.name) == node:
+            return
+        tasks = list(self.on(node.name))
+        for task in tasks:
+            self._charge(task, -1)
+        self.nodes[node.name] = node
+        self._layout.drop()
+        self.searched = ()
+        for task in tasks:
+            self._charge(task, 1)
+
+    def _lose_node(self, name: str) -> None:
+        for task in list(self.on(name)):
+            self._lose_task(task.id)
+        self._roll.on_node.pop(name, None)
+        if self.nodes.pop(name, None) is not None:
+            self._layout.drop()
+            self.searched = ()
+
+    def _see_queue(self, queue: Queue) -> None:
+        before = self.queues.get(queue.name)
+        self.queues[queue.name] = queue
+        self.tree_version += 1
+        self.running_version += 1
+        self.searched = ()
+        if before is None or before.parent != queue.parent:
+            self._recharge()
+
+    def _lose_queue(self, name: str) -> None:
+        self.queues.pop(name, None)
+        self.tree_version += 1
+        self.running_version += 1
+        self.searched = ()
+        self._recharge()
+
+    def _see_topology(self, topology: Topology) -> None:
+        self.topologies[topology.name] = topology
+        self._layout.forget()
+
+    def _lose_topology(self, name: str) -> None:
+        self.topologies.pop(name, None)
+        self._layout.forget()
+
+    def _recharge(self) -> None:
+        """The tree has changed: charge every task along its new path."""
+        self._parents = {queue.parent for queue in self.queues.values()}
+        self.accounts = Accounts(self.queues)
+        for task in self.tasks.values():
+            if task.state in OCCUPYING:
+                self._charge_queue(task, 1)
+
+    # -- gangs and tasks
+
+    def _see_gang(self, gang: Gang) -> None:
+        before = self.gangs.get(gang.id)
+        tasks = list(self.members(gang.id))
+        if before is not None and before != gang:
+            for task in tasks:
+                self._count(task, -1)
+        self.gangs[gang.id] = gang
+        if before is not None and before != gang:
+            self.running_version += 1
+            for task in tasks:
+                self._count(task, 1)
+            self._watch(gang)
+
+    def _lose_gang(self, gang: GangId) -> None:
+        for task in list(self.members(gang)):
+            self._lose_task(task.id)
+        self.gangs.pop(gang, None)
+        self._roll.strike(gang)
+        self.broken.pop(gang, None)
+
+    def _see_task(self, task: Task) -> None:
+        before = self.tasks.get(task.id)
+        if before == task:
+            return
+        if before is not None:
+            self._count(before, -1)
+        else:
+            self.mix.see(task.shape.request)
+        self.tasks[task.id] = task
+        self._roll.members.setdefault(task.gang, {})[task.id] = task
+        self._count(task, 1)
+        self._watch(self.gangs[task.gang])
+
+    def _lose_task(self, task_id: TaskId) -> None:
+        task = self.tasks.pop(task_id, None)
+        if task is not None:
+            self._count(task, -1)
+            self._roll.members[task.gang].pop(task_id, None)
+            self._watch(self.gangs[task.gang])
+
+    def _watch(self, gang: Gang) -> None:
+        """Take note of when a gang falls below its minimum, and when it is whole again."""
+        if gang.id not in self.active or self._roll.has_minimum(gang):
+            self.broken.pop(gang.id, None)
+        else:
+            self.broken.setdefault(gang.id, self.now)
+
+    def _count(self, task: Task, sign: int) -> None:
+        """A task is there as it is (1), or is so no longer (-1)."""
+        self._roll.count(task, self.gangs[task.gang].queue, sign)
+        if task.state in OCCUPYING:
+            self.running_version += 1
+            self._charge(task, sign)
+        self._layout.count(task, sign)
+
+    def _charge(self, task: Task, sign: int) -> None:
+        self._charge_queue(task, sign)
+        self._charge_ledger(task, sign)
+
+    def _charge_queue(self, task: Task, sign: int) -> None:
+        gang, node = self.gangs[task.gang], self.nodes.get(task.node)
+        charges = charges_of(task.shape.request, task.devices, node)
+        self.accounts.charge(gang, charges, sign)
+
+    def _charge_ledger(self, task: Task, sign: int) -> None:
+        gang = self.gangs[task.gang]
+        for model, milli in models_of(task.devices, self.nodes.get(task.node)):
+            self.ledger.change(Holder(gang.queue, gang.user, model), sign * milli, self.now)
+
+    # -- time and settings
+
+    def _usage_at(self, now: int) -> tuple[Usage, ...]:
+        return tuple(Usage(*holder, value) for holder, value in self.ledger.at(now))
+
+    def _set(self, settings: Settings) -> None:
+        if settings != self.settings:
+            self.settings, self.searched = settings, ()
+            self.ledger.keep_for(settings.half_life_s, self.now)
+            self._layout.forget()
+
+    def _take_over_mix(self) -> None:
+        """Take over the mix of late, if it is time; whatever rested on the old one is forgotten."""
+        if self.mix.take_over():
+            self._layout.forget()
+            self._layout.shorten()

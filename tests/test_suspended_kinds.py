@@ -1,0 +1,206 @@
+"""Which owners can be suspended, and that each makes the same gang again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.kube_given import Json, Reading, node
+from windlass.config.kinds import OwnKind, kinds_of
+from windlass.kube.budgets import allow
+from windlass.kube.evict import Rates
+from windlass.kube.scope import Scope
+from windlass.kube.suspend import Switch
+from windlass.model.jobs import TaskState
+from windlass.workloads import wire
+from windlass.workloads.kinds import KINDS, Key, Kinds
+from windlass.workloads.made import Terms, made
+from windlass.workloads.marks import SUSPENDED
+from windlass.workloads.suspended import Mark, text_of
+
+TEMPLATE = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]}}
+SIZE = 3
+JOB = {"completionMode": "Indexed", "parallelism": SIZE, "completions": SIZE, "template": TEMPLATE}
+RUN = {"kind": "Run", "group": "ml.dev", "version": "v1", "plural": "runs"}
+OWN = kinds_of([OwnKind.model_validate(RUN | {"size": ["spec.replicas"], "suspend": "spec.off"})])
+
+
+def roles(field: str, **counts: int) -> Json:
+    return {field: {name: {"replicas": n, "template": TEMPLATE} for name, n in counts.items()}}
+
+
+def replicated(name: str, count: int, **more: Any) -> Json:
+    spec = JOB | {"parallelism": count, "completions": count}
+    return {"name": name, "replicas": 1, "template": {"spec": spec}, **more}
+
+
+CLUSTER = {
+    "headGroupSpec": {"template": TEMPLATE},
+    "workerGroupSpecs": [{"replicas": SIZE - 1, "template": TEMPLATE}],
+}
+JOBSET: Json = {"replicatedJobs": [replicated("driver", 1), replicated("workers", SIZE - 1)]}
+OF_THREE: dict[str, tuple[str, Json, str]] = {
+    "Job": ("batch/v1", JOB, "spec.suspend"),
+    "JobSet": ("jobset.x-k8s.io/v1alpha2", JOBSET, "spec.suspend"),
+    "PyTorchJob": (
+        "kubeflow.org/v1",
+        roles("pytorchReplicaSpecs", Master=1, Worker=2),
+        "spec.runPolicy.suspend",
+    ),
+    "TFJob": ("kubeflow.org/v1", roles("tfReplicaSpecs", Worker=3), "spec.runPolicy.suspend"),
+    "MPIJob": (
+        "kubeflow.org/v2beta1",
+        roles("mpiReplicaSpecs", Launcher=1, Worker=2),
+        "spec.runPolicy.suspend",
+    ),
+    "RayCluster": ("ray.io/v1", CLUSTER, "spec.suspend"),
+    "Run": ("ml.dev/v1", {"replicas": SIZE, "template": TEMPLATE}, "spec.off"),
+}
+
+
+class Running:
+    """An owner whose pods run."""
+
+    def __init__(self, kind: str, api: str, spec: Json, above: wire.Owner | None = None) -> None:
+        self.there = Reading(node("n1"), scope=Scope(kinds=OWN))
+        manifest = {"kind": kind, "apiVersion": api, "metadata": {"name": "x"}, "spec": spec}
+        terms = Terms("ml", "windlass", "2026-01-01T00:00:00Z", {}, OWN)
+        found = made([manifest], terms)
+        self.key, self.owner = found.owners[0]
+        if above is not None:
+            self.owner = below(self.owner, above)
+            self.there.translator.owner_seen(TRAIN_JOB, above)
+        for key, owner in [(self.key, self.owner), *found.owners[1:]]:
+            self.there.translator.owner_seen(key, owner)
+        self.pods = [on_node(each) for each in found.pods]
+        self.there.see(*self.pods)
+
+    @property
+    def gangs(self) -> set[str]:
+        return {str(each) for each in self.there.cluster.gangs}
+
+    def switch(self) -> Switch | None:
+        (gang,) = self.there.cluster.gangs
+        return self.there.translator.switch(gang, set(self.there.cluster.tasks))
+
+    def suspend(self, key: Key, owner: wire.Owner, kinds: Kinds = OWN) -> None:
+        """Its controller deletes the pods, and the owner is marked."""
+        self.there.translator.owner_seen(key, suspended(owner, kinds[key].suspend))
+        for each in self.pods:
+            self.there.translator.pod_gone(each)
+
+
+TRAIN_JOB = Key("TrainJob", "trainer.kubeflow.org")
+TRAIN = wire.Owner(wire.Meta(name="t", namespace="ml", uid="t-uid"), {"runtimeRef": {}})
+
+
+def below(owner: wire.Owner, above: wire.Owner) -> wire.Owner:
+    ref = wire.OwnerRef("TrainJob", "t", above.metadata.uid, "trainer.kubeflow.org/v1alpha1", True)
+    meta = msgspec.structs.replace(owner.metadata, owner_references=[ref])
+    return msgspec.structs.replace(owner, metadata=meta)
+
+
+def on_node(pod: wire.Pod) -> wire.Pod:
+    spec = msgspec.structs.replace(pod.spec, node_name="n1")
+    meta = msgspec.structs.replace(pod.metadata, uid=f"real-{pod.metadata.uid}")
+    return wire.Pod(meta, spec, wire.PodStatus(phase="Running"))
+
+
+def suspended(owner: wire.Owner, field: str) -> wire.Owner:
+    *way, last = field.split(".")[1:]
+    spec = dict(owner.spec)
+    inner = spec
+    for step in way:
+        inner[step] = inner = dict(inner.get(step, {}))
+    inner[last] = True
+    meta = msgspec.structs.replace(
+        owner.metadata, annotations={SUSPENDED: text_of(Mark(at=1, gainer="ml/other"))}
+    )
+    return msgspec.structs.replace(owner, metadata=meta, spec=spec)
+
+
+@pytest.mark.parametrize("kind", OF_THREE)
+def test_an_owner_that_can_be_suspended_makes_the_same_gang_again(kind: str):
+    api, spec, field = OF_THREE[kind]
+    running = Running(kind, api, spec)
+    before = running.gangs
+    path = f"/apis/{api}/namespaces/ml/{kind.lower()}s/x"
+    assert running.switch() == Switch(path, running.owner.metadata.uid, field)
+    running.suspend(running.key, running.owner)
+    assert running.gangs == before
+    states = [task.state for task in running.there.cluster.tasks.values()]
+    assert states == [TaskState.WAITING] * SIZE
+
+
+def test_of_nested_owners_the_topmost_is_suspended():
+    running = Running("JobSet", "jobset.x-k8s.io/v1alpha2", JOBSET, TRAIN)
+    before = running.gangs
+    path = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/ml/trainjobs/t"
+    assert running.switch() == Switch(path, "t-uid", "spec.suspend")
+    running.suspend(TRAIN_JOB, TRAIN)
+    assert running.gangs == before
+    assert len(running.there.cluster.tasks) == SIZE
+
+
+def test_a_maker_that_is_seen_after_the_one_above_it_stands_in_line_too():
+    there = Reading(scope=Scope(kinds=OWN))
+    there.translator.owner_seen(TRAIN_JOB, suspended(TRAIN, "spec.suspend"))
+    assert not there.cluster.tasks
+    known = Running("JobSet", "jobset.x-k8s.io/v1alpha2", JOBSET, TRAIN)
+    there.translator.owner_seen(known.key, known.owner)
+    assert len(there.cluster.tasks) == SIZE
+
+
+@pytest.mark.parametrize(
+    ("kind", "api", "spec"),
+    [
+        ("RayJob", "ray.io/v1", {"rayClusterSpec": CLUSTER}),
+        ("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", {"replicas": 1}),
+    ],
+)
+def test_others_are_evicted(kind: str, api: str, spec: Json):
+    both = {"workerTemplate": TEMPLATE, "size": SIZE}
+    running = Running(kind, api, spec | {"leaderWorkerTemplate": both})
+    assert running.switch() is None
+
+
+def test_an_owner_of_several_gangs_is_not_suspended_for_one_of_them():
+    first, then = replicated("data", 1), replicated("node", 2, dependsOn=[{"name": "data"}])
+    running = Running("JobSet", "jobset.x-k8s.io/v1alpha2", {"replicatedJobs": [first, then]})
+    gang, _ = sorted(running.there.cluster.gangs)
+    leaving = {task.id for task in running.there.cluster.members(gang)}
+    assert running.there.translator.switch(gang, leaving) is None
+
+
+def test_a_restarted_set_comes_back_under_its_attempt():
+    running = Running("JobSet", "jobset.x-k8s.io/v1alpha2", JOBSET)
+    restarted = msgspec.structs.replace(running.owner, status={"restarts": 2})
+    running.suspend(running.key, restarted)
+    (gang,) = running.gangs
+    assert gang.startswith("ml/x.2~")
+
+
+def test_every_kind_with_the_field_is_tried_here():
+    with_field = {key.kind for key, row in KINDS.items() if row.suspend}
+    assert with_field == {*OF_THREE, "TrainJob", "XGBoostJob", "JAXJob"} - {"Run"}
+
+
+# --- manners --------------------------------------------------------------------------------------
+
+
+def test_budgets_are_asked_for_all_pods_of_a_gang_together():
+    selector = {"matchLabels": {"app": "a"}}
+    one = wire.Owner(spec={"selector": selector}, status={"disruptionsAllowed": 1})
+    assert allow([one], [{"app": "a"}, {"app": "b"}])
+    assert not allow([one], [{"app": "a"}, {"app": "a"}])
+    assert not allow([wire.Owner(spec={"selector": selector})], [{"app": "a"}])
+
+
+def test_a_gang_counts_as_many_evictions_as_it_has_pods():
+    rates = Rates(per_minute=4)
+    assert rates.wait_s("q", 0.0, 3) == 0
+    assert rates.wait_s("q", 10.0, 2) == 50
+    assert rates.wait_s("q", 10.0) == 0
+    assert rates.wait_s("other", 10.0, 9) == 0  # more than the cap go when nobody else did

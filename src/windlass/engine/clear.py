@@ -39,6 +39,10 @@ class Clearing:
         """What can be displaced for the gang."""
         return self._displaceable.pool(self._permits.gang.hurry_s)
 
+    def may_take(self) -> bool:
+        """Could anything go at all?"""
+        return self.pool.may_any(self._permits)
+
     def clear(self, task: Task, kind: Class, scope: Ints | None, over: Ints | None) -> int | None:
         """Take away what may go from the cheapest node until the task fits there."""
         offer = self._offer(kind)
@@ -102,12 +106,12 @@ class Clearing:
     def _offer(self, kind: Class) -> Offer:
         permits, pool = self._permits, self.pool
         if permits.way is Way.MOVE:
-            return pool.offer(kind, permits.way, (), permits.may)
+            return pool.offer(kind, permits.way, (), permits)
         gang, own = permits.gang, permits.gang.queue
         reach = permits.rights.ranks.reach(gang)
         whose = (own, gang.priority, reach) if own in pool.queues else None
         rules = permits.case.rules(pool.queues)
-        return pool.offer(kind, (permits.way, permits.grows, whose), rules, permits.may)
+        return pool.offer(kind, (permits.way, permits.grows, whose), rules, permits)
 
 
 def _cheapest(costs: Ints, scope: Ints | None) -> Iterator[int]:

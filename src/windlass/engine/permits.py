@@ -57,6 +57,16 @@ class Permits:
             return None
         return False if self.is_unprotected(unit, Rule.CONSOLIDATE) else None
 
+    def may_any(self, queue: str, since: int) -> bool:
+        """Could anything of a queue go whose oldest work started then? If not, `may` says None."""
+        if self.way is not Way.MOVE and (
+            queue == self.gang.queue or self.case.against_now(queue) is not None
+        ):
+            return True
+        if self.way is Way.TAKE:
+            return False
+        return self.rights.protected_until(queue, since, Rule.CONSOLIDATE) <= self.now
+
     def is_unprotected(self, unit: Unit, rule: Rule) -> bool:
         """Has it run for long enough to go by a rule?"""
         return self.rights.protected_until(unit.gang.queue, unit.started_at, rule) <= self.now

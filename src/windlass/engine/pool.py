@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Set
 from functools import cached_property
 from operator import ge
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -40,11 +40,21 @@ _MOST_HARM = (1 << 31) - 1
 _MOST_AGE = _ONE - 1
 _MOST_RANK = (1 << 6) - 1
 
-Permission: TypeAlias = Callable[[Unit], bool | None]
-"""May a unit be displaced: True, it may be lost; False, it may only move; None, not at all."""
 Rules: TypeAlias = tuple[Rule | None, ...]
 """For each queue of a pool, by which rule it may lose something."""
 Priced: TypeAlias = tuple[int, Unit, Freed]
+
+
+class Permission(Protocol):
+    """Whoever says what may go."""
+
+    def may(self, unit: Unit) -> bool | None:
+        """May a unit be displaced: True, be lost; False, only move; None, not at all."""
+        ...
+
+    def may_any(self, queue: str, since: int) -> bool:
+        """Could anything of a queue go whose oldest work started then? If not, `may` says None."""
+        ...
 
 
 class Pool:
@@ -72,6 +82,7 @@ class Pool:
             <= started_by[unit.gang.queue]
         ]
         """Those that have run long enough; no rule protects for a shorter time than that."""
+        self._now = cluster.now
         self._turns = _turns(cluster, self.units)
         self._price = _prices(cluster, self.units, hurry_s, self._turns)
         self._offers: dict[Hashable, Offer] = {}
@@ -86,6 +97,35 @@ class Pool:
             for slot, freed in unit.frees.items():
                 found.setdefault(slot, []).append((unit, freed))
         return found
+
+    @cached_property
+    def _by_queue(self) -> dict[str, list[Unit]]:
+        found: dict[str, list[Unit]] = {}
+        for unit in self.open:
+            found.setdefault(unit.gang.queue, []).append(unit)
+        return found
+
+    @cached_property
+    def _since(self) -> dict[str, int]:
+        """When the oldest open work of each queue started."""
+        return {
+            queue: min(self._now if u.started_at is None else u.started_at for u in units)
+            for queue, units in self._by_queue.items()
+        }
+
+    def may_any(self, permission: Permission) -> bool:
+        """Could anything go at all?"""
+        return any(permission.may_any(queue, since) for queue, since in self._since.items())
+
+    def permitted(self, permission: Permission) -> list[tuple[Unit, bool]]:
+        """What may go, queue by queue: most have nothing that may, and are asked once."""
+        asked = (
+            (unit, permission.may(unit))
+            for queue, since in self._since.items()
+            if permission.may_any(queue, since)
+            for unit in self._by_queue[queue]
+        )
+        return [(unit, may) for unit, may in asked if may is not None]
 
     def offer(self, kind: Class, key: Hashable, rules: Rules, permission: Permission) -> Offer:
         """What each node costs one shape.
@@ -188,8 +228,7 @@ class Offer:
 
     def work_out_all(self) -> None:
         """Look at every node on which something may go."""
-        asked = ((unit, self._permission(unit)) for unit in self._pool.open)
-        some = [(unit, may) for unit, may in asked if may is not None]
+        some = self._pool.permitted(self._permission)
         some.sort(key=lambda each: self._pool.order(each[0]))
         for unit, may in some:
             for slot, freed in unit.frees.items():
@@ -200,8 +239,9 @@ class Offer:
         """Take over what another one knows, but for the nodes on which permissions differ."""
         self.costs, self._victims = other.costs.copy(), other._victims.copy()
         self._permitted, self._cursor = other._permitted.copy(), other._cursor
+        may_go, at = self._permission.may, self._pool.at
         for slot in changed:
-            asked = [(*entry, self._permission(entry[0])) for entry in self._pool.at.get(slot, ())]
+            asked = [(*entry, may_go(entry[0])) for entry in at.get(slot, ())]
             self._permitted[slot] = [(u, freed, may) for u, freed, may in asked if may is not None]
         self._look_at(changed)
 

@@ -89,6 +89,8 @@ class Search:
 
     def _make_room(self) -> bool:
         """Place the gang, and take away what may go where it finds no room."""
+        if not self._draft.evicted and not self._clearing.may_take():
+            return False
         self._placer.maker = self._clearing
         try:
             return self._place() and bool(self._draft.evicted)

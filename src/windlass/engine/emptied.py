@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass.engine.pool import Pool
 from windlass.model.jobs import Shape
 from windlass.state.columns import Ints
-from windlass.state.devices import with_back
+from windlass.state.devices import Devices, with_back
 
 
 class Emptied:
@@ -16,16 +16,17 @@ class Emptied:
         self._pool, self._free = pool, columns.free.copy()
         self._numbers: Ints = columns.device_number.copy()
         self._rooms: dict[Shape, Ints] = {}
-        for slot, there in pool.at.items():
-            devices = columns.devices[slot]
-            for unit, (_, amounts) in there:
-                if not unit.gone:
+        devices: dict[int, Devices] = {}
+        for unit in pool.units:
+            if not unit.gone:
+                for slot, (_, amounts) in unit.frees.items():
                     self._free[:, slot] += amounts
-                    for task in unit.tasks:
-                        if task.node == columns.names[slot]:
-                            slices = columns.present(slot, task.devices)
-                            devices = with_back(devices, slices)
-            self._numbers[slot] = columns.states.number(devices)
+                for task in unit.tasks:
+                    slot = columns.slot[task.node]
+                    there = devices.get(slot, columns.devices[slot])
+                    devices[slot] = with_back(there, columns.present(slot, task.devices))
+        for slot, there in devices.items():
+            self._numbers[slot] = columns.states.number(there)
 
     def room(self, shape: Shape) -> Ints:
         """How many tasks of a shape would fit each node."""

@@ -55,8 +55,8 @@ class Order:
             line.sort()
         self._only = next(iter(self._lines.values())) if len(self._lines) == 1 else None
         """The line of the one queue that has any: nobody has to be compared."""
-        for queue in sorted(self._lines) if self._only is None else ():
-            self._rekey(queue)
+        if self._only is None:
+            self._key_all()
 
     def next(self) -> Progress | None:
         """The next gang, which leaves the line; None at the end."""
@@ -90,34 +90,53 @@ class Order:
             heappop(heap)
         return None
 
+    def _key_all(self) -> None:
+        """Key every queue that has gangs, and then those above, each once."""
+        path, above = self._cluster.accounts.path, set[str]()
+        for queue in sorted(self._lines):
+            self._stand(queue, self._lines[queue])
+            above.update(path(queue)[1:])
+        for name in sorted(above, key=lambda each: (-len(path(each)), each)):
+            self._rise(name)
+
     def _rekey(self, queue: str) -> None:
         """Key a queue and those above it anew, bottom up."""
         if queue == ROOT:
             return
-        line = self._lines[queue]
-        oldest, head = line.oldest(), line.head()
+        self._stand(queue, self._lines[queue])
+        for name in self._cluster.accounts.path(queue)[1:]:
+            self._rise(name)
+
+    def _stand(self, queue: str, line: _Line) -> None:
+        """Key a queue by the gang that is next in it."""
+        head = line.head()
         need = self._need(head) if head is not None else NOTHING
-        path = self._cluster.accounts.path(queue)
-        parents = (*path[1:], ROOT)
-        for name, parent in zip(path, parents, strict=True):
-            if oldest is None:
-                self._keys.pop(name, None)
-            else:
-                self._needs[name] = need
-                key = self._key(name, oldest, need)
-                if self._keys.get(name) != key:
-                    self._keys[name] = key
-                    heappush(self._heaps.setdefault(parent, []), key)
-            first = self._first_child(parent)
-            oldest = self._keys[first][3] if first is not None else None
-            need = self._needs[first] if first is not None else NOTHING
+        self._set_key(queue, line.oldest(), need)
+
+    def _rise(self, name: str) -> None:
+        """Key a queue by the one below it that is next."""
+        first = self._first_child(name)
+        if first is None:
+            self._set_key(name, None, NOTHING)
+        else:
+            self._set_key(name, self._keys[first][3], self._needs[first])
+
+    def _set_key(self, name: str, oldest: int | None, need: Mapping[str, int]) -> None:
+        if oldest is None:
+            self._keys.pop(name, None)
+            return
+        self._needs[name] = need
+        key = self._key(name, oldest, need)
+        if self._keys.get(name) != key:
+            self._keys[name] = key
+            above = self._cluster.accounts.path(name)[1:2]
+            heappush(self._heaps.setdefault(above[0] if above else ROOT, []), key)
 
     def _key(self, name: str, oldest: int, need: Mapping[str, int]) -> Key:
         queue = self._cluster.queues[name]
         known = self._saturation.get(name)
         if known is None or known[0] is not need:
-            known = (need, self._work_out(name, need), self._work_out(name, NOTHING))
-            self._saturation[name] = known
+            known = self._saturation[name] = (need, *self._work_out(name, need))
         return -queue.tier, known[1], known[2], oldest, name
 
     def _need(self, progress: Progress) -> Mapping[str, int]:
@@ -126,15 +145,24 @@ class Order:
             return self._limits.needs_of(parts[0].tasks[0].shape)
         return self._limits.need(progress.counts)
 
-    def _work_out(self, name: str, need: Mapping[str, int]) -> int:
-        """What a queue would have of what it is entitled to, scaled: the most of any dimension."""
-        held = self._cluster.accounts.held.get(name, {})
-        worst = 0
+    def _work_out(self, name: str, need: Mapping[str, int]) -> tuple[int, int]:
+        """What a queue would have, and has, of what it is entitled to: the most of any dimension.
+
+        Scaled, as integers.
+        """
+        held = self._cluster.accounts.held.get(name, NOTHING)
+        most = most_now = 0
         for dimension, entitled in self._standing.entitled[name].items():
-            has = held.get(dimension, 0) + need.get(dimension, 0)
-            full = has * _SCALE // entitled if entitled else _NOT_ENTITLED * bool(has) + has
-            worst = max(worst, full)
-        return worst
+            now = held.get(dimension, 0)
+            then = now + need.get(dimension, 0)
+            if entitled:
+                now, then = now * _SCALE // entitled, then * _SCALE // entitled
+            else:
+                now += _NOT_ENTITLED * (now > 0)
+                then += _NOT_ENTITLED * (then > 0)
+            most = max(most, then)
+            most_now = max(most_now, now)
+        return most, most_now
 
 
 class _Line:

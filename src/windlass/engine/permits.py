@@ -57,15 +57,21 @@ class Permits:
             return None
         return False if self.is_unprotected(unit, Rule.CONSOLIDATE) else None
 
-    def may_any(self, queue: str, since: int) -> bool:
-        """Could anything of a queue go whose oldest work started then? If not, `may` says None."""
-        if self.way is not Way.MOVE and (
-            queue == self.gang.queue or self.case.against_now(queue) is not None
-        ):
+    def may_any(self, queue: str, since: int, priority: int) -> bool:
+        """Could anything go of a queue, given its oldest and its lowest? If not, `may` says None.
+
+        Its oldest work started then, and none of it has a lower priority than this.
+        """
+        if self.way is not Way.MOVE and self._takes_any(queue, priority):
             return True
         if self.way is Way.TAKE:
             return False
         return self.rights.protected_until(queue, since, Rule.CONSOLIDATE) <= self.now
+
+    def _takes_any(self, queue: str, priority: int) -> bool:
+        if queue == self.gang.queue:
+            return priority < self.gang.priority or self.rights.ranks.stops
+        return self.case.against_now(queue) is not None
 
     def is_unprotected(self, unit: Unit, rule: Rule) -> bool:
         """Has it run for long enough to go by a rule?"""

@@ -52,8 +52,11 @@ class Permission(Protocol):
         """May a unit be displaced: True, be lost; False, only move; None, not at all."""
         ...
 
-    def may_any(self, queue: str, since: int) -> bool:
-        """Could anything of a queue go whose oldest work started then? If not, `may` says None."""
+    def may_any(self, queue: str, since: int, priority: int) -> bool:
+        """Could anything go of a queue, given its oldest and its lowest? If not, `may` says None.
+
+        Its oldest work started then, and none of it has a lower priority than this.
+        """
         ...
 
 
@@ -84,7 +87,7 @@ class Pool:
         """Those that have run long enough; no rule protects for a shorter time than that."""
         self._now = cluster.now
         self._turns = _turns(cluster, self.units)
-        self._price = _prices(cluster, self.units, hurry_s, self._turns)
+        self._price = _Prices(cluster, self.units, hurry_s, self._turns)
         self._offers: dict[Hashable, Offer] = {}
         self._latest: dict[Hashable, tuple[Rules, Offer]] = {}
         self._nodes: dict[str, set[int]] | None = None
@@ -106,24 +109,28 @@ class Pool:
         return found
 
     @cached_property
-    def _since(self) -> dict[str, int]:
-        """When the oldest open work of each queue started."""
-        return {
-            queue: min(self._now if u.started_at is None else u.started_at for u in units)
+    def _whose(self) -> list[tuple[str, int, int]]:
+        """Each queue that has open work, when the oldest of it started, and its least priority."""
+        return [
+            (
+                queue,
+                min(self._now if u.started_at is None else u.started_at for u in units),
+                min(u.gang.priority for u in units),
+            )
             for queue, units in self._by_queue.items()
-        }
+        ]
 
     def may_any(self, permission: Permission) -> bool:
         """Could anything go at all?"""
-        return any(permission.may_any(queue, since) for queue, since in self._since.items())
+        return any(permission.may_any(*each) for each in self._whose)
 
     def permitted(self, permission: Permission) -> list[tuple[Unit, bool]]:
         """What may go, queue by queue: most have nothing that may, and are asked once."""
         asked = (
             (unit, permission.may(unit))
-            for queue, since in self._since.items()
-            if permission.may_any(queue, since)
-            for unit in self._by_queue[queue]
+            for each in self._whose
+            if permission.may_any(*each)
+            for unit in self._by_queue[each[0]]
         )
         return [(unit, may) for unit, may in asked if may is not None]
 
@@ -188,25 +195,38 @@ def _turns(cluster: Cluster, units: list[Unit]) -> dict[Unit, int]:
     return {unit: turns[place] for unit, place in zip(units, places, strict=True)}
 
 
-def _prices(
-    cluster: Cluster, units: list[Unit], hurry_s: int | None, turns: Mapping[Unit, int]
-) -> dict[Unit, int]:
-    """What losing each unit costs, compared with the others."""
-    by_harm = cluster.settings.victims is Victims.LEAST_HARM
-    priorities = sorted({unit.gang.priority for unit in units})
-    ranks = {each: min(at, _MOST_RANK) for at, each in enumerate(priorities)}
-    found: dict[Unit, int] = {}
-    for age, unit in enumerate(units):
-        lost, last = unit.harm, age
-        if hurry_s is not None:
-            lost = harm(unit.gang, unit.tasks, cluster.now, unit.is_core, hurry_s)
-            last = frees_in(unit.gang, hurry_s) if unit.is_core else unit.gang.terminates_s
-        lost = min(lost // WHOLE, _MOST_HARM) if by_harm else 0
-        if turns:
-            lost = min((1 + turns[unit]) * unit.charges.get(GPU, 0), _MOST_HARM)
-        rank = ranks[unit.gang.priority]
-        found[unit] = rank * _PRIORITY + lost * _HARM + _ONE + min(last, _MOST_AGE)
-    return found
+class _Prices(dict[Unit, int]):
+    """What losing each unit costs, compared with the others; worked out when somebody asks."""
+
+    def __init__(
+        self, cluster: Cluster, units: list[Unit], hurry_s: int | None, turns: Mapping[Unit, int]
+    ) -> None:
+        super().__init__()
+        self._now, self._hurry_s, self._turns = cluster.now, hurry_s, turns
+        self._by_harm = cluster.settings.victims is Victims.LEAST_HARM
+        priorities = sorted({unit.gang.priority for unit in units})
+        self._ranks = {each: min(at, _MOST_RANK) for at, each in enumerate(priorities)}
+        self._ages = {unit: age for age, unit in enumerate(units)}
+
+    def __missing__(self, unit: Unit) -> int:
+        lost, last = self._lost(unit), self._ages[unit]
+        if self._hurry_s is not None:
+            gang = unit.gang
+            last = frees_in(gang, self._hurry_s) if unit.is_core else gang.terminates_s
+        rank = self._ranks[unit.gang.priority]
+        found = rank * _PRIORITY + min(lost, _MOST_HARM) * _HARM + _ONE + min(last, _MOST_AGE)
+        self[unit] = found
+        return found
+
+    def _lost(self, unit: Unit) -> int:
+        """GPU time, or, where the order says who is stopped first, the turn times the GPUs."""
+        if self._turns:
+            return (1 + self._turns[unit]) * unit.charges.get(GPU, 0)
+        if not self._by_harm:
+            return 0
+        if self._hurry_s is None:
+            return unit.harm // WHOLE
+        return harm(unit.gang, unit.tasks, self._now, unit.is_core, self._hurry_s) // WHOLE
 
 
 class Offer:

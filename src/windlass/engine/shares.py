@@ -9,7 +9,7 @@ Integers throughout; the last units go by largest remainder, so nothing is lost 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -152,11 +152,13 @@ def _ratio(each: tuple[str, int, int]) -> _Ratio:
 
 
 class _Remembered:
-    """What earlier cycles worked out: divisions with what they rest on, guarantees of one tree."""
+    """What earlier cycles worked out: divisions with what they rest on, and one tree's shape."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.divisions: dict[tuple[str, str], tuple[int, list[Claimant], dict[str, int]]] = {}
         self.guarantees: dict[tuple[str, str], int] = {}
+        self.children: dict[str, list[Queue]] = _children(cluster.queues)
+        self.dimensions: list[str] = _dimensions(cluster.queues.values())
         self._version = cluster.tree_version
 
     def of(self, cluster: Cluster) -> _Remembered:
@@ -164,7 +166,28 @@ class _Remembered:
         if self._version != cluster.tree_version:
             self._version = cluster.tree_version
             self.guarantees.clear()
+            self.children = _children(cluster.queues)
+            self.dimensions = _dimensions(cluster.queues.values())
         return self
+
+
+def _children(queues: Mapping[str, Queue]) -> dict[str, list[Queue]]:
+    found: dict[str, list[Queue]] = {}
+    for name in sorted(queues):
+        parent = queues[name].parent
+        found.setdefault(parent if parent in queues else ROOT, []).append(queues[name])
+    return found
+
+
+def _dimensions(queues: Iterable[Queue]) -> list[str]:
+    """GPUs, and whatever else a queue is promised or denied."""
+    named = (
+        dimension
+        for queue in queues
+        for amounts in (queue.guarantee, queue.limit, queue.lend)
+        for dimension in amounts
+    )
+    return sorted({GPU, *named})
 
 
 class _Tree:
@@ -172,22 +195,11 @@ class _Tree:
 
     def __init__(self, cluster: Cluster, limits: Limits) -> None:
         self.cluster = cluster
-        self.children: dict[str, list[Queue]] = {}
-        for name in sorted(cluster.queues):
-            queue = cluster.queues[name]
-            parent = queue.parent if queue.parent in cluster.queues else ROOT
-            self.children.setdefault(parent, []).append(queue)
         self.capacity = cluster.columns.capacity()
-        named = {
-            dimension
-            for queue in cluster.queues.values()
-            for amounts in (queue.guarantee, queue.limit, queue.lend)
-            for dimension in amounts
-        }
-        self.dimensions = sorted({GPU, *named})
         self._wanted = _wanted(cluster, limits)
         self._usage = _usage(cluster)
         remembered = cluster.recall(_Remembered).of(cluster)
+        self.children, self.dimensions = remembered.children, remembered.dimensions
         self._divisions, self._guarantees = remembered.divisions, remembered.guarantees
         self._demands: dict[tuple[str, str], int] = {}
 

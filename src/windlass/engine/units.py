@@ -40,7 +40,8 @@ class Unit:
     """What comes free on each node."""
     nodes: Mapping[str, Node]
     """All nodes by name."""
-    harm: int = 0
+    now: int = 0
+    """When it is looked at."""
     before: tuple[Unit, ...] = ()
     """The units of the gang that leave first, in their order."""
     after: tuple[Unit, ...] = ()
@@ -49,6 +50,18 @@ class Unit:
     age: tuple[int, str, int] = (0, "", 0)
     """Sorts the youngest gang first, and its units as they leave."""
     _charges: Mapping[str, int] | None = None
+    _harm: int | None = None
+
+    @property
+    def harm(self) -> int:
+        """What losing it now would cost; of most units nobody asks."""
+        if self._harm is None:
+            self._harm = harm(self.gang, self.tasks, self.now, self.is_core)
+        return self._harm
+
+    def look(self, now: int) -> None:
+        """It is there, and this is the time."""
+        self.now, self.gone, self._harm = now, False, None
 
     @property
     def charges(self) -> Mapping[str, int]:
@@ -85,14 +98,10 @@ class Units:
         self._sorted: list[Unit] = []
 
     def now(self) -> list[Unit]:
-        """All units that can be displaced, the youngest first, with what that would cost now."""
+        """All units that can be displaced, the youngest first, as of now."""
         self._catch_up()
-        now = self._cluster.now
         for unit in self._sorted:
-            saved_at = unit.gang.saved_at
-            if not unit.harm or saved_at is None or saved_at < now:
-                unit.harm = harm(unit.gang, unit.tasks, now, unit.is_core)
-            unit.gone = False
+            unit.look(self._cluster.now)
         return self._sorted
 
     def _catch_up(self) -> None:

@@ -69,6 +69,7 @@ def test_the_live_view_says_for_whom_and_by_which_rule(played: Simulation):
         (What.EVICTED, Rule.STALE, "given back: for too long below the minimum"),
         (What.EVICTED, Rule.LEAVING, "to start elsewhere: a node of it leaves"),
         (What.EVICTED, Rule.LOST, "to start elsewhere: a node of it is lost"),
+        (What.EVICTED, Rule.OVERRUN, "it has run for as long as it may"),
         (What.MOVED, Rule.CONSOLIDATE, "moves 2 tasks to n, so that g fits"),
     ],
 )

@@ -52,6 +52,7 @@ NEVER_FIRST = {
     Why.STALE,
     Why.NODE_LEAVES,
     Why.NODE_LOST,
+    Why.OVERRAN,
 }
 """Told beside another reason, or to gangs that run."""
 

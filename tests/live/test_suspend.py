@@ -12,7 +12,7 @@ import pytest
 from tests.live.bound import wait_until
 from tests.live.scene import Scene, scene
 from windlass.lab.plane import Plane
-from windlass.workloads.marks import SUSPENDED
+from windlass.workloads.marks import MAX_RUN, OVERRUN, SUSPENDED
 
 BY_LABEL = {"windlass.dev/gang": "old", "windlass.dev/minimum": "2"}
 """Pods that name their gang are evicted one by one, whoever made them."""
@@ -68,6 +68,25 @@ async def test_a_budget_that_does_not_spare_the_whole_gang_keeps_it_running(made
     await made.api.delete(f"{budget}/one")
     await made.wait_running(("due", 1))
     assert (await made.get(job_path(made, "old")))["spec"]["suspend"] is True
+
+
+async def test_a_job_that_has_run_for_as_long_as_it_may_is_suspended_for_good(made: Scene) -> None:
+    await made.leading()
+    await made.job("old", 2, 4, "low", **{MAX_RUN: "4s"})
+    first = await made.wait_running(("old", 2))
+    await made.wait_gone("old", first)
+    job = await made.get(job_path(made, "old"))
+    assert job["spec"]["suspend"] is True
+    assert SUSPENDED not in job["metadata"].get("annotations", {}), "it is its user's again"
+
+
+async def test_or_it_stands_in_line_again_and_runs_anew(made: Scene) -> None:
+    await made.leading()
+    await made.job("old", 2, 4, "low", **{MAX_RUN: "4s", OVERRUN: "requeue"})
+    first = await made.wait_running(("old", 2))
+    await made.wait_gone("old", first)
+    again = await made.wait_running(("old", 2))
+    assert not set(again) & set(first)
 
 
 async def preempt(made: Scene, count: int, **labels: str) -> list[str]:

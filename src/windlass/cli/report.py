@@ -115,6 +115,7 @@ FULL: tuple[Line, ...] = (
     ("  waiting at the end", lambda r: f"{r.gangs.waiting}"),
     ("  of these half-started", lambda r: f"{r.gangs.half_started}"),
     ("  deleted by their users", lambda r: f"{r.gangs.deleted}"),
+    ("  ended at their longest run", lambda r: f"{r.gangs.overran}"),
     ("tasks restarted after failures", lambda r: f"{r.gangs.restarts}"),
     ("tasks evicted", lambda r: f"{r.displaced.tasks_evicted:,}"),
     ("  gangs stopped by that", lambda r: f"{r.displaced.gangs_stopped:,}"),

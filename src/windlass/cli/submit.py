@@ -34,6 +34,9 @@ MOST_PODS = 100_000
 @click.option("--memory", default="", metavar="AMOUNT", help="Per pod, like 128Gi.")
 @click.option("--env", multiple=True, metavar="KEY=VALUE", help="A variable; may be repeated.")
 @click.option("--duration", default="", metavar="TIME", help="How long it will run, like 2h30m.")
+@click.option(
+    "--max-run", default="", metavar="TIME", help="Then it saves, if it can, and ends, like 8h."
+)
 @click.option("--priority-class", default="", metavar="NAME", help="The PriorityClass.")
 @click.option(
     "--retries",
@@ -120,13 +123,14 @@ def _check(order: Order) -> None:
     from windlass.model.spans import seconds
     from windlass.workloads.submitted import longest_name
 
-    most, name, duration = longest_name(order.count), order.name, order.duration
+    most, name = longest_name(order.count), order.name
     if not NAME.fullmatch(name) or len(name) > most:
         wanted = f"a letter, then letters, digits and dashes, all small and at most {most}"
         raise click.UsageError(f'--name: expected {wanted}; found "{name}"')
-    if duration and not seconds(duration):
-        wanted = "a time like 90s, 45m or 2h30m"
-        raise click.UsageError(f'--duration: expected {wanted}; found "{duration}"')
+    for option, time in (("--duration", order.duration), ("--max-run", order.max_run)):
+        if time and not seconds(time):
+            wanted = "a time like 90s, 45m or 2h30m"
+            raise click.UsageError(f'{option}: expected {wanted}; found "{time}"')
 
 
 async def _submit(config: Config, order: Order) -> None:

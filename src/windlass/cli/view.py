@@ -206,6 +206,7 @@ MARKS = {
     What.GREW: "▲",
     What.FINISHED: "●",
     What.DELETED: "○",
+    What.OVERRAN: "○",
     What.LOST: "▼",
     What.ASKED: "▽",
     What.EVICTED: "▼",
@@ -221,6 +222,7 @@ RULES = {
     Rule.STALE: "given back: for too long below the minimum",
     Rule.LEAVING: "to start elsewhere: a node of it leaves",
     Rule.LOST: "to start elsewhere: a node of it is lost",
+    Rule.OVERRUN: "it has run for as long as it may",
 }
 """For whom a gang is displaced, and by which rule."""
 

@@ -17,7 +17,7 @@ from windlass.kube.scribe import Page, displaced
 from windlass.kube.suspend import To, Turn
 from windlass.kube.translate import Translator
 from windlass.model.actions import Evict, Rule
-from windlass.model.jobs import GangId
+from windlass.model.jobs import Gang, GangId, Overrun
 from windlass.state.cluster import Cluster
 from windlass.workloads.suspended import Mark
 
@@ -91,9 +91,17 @@ class Evicting:
                 rule, gainer, since = some[0].rule, some[0].gainer, self._cluster.gangs[gang]
                 pod = self._translator.pod(some[0].task)
                 by = pod.spec.scheduler_name if pod else ""
-                mark = Mark(self._cluster.now, rule, gainer, since.created_at, by=by)
-                found[gang] = Turn(gang, switch, To.SUSPENDED, mark)
+                found[gang] = Turn(gang, switch, To.SUSPENDED, self._mark(since, rule, gainer, by))
         return found
+
+    def _mark(self, gang: Gang, rule: Rule, gainer: GangId, by: str) -> Mark | None:
+        """What is noted on an owner so that it comes back; nothing if it is not to."""
+        now, since = self._cluster.now, gang.created_at
+        if rule is Rule.OVERRUN:
+            if gang.overrun is Overrun.END:
+                return None
+            since = now  # it stands in line as if it had come just now
+        return Mark(now, rule, gainer, since, by=by)
 
     def _victim(self, evict: Evict, why: str, turns: Mapping[GangId, Turn]) -> Victim:
         gang = self._cluster.gangs[self._cluster.tasks[evict.task].gang]

@@ -20,7 +20,7 @@ from windlass.kube.standins import Absent
 from windlass.kube.suspend import To, Turn, TurnFailed
 from windlass.kube.translate import Translator
 from windlass.model import events
-from windlass.model.actions import Bind, Claim, Hold
+from windlass.model.actions import Bind, Claim, Hold, Rule
 from windlass.model.jobs import OCCUPYING, GangId, TaskId, TaskState
 from windlass.model.moments import read_if_any
 from windlass.model.reasons import Reason, Why, in_words
@@ -194,7 +194,7 @@ class Resuming:
         if decision.verdict not in (Verdict.WAITS, Verdict.NEVER):
             return decision
         ago = in_words(max(0, self._cluster.now - absent.mark.at))
-        stood = Reason(Why.SUSPENDED_FOR, {"gang": absent.mark.gainer or "others", "ago": ago})
+        stood = Reason(Why.SUSPENDED_FOR, {"why": _why(absent.mark), "ago": ago})
         return replace(decision, reasons=(*decision.reasons, stood))
 
     def _kept(self, absent: Absent, promise: Promise) -> Promise:
@@ -214,3 +214,12 @@ class Resuming:
     def _requests(self, gang: GangId) -> dict[TaskId, Request]:
         members = self._cluster.members(gang)
         return {e.id: e.shape.request for e in members if e.state == TaskState.WAITING}
+
+
+def _why(mark: Mark) -> str:
+    """Why an owner was suspended, as its mark says; a user may have written that."""
+    if mark.rule == Rule.OVERRUN:
+        return "because it had run for as long as it may"
+    if mark.rule in (Rule.LEAVING, Rule.LOST):
+        return "to leave a node in trouble"
+    return f"to make room for {mark.gainer or 'others'}"

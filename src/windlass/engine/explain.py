@@ -21,7 +21,7 @@ from windlass.engine.second import Found
 from windlass.engine.topology import Topologies
 from windlass.engine.troubled import told, troubled
 from windlass.model.actions import Evict, Hold, Rule
-from windlass.model.jobs import GangId, Shape
+from windlass.model.jobs import GangId, Overrun, Shape
 from windlass.model.reasons import Reason, Why, in_words
 from windlass.model.resources import describe
 from windlass.state.cluster import Cluster
@@ -36,6 +36,7 @@ _DISPLACED_BY = {
     Rule.STALE: Why.STALE,
     Rule.LEAVING: Why.NODE_LEAVES,
     Rule.LOST: Why.NODE_LOST,
+    Rule.OVERRUN: Why.OVERRAN,
 }
 _FIELDS = {CPU: "too little CPU free", MEMORY: "too little memory free", PODS: "no pod slot free"}
 
@@ -87,7 +88,10 @@ def displaced(cluster: Cluster, evictions: Iterable[Evict]) -> list[Decision]:
             cluster.gangs[gang].queue,
             Verdict.DISPLACED,
             tuple(
-                Reason(_DISPLACED_BY[Rule(rule)], {"tasks": count, **_cause(cluster, gang, gainer)})
+                Reason(
+                    _DISPLACED_BY[Rule(rule)],
+                    {"tasks": count, **_cause(cluster, gang, rule, gainer)},
+                )
                 for (rule, gainer, _), count in sorted(counts.items())
             ),
         )
@@ -95,9 +99,17 @@ def displaced(cluster: Cluster, evictions: Iterable[Evict]) -> list[Decision]:
     ]
 
 
-def _cause(cluster: Cluster, gang: GangId, gainer: str) -> dict[str, str]:
-    """For whom a gang goes, or away from what."""
-    return {"gang": gainer} if gainer else {"what": told(cluster, gang)}
+_THEN = {Overrun.END: "ends", Overrun.REQUEUE: "stands in line again"}
+
+
+def _cause(cluster: Cluster, name: GangId, rule: str, gainer: str) -> dict[str, str]:
+    """For whom a gang goes, away from what, or after how long."""
+    if gainer:
+        return {"gang": gainer}
+    if rule == Rule.OVERRUN:
+        gang = cluster.gangs[name]
+        return {"longest": in_words(gang.max_run_s or 0), "then": _THEN[gang.overrun]}
+    return {"what": told(cluster, name)}
 
 
 class _Explainer:

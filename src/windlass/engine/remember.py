@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from windlass.engine.failing import tried_again_at
+from windlass.engine.overrun import overrun_at
 from windlass.engine.plan import Plan
 from windlass.engine.stale import stale_at
 from windlass.engine.troubled import changes_at
@@ -47,6 +48,7 @@ def wake_at(
         patience = settings.stuck_after_s if hold.firm else settings.reserve_after_s
         instants += [hold.starts_at, hold.starts_at + patience + 1]
     instants += stale_at(cluster)
+    instants += overrun_at(cluster)
     instants += changes_at(cluster)
     instants += tried_again_at(cluster)
     instants += (instant for instant in by_time if instant is not None)

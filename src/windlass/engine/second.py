@@ -16,6 +16,7 @@ from windlass.engine.displace import Displacer
 from windlass.engine.draft import Draft
 from windlass.engine.limits import Limits
 from windlass.engine.order import Order
+from windlass.engine.overrun import overrun
 from windlass.engine.place import Placer
 from windlass.engine.progress import Progress
 from windlass.engine.rights import Rights
@@ -131,6 +132,8 @@ class _Second:
         self._displacer.leaving |= self._held_before | earlier.decided | earlier.repaired
         if not earlier.grows:
             self._give_back(list(leaving(cluster, earlier.repaired)))
+            late = overrun(cluster, earlier.repaired | self._displacer.leaving)
+            self._give_back([(task, Rule.OVERRUN) for task in late])
             # for whom others already make room is about to be repaired
             others = earlier.repaired | self._held_before | self._displacer.leaving
             self._give_back([(task, Rule.STALE) for task in stale(cluster, others)])

@@ -11,12 +11,21 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from windlass.model.jobs import Gang, GangId, Group, JobId, TaskId
+from windlass.model.jobs import Gang, GangId, Group, JobId, Overrun, TaskId
 from windlass.model.moments import read_if_any
 from windlass.model.reasons import Reason, Why
 from windlass.model.spans import seconds
 from windlass.workloads.kinds import Membership
-from windlass.workloads.marks import CREATOR, DURATION, PREEMPTIBLE, QUEUE, STOPS, mark
+from windlass.workloads.marks import (
+    CREATOR,
+    DURATION,
+    MAX_RUN,
+    OVERRUN,
+    PREEMPTIBLE,
+    QUEUE,
+    STOPS,
+    mark,
+)
 from windlass.workloads.saving import GRACE_S, MUTE, Saving, grace_of, saving_of
 from windlass.workloads.survival import Survives
 from windlass.workloads.wire import Pod
@@ -43,6 +52,8 @@ class Facts(NamedTuple):
     saving: Saving = MUTE
     grace_s: int = GRACE_S
     stops: str = ""
+    max_run: str = ""
+    overrun: str = ""
 
 
 def facts_of(pod: Pod, member: Membership, refusal: Reason | None, foreign: bool) -> Facts:
@@ -62,6 +73,8 @@ def facts_of(pod: Pod, member: Membership, refusal: Reason | None, foreign: bool
         saving=saving_of(pod),
         grace_s=grace_of(pod),
         stops=mark(meta, STOPS),
+        max_run=mark(meta, MAX_RUN),
+        overrun=mark(meta, OVERRUN),
     )
 
 
@@ -136,10 +149,16 @@ def gang_of(crew: Crew, queue: str, refusal: Reason | None, believes: bool = Fal
         saves_within_s=max((s for e in said if (s := e.saving.within_s)), default=None),
         unsaved_at_most_s=_unsaved_at_most_s(said),
         terminates_s=max(each.grace_s for each in said),
+        max_run_s=min((s for each in said if (s := seconds(each.max_run))), default=None),
+        overrun=Overrun(next((each.overrun for each in said if _is_known(each)), Overrun.END)),
         stops_at_most=min((int(e.stops) for e in said if _is_count(e.stops)), default=None),
         hurry_s=min((s for e in said if (s := e.saving.hurry_s) is not None), default=None),
         refusal=next((each for each in refusals if each is not None), None),
     )
+
+
+def _is_known(facts: Facts) -> bool:
+    return facts.overrun in set(Overrun)
 
 
 def _is_count(text: str) -> bool:
@@ -172,9 +191,13 @@ def _doubts(said: list[Facts]) -> list[Reason]:
         return [Reason(Why.UNREADABLE, {"what": f"its pods name different queues, {queues}"})]
     if any(each.preemptible not in ("", "true", "false") for each in said):
         return [Reason(Why.UNREADABLE, {"what": f"label {PREEMPTIBLE} must be true or false"})]
-    if any(each.duration and seconds(each.duration) is None for each in said):
-        what = f"annotation {DURATION} must be a time such as 90s, 45m or 2h30m"
-        return [Reason(Why.UNREADABLE, {"what": what})]
+    spans = [(DURATION, e.duration) for e in said] + [(MAX_RUN, e.max_run) for e in said]
+    for name, text in spans:
+        if text and seconds(text) is None:
+            what = f"annotation {name} must be a time such as 90s, 45m or 2h30m"
+            return [Reason(Why.UNREADABLE, {"what": what})]
+    if any(each.overrun and not _is_known(each) for each in said):
+        return [Reason(Why.UNREADABLE, {"what": f"annotation {OVERRUN} must be end or requeue"})]
     if any(each.stops and not _is_count(each.stops) for each in said):
         return [Reason(Why.UNREADABLE, {"what": f"annotation {STOPS} must be a number such as 2"})]
     return []

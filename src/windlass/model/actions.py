@@ -31,9 +31,11 @@ class Rule(StrEnum):
     """A node of its gang is about to go."""
     LOST = "lost"
     """A node of its gang has not answered for too long."""
+    OVERRUN = "overrun"
+    """Its gang has run for as long as it may."""
 
 
-FOR_NOBODY = frozenset({Rule.STALE, Rule.LEAVING, Rule.LOST})
+FOR_NOBODY = frozenset({Rule.STALE, Rule.LEAVING, Rule.LOST, Rule.OVERRUN})
 """Rules by which a task goes though no other gang gains by it."""
 
 

@@ -38,6 +38,15 @@ class TaskState(StrEnum):
     FAILED = "Failed"
 
 
+class Overrun(StrEnum):
+    """What becomes of a gang that has run for as long as it may."""
+
+    END = "end"
+    """It does not come back."""
+    REQUEUE = "requeue"
+    """It stands in line again, as if it had come just now."""
+
+
 OCCUPYING = frozenset({TaskState.BOUND, TaskState.RUNNING, TaskState.RELEASING})
 """States in which a task's resources are taken."""
 ACTIVE = frozenset({TaskState.BOUND, TaskState.RUNNING})
@@ -147,6 +156,10 @@ class Gang:
     """How long it worked before it last started; what it is doing now comes on top."""
     stops: int = 0
     """How often it lost its place to others; who did comes before equals of its queue."""
+    max_run_s: int | None = None
+    """How long it may run at a stretch; then it saves its work, if it can, and stops."""
+    overrun: Overrun = Overrun.END
+    """What becomes of it then."""
     stops_at_most: int | None = None
     """After so many it is spared, as far as its queue's guarantee goes."""
     spared: bool = False

@@ -50,6 +50,7 @@ class Why(StrEnum):
     STALE = "Stale"
     NODE_LEAVES = "NodeLeaves"
     NODE_LOST = "NodeLost"
+    OVERRAN = "Overran"
 
 
 def _nothing() -> dict[str, int | str]:
@@ -141,8 +142,7 @@ SENTENCES: dict[Why, str] = {
     "{saved} of {tasks} task{tasks_s} have",
     Why.RESUMES: "places are held for it until its owner, which had been suspended, has made its "
     "pods again",
-    Why.SUSPENDED_FOR: "its owner was suspended {ago} ago to make room for {gang}, and is resumed "
-    "when there is room",
+    Why.SUSPENDED_FOR: "its owner was suspended {ago} ago {why}, and is resumed when there is room",
     Why.LOST_BY_GUARANTEE: "{tasks} task{tasks_s} make{tasks_v} room for {gang}, whose queue is "
     "within its guarantee while this one is above its own",
     Why.LOST_BY_SHARE: "{tasks} task{tasks_s} make{tasks_v} room for {gang}, whose queue has less "
@@ -156,4 +156,6 @@ SENTENCES: dict[Why, str] = {
     "{tasks} task{tasks_s}, is given back",
     Why.NODE_LEAVES: "{what}; it gives up {tasks} task{tasks_s} to start elsewhere",
     Why.NODE_LOST: "{what}; it gives up {tasks} task{tasks_s} for lost, to start elsewhere",
+    Why.OVERRAN: "it has run for as long as it may, {longest}; {tasks} task{tasks_s} "
+    "stop{tasks_v}, and it {then}",
 }

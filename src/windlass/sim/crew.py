@@ -59,6 +59,8 @@ class Crew:
     stretch: int = 0
     asked_at: int | None = None
     """When it was asked for the save that it made last."""
+    is_over: bool = False
+    """It has run for as long as it may: it ends when the last of its tasks is gone."""
 
     def saved_at(self, now: int) -> int:
         """When the work of this stretch was last saved; before the first time, its beginning."""

@@ -17,6 +17,8 @@ class Stage(StrEnum):
     RUNNING = "Running"
     FINISHED = "Finished"
     DELETED = "Deleted"
+    OVERRAN = "Overran"
+    """It had run for as long as it may, and was ended."""
 
 
 @dataclass(slots=True)
@@ -29,7 +31,7 @@ class Record:
     started: int | None = None
     """When its whole minimum ran for the first time."""
     ended: int | None = None
-    """When it was finished or deleted."""
+    """When it was finished, deleted or ended."""
     stage: Stage = Stage.WAITING
     restarts: int = 0
     """How many of its tasks were lost and had to be replaced."""
@@ -71,6 +73,7 @@ class What(StrEnum):
     GREW = "grew"
     FINISHED = "finished"
     DELETED = "deleted"
+    OVERRAN = "ended, having run for as long as it may"
     LOST = "lost"
     """Tasks of it were lost and wait again."""
     ASKED = "asked"

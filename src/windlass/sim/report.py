@@ -54,6 +54,8 @@ class Gangs:
     running: int
     waiting: int
     deleted: int
+    overran: int
+    """Ended, because they had run for as long as they may."""
     half_started: int
     """Of those waiting, how many hold GPUs that they cannot use."""
     restarts: int
@@ -218,6 +220,7 @@ def _gangs(simulation: Simulation, records: Sequence[Record]) -> Gangs:
         running=counts[Stage.RUNNING],
         waiting=counts[Stage.WAITING],
         deleted=counts[Stage.DELETED],
+        overran=counts[Stage.OVERRAN],
         half_started=sum(1 for _ in simulation.world.half_started()),
         restarts=sum(each.restarts for each in records),
     )

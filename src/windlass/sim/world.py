@@ -22,9 +22,9 @@ from dataclasses import replace
 from windlass.controllers.quarantine import due
 from windlass.engine.spare import Displaced
 from windlass.model import events
-from windlass.model.actions import Bind, Evict, Parting
+from windlass.model.actions import Bind, Evict, Parting, Rule
 from windlass.model.gpus import Slice
-from windlass.model.jobs import OCCUPYING, GangId, TaskId, TaskState
+from windlass.model.jobs import OCCUPYING, GangId, Overrun, TaskId, TaskState
 from windlass.model.nodes import Node
 from windlass.model.settings import Ordering
 from windlass.sim.crew import Crew, Member, Saving, is_up, is_whole, whole_since
@@ -37,6 +37,11 @@ from windlass.state.cluster import Cluster
 
 BREAKS_AFTER_S = 30
 """What works on a broken node fails after so long."""
+ENDS = {
+    Stage.FINISHED: What.FINISHED,
+    Stage.DELETED: What.DELETED,
+    Stage.OVERRAN: What.OVERRAN,
+}
 NOTES = 50
 """How many of the latest notes are kept."""
 
@@ -88,7 +93,7 @@ class World:
                 self._leave(self._crews[gang], Stage.DELETED)
             case Leaves(task):
                 self._cluster.apply(events.TaskGone(task))
-                self._replace(self._members[task])
+                self._go(self._members[task])
             case Saves(gang):
                 self._save(self._crews[gang], happening)
 
@@ -300,7 +305,7 @@ class World:
         self._effort.stop(member, self._cluster.now, displaced=False)
         if crew.works and not is_up(crew):
             self._halt(crew)
-        self._replace(member)
+        self._go(member)
 
     def _displace(self, crew: Crew, evictions: Sequence[Evict]) -> None:
         """Tasks of one gang are evicted; without its minimum all of it comes to a halt."""
@@ -313,13 +318,38 @@ class World:
                 self._later(self._cluster.now + grace_s, Leaves(each.task))
         if crew.works and not is_up(crew):
             self._halt(crew, displaced=True)
-        is_stopped = not is_whole(crew)
+        is_stopped, has_overrun = not is_whole(crew), evictions[0].rule is Rule.OVERRUN
         crew.record.count(evictions, is_stopped)
+        if has_overrun:
+            self._overrun(crew)
         if is_stopped:
-            if not crew.arrival.saves_when_stopped:  # who loses nothing need not be spared
+            # who loses nothing, or stops for its own sake, need not be spared
+            if not crew.arrival.saves_when_stopped and not has_overrun:
                 self._displaced.note(crew.record.gang.id)
             self._tell_served(crew)
         self._note_evicted(crew, evictions, What.EVICTED)
+
+    def _overrun(self, crew: Crew) -> None:
+        """It has run for as long as it may: it ends, or stands in line as if it came just now."""
+        gang = crew.record.gang
+        if gang.overrun is Overrun.REQUEUE:
+            gang = crew.record.gang = replace(gang, created_at=self._cluster.now)
+            self._cluster.apply(events.GangSeen(gang))
+            return
+        crew.is_over = True
+        for member in [each for each in crew.members.values() if each.bind is None]:
+            self._cluster.apply(events.TaskGone(member.task.id))
+            self._release(member)
+
+    def _go(self, member: Member) -> None:
+        """A task is gone: another waits in its place, unless its gang is over."""
+        crew = member.crew
+        if not crew.is_over:
+            self._replace(member)
+            return
+        self._release(member)
+        if not crew.members:
+            self._leave(crew, Stage.OVERRAN)
 
     def _tell_served(self, crew: Crew) -> None:
         """Let a scheduler that orders by it know how long the gang has worked until now."""
@@ -356,7 +386,7 @@ class World:
             self._release(member)
         crew.record.stage = stage
         crew.record.ended = self._cluster.now
-        self.note(What.FINISHED if stage is Stage.FINISHED else What.DELETED, crew.record.gang.id)
+        self.note(ENDS[stage], crew.record.gang.id)
         del self._crews[crew.record.gang.id]
         self._displaced.forget(crew.record.gang.id)
         self._cluster.apply(events.GangGone(crew.record.gang.id))

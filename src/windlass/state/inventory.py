@@ -48,6 +48,8 @@ class Inventory:
         self.active, self.stamps = self._roll.active, self._roll.stamps
         self.broken: dict[GangId, int] = {}
         """The gangs that run with less than their minimum, and since when."""
+        self.timed: set[GangId] = set()
+        """The gangs that may run only for so long."""
         self.searched: tuple[Searched, ...] = ()
         """The waiting gangs for which others could not be displaced, by name."""
         self.accounts, self.ledger = Accounts(self.queues), Ledger(settings.half_life_s)
@@ -170,6 +172,7 @@ class Inventory:
             for task in tasks:
                 self._count(task, -1)
         self.gangs[gang.id] = gang
+        (self.timed.discard if gang.max_run_s is None else self.timed.add)(gang.id)
         if before is not None and before != gang:
             self.running_version += 1
             for task in tasks:
@@ -182,6 +185,7 @@ class Inventory:
         self.gangs.pop(gang, None)
         self._roll.strike(gang)
         self.broken.pop(gang, None)
+        self.timed.discard(gang)
 
     def _see_task(self, task: Task) -> None:
         before = self.tasks.get(task.id)

@@ -24,6 +24,11 @@ MANAGED = PREFIX + "managed"
 """Label of a namespace, `true`: its pods are ours by default, and `CREATOR` is believed there."""
 LATENCY_CRITICAL = PREFIX + "latency-critical"
 """Annotation: `true`, or how long others may take to save their work for it, such as `10s`."""
+MAX_RUN = PREFIX + "max-run"
+"""Annotation: how long it may run at a stretch, such as `8h`; then it saves, if it can, and stops.
+"""
+OVERRUN = PREFIX + "overrun"
+"""Annotation: what becomes of it then, `end` or `requeue`."""
 STOPS = PREFIX + "stops-at-most"
 """Annotation: how often it may lose its place to others; then it is spared, as its guarantee goes.
 """

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.workloads.marks import DURATION, QUEUE
+from windlass.workloads.marks import DURATION, MAX_RUN, QUEUE
 from windlass.workloads.requests import GPU
 
 Json = dict[str, Any]
@@ -45,6 +45,7 @@ class Order:
     queue: str = ""
     scheduler: str = "windlass"
     duration: str = ""
+    max_run: str = ""
     priority_class: str = ""
     retries: int = 0
     """How many pods may fail before the job does; evictions do not count."""
@@ -113,8 +114,9 @@ def _template(order: Order) -> Json:
     meta: Json = {}
     if labels := _labels(order):
         meta["labels"] = labels
-    if order.duration:
-        meta["annotations"] = {DURATION: order.duration}
+    said = {DURATION: order.duration, MAX_RUN: order.max_run}
+    if notes := {name: text for name, text in said.items() if text}:
+        meta["annotations"] = notes
     spec: Json = {"schedulerName": order.scheduler, "restartPolicy": "Never"}
     if order.count > 1:
         spec["subdomain"] = order.name  # with the Service: a name for each pod

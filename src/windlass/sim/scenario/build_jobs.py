@@ -19,7 +19,7 @@ from windlass.model.constraints import (
     Toleration,
 )
 from windlass.model.gpus import WHOLE, GpuRequest
-from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Shape, Task, TaskId
+from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Overrun, Shape, Task, TaskId
 from windlass.model.problems import Path, Problem
 from windlass.model.resources import Pairs, Request, pairs
 from windlass.sim.scenario.amounts import NEVER
@@ -106,6 +106,8 @@ def _arrival(
         _or_none(job.displaces_after),
         job.stale_after,
         saves_within_s=job.saves_within,
+        max_run_s=job.max_run,
+        overrun=job.overrun or Overrun.END,
         hurry_s=job.hurry,
         terminates_s=USUAL_GRACE_S if job.terminates == NEVER else job.terminates,
     )
@@ -140,6 +142,9 @@ def _contradictions(path: Path, job: JobWords, deleted: int | None) -> Iterator[
     if job.saving is not None and job.saves_within is None:
         found = f"{name}: it says how long saving takes, but cannot be asked to"
         yield Problem((*path, "saving"), f"{found}; say saves_within as well")
+    if job.overrun is not None and job.max_run is None:
+        found = f"{name}: it says what becomes of it when it has run for too long, but not how long"
+        yield Problem((*path, "overrun"), f"{found} that is; say max_run as well")
     if job.deleted_at is not None and deleted is not None:
         found = f"{name}: an event deletes it and so does deleted_at"
         yield Problem((*path, "deleted_at"), f"{found}; keep one of them")

@@ -29,8 +29,11 @@ class JobExpectation(Words):
     """When; at rest, if not given."""
     copies: Annotated[int, Field(ge=0)] | None = None
     """Exactly so many copies are in this state for this reason, instead of all."""
-    state: Literal["absent", "waiting", "never", "running", "finished", "deleted"] | None = None
-    """`never`: it waits and can never start; `absent`: not yet submitted."""
+    state: (
+        Literal["absent", "waiting", "never", "running", "finished", "deleted", "overran"] | None
+    ) = None
+    """`never`: it waits and can never start; `absent`: not yet submitted; `overran`: ended at its
+    longest run."""
     reason: Annotated[Why, Field(strict=False)] | None = None
     """One of the reasons why it waits."""
     tasks: Annotated[int, Field(ge=0)] | None = None

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from windlass.model.constraints import HOSTNAME
+from windlass.model.jobs import Overrun
 from windlass.sim.scenario.amounts import (
     Amounts,
     Count,
@@ -316,6 +317,10 @@ class JobWords(AskWords):
     """It can be asked to save before it is evicted, and may take so long; not given: it cannot."""
     saving: SecondsOrNever | None = None
     """How long it really takes when asked; all that it may, if not given; or it `never` answers."""
+    max_run: Annotated[Seconds, Field(ge=1)] | None = None
+    """How long it may run at a stretch; then it saves, if it can, and stops."""
+    overrun: Annotated[Overrun, Field(strict=False)] | None = None
+    """What becomes of it then: `end`, if not given, or `requeue`."""
     hurry: Annotated[Seconds, Field(ge=1)] | None = None
     """Whoever makes room for it gets at most so long to save."""
     terminates: Annotated[SecondsOrNever, default("10s")] = 10

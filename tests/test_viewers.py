@@ -20,7 +20,7 @@ from windlass.model.topology import Topology
 from windlass.model.viewers import CannotAsk, Right, Viewer
 from windlass.state.cluster import Cluster
 from windlass.web.board import Board
-from windlass.web.documents import ClusterDocument, FinishedJob, RoomDocument
+from windlass.web.documents import ClusterDocument, FinishedJob, RoomDocument, StartRow
 from windlass.web.jobs import TOP, Lists
 from windlass.web.look import Beside, Look
 from windlass.web.members import Members
@@ -228,12 +228,15 @@ async def test_room_is_told_without_the_sentences_about_others():
 
 
 def test_what_would_start_a_job_is_told_without_the_names_of_others():
-    starts = ["if blue/job0~0123 were evicted", "with 1 GPU less", "in queue q-blue"]
+    said = ["if blue/job0~0123 were evicted", "with 1 GPU less", "in queue q-blue"]
+    starts = [StartRow("kind", sentence, allowed=True) for sentence in said]
     view = View(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
-    seen = veil_room(RoomDocument("red/a", 1, [], starts), view, {"q-blue"})
-    assert seen.starts == [
-        "with 1 GPU less",
-        "2 more sentences are about queues or jobs that you may not see",
+    room = RoomDocument("red/a", 1, [], starts, ["1 other change would", "not blue/x~1"])
+    seen = veil_room(room, view, {"q-blue"})
+    assert seen.starts == [starts[1]]
+    assert seen.notes == [
+        "1 other change would",
+        "3 more sentences are about queues or jobs that you may not see",
     ]
 
 

@@ -16,6 +16,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.given import Outcome, ask, job, node, schedule
+from windlass.engine.changes import Kind
 from windlass.engine.plan import Plan
 from windlass.engine.suggest import suggest
 from windlass.model.jobs import GangId
@@ -25,6 +26,7 @@ from windlass.web.board import MOST_CYCLES, Board
 from windlass.web.headers import is_local
 from windlass.web.openapi import description
 from windlass.web.serve import PortTaken, served
+from windlass.web.starts import starts
 
 NOWHERE = Path("/nonexistent")
 
@@ -136,8 +138,23 @@ async def test_what_would_start_a_gang_is_told_in_the_words_of_the_engine():
     cluster = there.carried_out()
     shown.show(cluster, there.plan)
     answer = await get(shown, "/api/room", query="gang=b")
-    assert answer.json["starts"] == suggest(cluster.snapshot(), GangId("b")).sentences()
-    assert answer.json["starts"][0].startswith("it would start with priority 1")
+    rows, notes = answer.json["starts"], answer.json["notes"]
+    told = [*(each["sentence"] for each in rows), *notes]
+    assert sorted(told) == sorted(suggest(cluster.snapshot(), GangId("b")).sentences())
+    assert (rows[0]["kind"], rows[0]["allowed"]) == ("priority", True)
+    assert rows[0]["sentence"].startswith("it would start with priority 1")
+
+
+def test_what_a_gang_may_not_displace_is_told_last():
+    rows, notes = starts(crowded().carried_out().snapshot(), GangId("b"))
+    assert [row.allowed for row in rows] == [True, False]
+    assert (rows[-1].kind, notes) == ("stop", [])
+    assert rows[-1].sentence.endswith("which it may not displace")
+
+
+def test_the_page_has_a_word_for_every_kind_of_change():
+    page = (Path(__file__).parent.parent / "ui/src/parts/starts.tsx").read_text()
+    assert set(re.findall(r"^  (\w+): \"", page, re.M)) == {str(kind) for kind in Kind}
 
 
 @pytest.mark.parametrize("gang", ["a", "nobody"])

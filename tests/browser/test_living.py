@@ -7,6 +7,8 @@ from typing import Any
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Site
+from tests.given import ask, job, node
+from tests.played import arrives, work
 from windlass.cli.room import would_told
 from windlass.engine.suggest import suggest
 from windlass.engine.would import would
@@ -104,10 +106,45 @@ def test_a_job_that_waits_tells_what_would_start_it(shared_site: Site, open_page
     simulation = shared_site.simulation
     gang = next(each.gang for each in simulation.plan.decisions if each.position)
     page = open_page(f"{shared_site.address}#jobs/{gang}")
-    said = page.locator(".drawer section").filter(has_text="What would start it").locator("li")
-    said.first.wait_for()
+    part = page.locator(".drawer section").filter(has_text="It would start…")
+    part.locator("li").first.wait_for()
     found = suggest(simulation.cluster.snapshot(), gang)
-    assert said.all_inner_texts() == found.sentences()
+    shown = part.locator("li .says, .note").evaluate_all("all => all.map(each => each.textContent)")
+    assert sorted(shown) == sorted(found.sentences()), "in the words of the terminal"
+    cycle = shared_site.dashboard.board.cycles()[-1].cycle
+    expect(part).to_contain_text(f"Each one tried by the engine in cycle {cycle:,}.")
+
+
+def test_changes_stand_in_their_order_with_their_kind_and_what_is_forbidden_last(open_page: Any):
+    """Two jobs on one GPU: a higher priority is a small change; that the other stops, forbidden."""
+    full = arrives(job("first", 1, ask(gpus=1), duration_s=HOUR), runs=HOUR)
+    site = Site(work(node("n", 1), full, arrives(job("second", 1, ask(gpus=1)), at=60, runs=600)))
+    site.play(100)
+    site.serve()
+    rows = open_page(f"{site.address}#jobs/second").locator(".starts li")
+    rows.first.wait_for()
+    assert rows.locator(".kind").all_inner_texts() == ["priority", "not allowed"]
+    assert rows.evaluate_all("all => all.map(each => each.className)") == ["", "forbidden"]
+    expect(rows.last).to_contain_text("which it may not displace")
+    site.stop()
+
+
+def test_while_changes_are_tried_a_quiet_line_says_so(shared_site: Site, open_page: Any):
+    gang = next(each.gang for each in shared_site.simulation.plan.decisions if each.position)
+    asked: list[Any] = []
+
+    def hold_back(route: Any) -> None:
+        asked.append(route)
+
+    page = open_page(
+        f"{shared_site.address}#jobs/{gang}",
+        prepare=lambda page: page.route("**/api/room?*", hold_back),
+    )
+    waits = page.get_by_text("Being worked out")
+    waits.wait_for()
+    asked[0].fulfill(json={"gang": gang, "cycle": 1, "sentences": [], "starts": [], "notes": []})
+    expect(page.get_by_text("Nothing has to change")).to_be_visible()
+    expect(waits).to_have_count(0)
 
 
 def test_light_and_dark_follow_the_system_until_somebody_chooses(site: Site, open_page: Any):

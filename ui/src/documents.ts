@@ -163,7 +163,9 @@ export interface RoomDocument {
   gang: string;
   cycle: number;
   sentences: string[];
-  starts: string[];
+  /** What is not allowed stands last. */
+  starts: { kind: string; sentence: string; allowed: boolean }[];
+  notes: string[];
 }
 
 export interface CycleDocument {

@@ -13,10 +13,8 @@ from threading import Lock
 from typing import TypeAlias
 
 from windlass.engine.plan import Plan, Verdict
-from windlass.engine.suggest import suggest
 from windlass.model.jobs import GangId
 from windlass.state.cluster import Cluster
-from windlass.state.snapshot import Snapshot
 from windlass.web.asked import is_waiting
 from windlass.web.bell import Bell
 from windlass.web.cycle_documents import CycleDocument
@@ -26,6 +24,7 @@ from windlass.web.look import Beside, look_at
 from windlass.web.pages import Pages, Short, Shown
 from windlass.web.past import Book
 from windlass.web.recorded import Recorded
+from windlass.web.starts import starts
 from windlass.web.wire import as_bytes
 
 MOST_CYCLES = 600
@@ -103,12 +102,9 @@ class Board:
             sentences = list(self._tell_room(cluster, plan, GangId(gang))) if waits else []
             cycle, here = self._cycle, cluster.snapshot()
         # on a copy: nobody waits for the answer but whoever asked
-        return as_bytes(RoomDocument(gang, cycle, sentences, self._starts(here, gang)))
-
-    def _starts(self, here: Snapshot, gang: str) -> list[str]:
-        """What would start a gang, for one who asks at a time."""
-        with self._asking:
-            return suggest(here, GangId(gang)).sentences()
+        with self._asking:  # one at a time
+            rows, notes = starts(here, GangId(gang))
+        return as_bytes(RoomDocument(gang, cycle, sentences, rows, notes))
 
     def cycles(self) -> list[Short]:
         """The remembered cycles in short, the oldest first."""

@@ -260,14 +260,28 @@ class JobDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class StartRow:
+    """A change that would start a gang, as a word for programs and a sentence for people."""
+
+    kind: str
+    """What is changed: `priority`, `limit`, `gpus` and so on, as `windlass explain` has them."""
+    sentence: str
+    allowed: bool
+    """Or would work have to stop that the gang may not displace?"""
+
+
+@dataclass(frozen=True, slots=True)
 class RoomDocument:
     """What it would take to make room for a gang that waits, worked out when it was asked for."""
 
     gang: str
     cycle: int
     sentences: list[str]
-    starts: list[str]
-    """What would start it now: each was tried by the engine, the smallest change first."""
+    starts: list[StartRow]
+    """What would start it now: each was tried by the engine, the smallest change first; what is
+    not allowed stands last."""
+    notes: list[str]
+    """What else is to be said about that: how many more there are, or that there is none."""
 
 
 @dataclass(frozen=True, slots=True)

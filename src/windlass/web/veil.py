@@ -185,26 +185,35 @@ def veil_short(document: CycleDocument) -> tuple[int, int, int]:
 
 def names_in_room(document: RoomDocument) -> Names:
     """Whatever the sentences speak of."""
-    told = namespaces_in((*document.sentences, *document.starts))
+    starts = (each.sentence for each in document.starts)
+    told = namespaces_in((*document.sentences, *starts, *document.notes))
     return Names(told | {namespace_of(document.gang)})
 
 
 def veil_room(document: RoomDocument, view: View, hidden: Collection[str]) -> RoomDocument:
     """Only sentences that name nothing hidden: their numbers would tell as much as the names."""
 
-    def told(sentences: list[str]) -> list[str]:
-        seen = [each for each in sentences if spoken(each, view, hidden) == each]
-        left_out = len(sentences) - len(seen)
-        more = "1 more sentence is" if left_out == 1 else f"{left_out} more sentences are"
-        return [*seen, f"{more} about queues or jobs that you may not see"] if left_out else seen
+    def is_told(sentence: str) -> bool:
+        return spoken(sentence, view, hidden) == sentence
 
+    sentences = [each for each in document.sentences if is_told(each)]
+    starts = [each for each in document.starts if is_told(each.sentence)]
+    notes = [each for each in document.notes if is_told(each)]
+    others = len(document.starts) - len(starts) + len(document.notes) - len(notes)
     # all that is passed on is named here: what is added to the document later is not
     return RoomDocument(
         gang=document.gang,
         cycle=document.cycle,
-        sentences=told(document.sentences),
-        starts=told(document.starts),
+        sentences=[*sentences, *_left_out(len(document.sentences) - len(sentences))],
+        starts=starts,
+        notes=[*notes, *_left_out(others)],
     )
+
+
+def _left_out(count: int) -> list[str]:
+    """How many sentences are missing, if any."""
+    more = "1 more sentence is" if count == 1 else f"{count} more sentences are"
+    return [f"{more} about queues or jobs that you may not see"] if count else []
 
 
 # -- what they share

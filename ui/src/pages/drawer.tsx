@@ -1,13 +1,13 @@
 // One job in full: all its reasons, its promise or its places.
-import type { ComponentChildren } from "preact";
-import type { JobDocument, RoomDocument } from "../documents";
+import type { JobDocument } from "../documents";
 import { useDocument } from "../live";
 import { Swatch } from "../map/card";
-import { Expected } from "../parts/expected";
+import { Part } from "../parts/part";
 import { pointedPod } from "../pod";
 import { go } from "../route";
 import { useStore } from "../store";
-import { clock, count, duration, ofGpus, several } from "../words";
+import { clock, ofGpus, several } from "../words";
+import { Waits } from "./waits";
 
 interface Props {
   gang: string;
@@ -34,37 +34,7 @@ export function Drawer({ gang, paint }: Props) {
           <p class="t2">{trouble || "\u00a0"}</p>
         )}
       </div>
-      {waiting && stamp && (
-        <>
-          <Part title="Why it waits">
-            <ul class="reasons">
-              {waiting.reasons.map((each) => (
-                <li key={each.sentence}>
-                  {each.sentence} <span class="t3 mono">{each.why}</span>
-                </li>
-              ))}
-            </ul>
-          </Part>
-          <Part title="Asks for">
-            <p>
-              {ofGpus(waiting.milli)}: {several(waiting.tasks, "task")} of {waiting.asks}
-            </p>
-          </Part>
-          <Part title="Expected start">
-            <p>
-              {waiting.starts_at === null
-                ? "Nothing is promised yet."
-                : `Promised for ${clock(waiting.starts_at, stamp)}, in ${duration(waiting.starts_at - stamp.now)}.`}
-            </p>
-            {waiting.eta && (
-              <p>
-                <Expected job={waiting} stamp={stamp} />
-              </p>
-            )}
-          </Part>
-          <Room gang={gang} />
-        </>
-      )}
+      {waiting && stamp && <Waits job={waiting} stamp={stamp} />}
       {running && stamp && (
         <Part title="Where it runs">
           <p>
@@ -102,39 +72,5 @@ function Pods({ places, inAll, pod }: { places: JobDocument["places"]; inAll: nu
       </ul>
       {inAll > places.length && <p class="t3">and {several(inAll - places.length, "more pod")}</p>}
     </>
-  );
-}
-
-/** Worked out when the drawer opens; it says for which cycle. */
-function Room({ gang }: { gang: string }) {
-  const { data } = useDocument<RoomDocument>(`api/room?gang=${encodeURIComponent(gang)}`, false);
-  if (!data || data.gang !== gang) return null;
-  return (
-    <>
-      <Told title={`What would start it, at cycle ${count(data.cycle)}`} sentences={data.starts} />
-      <Told title={`What it would take to make room, at cycle ${count(data.cycle)}`} sentences={data.sentences} />
-    </>
-  );
-}
-
-function Told({ title, sentences }: { title: string; sentences: string[] }) {
-  if (!sentences.length) return null;
-  return (
-    <Part title={title}>
-      <ul class="reasons">
-        {sentences.map((each) => (
-          <li key={each}>{each}</li>
-        ))}
-      </ul>
-    </Part>
-  );
-}
-
-function Part({ title, children }: { title: string; children: ComponentChildren }) {
-  return (
-    <section>
-      <h3>{title}</h3>
-      {children}
-    </section>
   );
 }

@@ -217,6 +217,13 @@ async def test_documents_for_different_rights_have_different_tags():
     assert len(tags) == 3
 
 
+async def test_how_long_the_line_is_is_told_to_who_may_list_all_of_it():
+    part = View(frozenset({"red"}), frozenset({"q-red"}), nodes=True)
+    assert (await all_told(part))["red 9"]["waiting_in_all"] is None
+    whole = View(None, frozenset({"q-red"}), nodes=True)
+    assert (await all_told(whole))["red 9"]["waiting_in_all"] == len(TEAMS)
+
+
 async def test_room_is_told_without_the_sentences_about_others():
     view = View(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
     seen = (await all_told(view))["red"]["sentences"]

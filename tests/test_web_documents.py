@@ -193,6 +193,7 @@ def test_one_job_is_told_wherever_it_stands():
     assert waits is not None
     assert waits.waiting is not None
     assert (waits.waiting.eta, waits.running) == (Eta(60, 30, 90), None)
+    assert waits.waiting_in_all == 1
     assert runs is not None
     assert runs.running is not None
     assert runs.running.nodes == ["n"]

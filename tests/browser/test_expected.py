@@ -38,5 +38,13 @@ def test_who_waits_shows_when_it_is_expected_to_start(open_page: Any):
         assert 300 < eta.at < 4000, "about when the first one ends"
         expect(page.locator("svg.eta").first).to_be_visible()
         page.get_by_role("link", name="second").click()
-        expect(page.locator(".drawer")).to_contain_text("Mon 00:")
+        drawer = page.locator(".drawer")
+        expect(drawer.locator(".expected b")).to_contain_text("Mon 00:")
+        expect(drawer).to_contain_text("8 of 10 times between Mon 00:")
+        band, axis = drawer.locator(".band"), drawer.locator(".band-at-large")
+        middle = drawer.locator(".median").bounding_box()
+        for inner, outer in ((middle, band.bounding_box()), (middle, axis.bounding_box())):
+            assert outer["x"] - 1 <= inner["x"] <= outer["x"] + outer["width"] + 1
+        chips = drawer.locator(".chips li").all_inner_texts()
+        assert chips == ["Position 1 of 1", "1 GPU", "Waits 0 s"]
     site.stop()

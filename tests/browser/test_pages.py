@@ -117,6 +117,15 @@ def test_the_slider_leads_through_the_past(shared_site: Site, open_page: Any):
     page.get_by_text(f"Cycle {now:,}", exact=True).wait_for()
 
 
+def test_on_a_phone_a_job_lies_below_the_bar(shared_site: Site, open_page: Any):
+    gang = next(each.gang for each in shared_site.simulation.plan.decisions if each.position)
+    page = open_page(f"{shared_site.address}#jobs/{gang}", viewport={"width": 400, "height": 800})
+    close = page.get_by_role("button", name="Close")
+    close.click()  # nothing covers it
+    page.locator(".drawer").wait_for(state="detached")
+    assert page.locator(".drawer").count() == 0
+
+
 @pytest.mark.parametrize("width", [400, 1440, 2560])
 @pytest.mark.parametrize("name", PAGES)
 def test_no_page_scrolls_sideways(shared_site: Site, open_page: Any, name: str, width: int):

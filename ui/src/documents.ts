@@ -157,6 +157,8 @@ export interface JobDocument {
   running: RunningJob | null;
   finished: FinishedJob | null;
   places: { task: string; node: string; devices: number[]; milli: number; state: string; started: number | null }[];
+  /** Nothing for who may not list all that wait. */
+  waiting_in_all: number | null;
 }
 
 export interface RoomDocument {

@@ -57,6 +57,13 @@ export function clock(at: number, stamp: Stamp | null, withSeconds = false): str
   return withSeconds ? `${time}:${two(date.getSeconds())}` : time;
 }
 
+/** A stretch of time, with its day once: `Mon 14:00 to 15:28`. */
+export function stretch(from: number, to: number, stamp: Stamp, joint = "to"): string {
+  const [begin, end] = [clock(from, stamp), clock(to, stamp)];
+  const day = begin.slice(0, begin.lastIndexOf(" ") + 1);
+  return `${begin} ${joint} ${end.startsWith(day) ? end.slice(day.length) : end}`;
+}
+
 function two(n: number): string {
   return String(n).padStart(2, "0");
 }

@@ -257,6 +257,8 @@ class JobDocument:
     finished: FinishedJob | None
     places: list[PlaceRow]
     """Of the first few hundred of its pods, by name."""
+    waiting_in_all: int | None
+    """How long the line is; None for who may not list all that stand in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,7 @@ class Lists:
             running=self._running(name) if is_running else None,
             finished=finished,
             places=self._places(name),
+            waiting_in_all=len(self.line),
         )
 
     @cached_property

@@ -110,6 +110,8 @@ def veil_job(document: JobDocument, view: View, hidden: Collection[str]) -> JobD
         waiting=waiting and _waiting(waiting, view, hidden),
         running=running and replace(running, queue=_queue(running.queue, view)),
         finished=finished and replace(finished, queue=_queue(finished.queue, view)),
+        # positions are those in the whole line, of which this viewer's list is a part
+        waiting_in_all=document.waiting_in_all if view.namespaces is None else None,
     )
 
 

@@ -1,12 +1,12 @@
 // One job in full: all its reasons, its promise or its places.
-import type { JobDocument } from "../documents";
+import type { JobDocument, WaitingJob } from "../documents";
 import { useDocument } from "../live";
 import { Swatch } from "../map/card";
 import { Part } from "../parts/part";
 import { pointedPod } from "../pod";
 import { go } from "../route";
 import { useStore } from "../store";
-import { clock, ofGpus, several } from "../words";
+import { clock, count, duration, ofGpus, several } from "../words";
 import { Waits } from "./waits";
 
 interface Props {
@@ -33,6 +33,7 @@ export function Drawer({ gang, paint }: Props) {
         ) : (
           <p class="t2">{trouble || "\u00a0"}</p>
         )}
+        {waiting && stamp && <Chips job={waiting} inAll={data!.waiting_in_all} now={stamp.now} />}
       </div>
       {waiting && stamp && <Waits job={waiting} stamp={stamp} />}
       {running && stamp && (
@@ -52,6 +53,25 @@ export function Drawer({ gang, paint }: Props) {
         </Part>
       )}
     </aside>
+  );
+}
+
+function Chips({ job, inAll, now }: { job: WaitingJob; inAll: number | null; now: number }) {
+  const { position, milli, tasks, since } = job;
+  const of = inAll === null ? "" : ` of ${count(inAll)}`;
+  const chips = [
+    position ? `Position ${count(position)}${of}` : "Can never start as it stands",
+    tasks > 1 ? `${ofGpus(milli)} in ${count(tasks)} tasks` : ofGpus(milli),
+    `Waits ${duration(now - since)}`,
+  ];
+  return (
+    <ul class="chips">
+      {chips.map((each) => (
+        <li key={each} class="pill">
+          {each}
+        </li>
+      ))}
+    </ul>
   );
 }
 

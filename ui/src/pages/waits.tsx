@@ -1,7 +1,7 @@
 // A job that waits: why, what would start it, when it is expected to, and what room for it would take.
 import type { RoomDocument, Stamp, WaitingJob } from "../documents";
 import { useDocument } from "../live";
-import { Expected } from "../parts/expected";
+import { Band } from "../parts/band";
 import { Part } from "../parts/part";
 import { Starts } from "../parts/starts";
 import { clock, count, duration, ofGpus, several } from "../words";
@@ -24,16 +24,8 @@ export function Waits({ job, stamp }: { job: WaitingJob; stamp: Stamp }) {
         <Starts room={room} trouble={trouble} />
       </Part>
       <Part title="Expected start">
-        <p>
-          {job.starts_at === null
-            ? "Nothing is promised yet."
-            : `Promised for ${clock(job.starts_at, stamp)}, in ${duration(job.starts_at - stamp.now)}.`}
-        </p>
-        {job.eta && (
-          <p>
-            <Expected job={job} stamp={stamp} />
-          </p>
-        )}
+        {job.eta && <Band eta={job.eta} stamp={stamp} />}
+        <p class={job.eta ? "t3" : ""}>{promised(job, stamp)}</p>
       </Part>
       <Part title="Asks for">
         <p>
@@ -51,4 +43,9 @@ export function Waits({ job, stamp }: { job: WaitingJob; stamp: Stamp }) {
       )}
     </>
   );
+}
+
+function promised({ starts_at, eta }: WaitingJob, stamp: Stamp): string {
+  if (starts_at !== null) return `A place is reserved from ${clock(starts_at, stamp)}, in ${duration(starts_at - stamp.now)}.`;
+  return eta ? "No place is reserved for it yet." : "No place is reserved for it yet, and no forecast tells when it starts.";
 }

@@ -34,6 +34,7 @@ from windlass.sim.run import Simulation
 from windlass.sim.workload import Arrival, NodeChange, Workload
 from windlass.state.cluster import Cluster
 from windlass.web.board import MOST_CYCLES
+from windlass.web.decisions import MOST_NAMED
 from windlass.web.past import MOST_SAMPLES
 from windlass.web.serve import served
 from windlass.web.trail import MOST_STEPS
@@ -44,6 +45,8 @@ VIEWERS = 3
 HOUR = 3600
 QUEUES = 2
 OF_CYCLES = ("cycle", "at", "bound", "evicted", "held", "waiting")
+NAMED = 1 + MOST_NAMED
+"""A list of the gangs of a cycle is itself an entry."""
 ALIVE = 4
 """Moments at a time: one that is shown, and the last that the map, the members and the lists of
 jobs were each made of."""
@@ -52,6 +55,7 @@ RINGS = {
     **dict.fromkeys(
         ("Shown.cycles", *(f"Cycles.{each}" for each in OF_CYCLES)), MOST_CYCLES * ALIVE
     ),
+    **dict.fromkeys(("Short.gangs", "Cycles.gangs"), MOST_CYCLES * ALIVE * NAMED),
     **dict.fromkeys(("Book.samples", "Shown.samples", "Past.at"), MOST_SAMPLES * ALIVE),
     **dict.fromkeys(("Sample.allocated", "Sample.share"), MOST_SAMPLES * QUEUES * ALIVE),
     **dict.fromkeys(("Past.allocated", "Past.share"), MOST_SAMPLES * QUEUES * ALIVE),

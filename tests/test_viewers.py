@@ -224,6 +224,16 @@ async def test_how_long_the_line_is_is_told_to_who_may_list_all_of_it():
     assert (await all_told(whole))["red 9"]["waiting_in_all"] == len(TEAMS)
 
 
+async def test_a_cycle_tells_shares_of_queues_and_names_of_gangs_that_may_be_seen():
+    seen = await all_told(View(frozenset({"red"}), frozenset({"q-red"}), nodes=True))
+    assert seen["cycle"]["shares"] == [], "only the queue above all of them is a top queue"
+    (gangs,) = seen["decisions"]["cycles"]["gangs"]
+    assert gangs
+    assert all(each.startswith("red/") for each in gangs)
+    whole = await all_told(View(frozenset({"red"}), frozenset({"all"}), nodes=True))
+    assert [each["queue"] for each in whole["cycle"]["shares"]] == ["all"]
+
+
 async def test_room_is_told_without_the_sentences_about_others():
     view = View(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
     seen = (await all_told(view))["red"]["sentences"]

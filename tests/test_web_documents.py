@@ -13,8 +13,9 @@ from windlass.model.jobs import GangId, TaskId, TaskState
 from windlass.model.reasons import Why
 from windlass.model.topology import Topology
 from windlass.state.cluster import Cluster
+from windlass.web.before_after import MOST_QUEUES
 from windlass.web.cluster import cluster_document
-from windlass.web.decisions import cycle_document
+from windlass.web.decisions import MOST_NAMED, cycle_document, first_gangs
 from windlass.web.documents import Eta, FinishedJob, QueueRow, Stamp
 from windlass.web.ground import CORDONED, GONE, IN_SERVICE
 from windlass.web.jobs import MOST_ROWS, Lists, Window
@@ -198,6 +199,54 @@ def test_one_job_is_told_wherever_it_stands():
     assert runs.running is not None
     assert runs.running.nodes == ["n"]
     assert lists.one("nobody") is None
+
+
+def test_a_cycle_tells_what_queues_had_before_it_and_have_after_it():
+    there = schedule(
+        queue("rich", gpus=1),
+        queue("poor", gpus=3),
+        node("n", gpus=4),
+        *(
+            job(f"r{i}", 1, ask(gpus=1), queue="rich").runs(0, on="n", devices=[i])
+            for i in range(4)
+        ),
+        *(job(f"p{i}", 1, ask(gpus=1), queue="poor") for i in range(3)),
+    )
+    planned = cycle_document(1, there.cluster, there.plan).shares
+    assert [(row.queue, row.before, row.after) for row in planned] == [
+        ("rich", 4000, 1000),
+        ("poor", 0, 0),  # it is held for them, and theirs in a later cycle
+    ]
+    assert [row.share for row in planned] == [1000, 3000]
+    carried_out = cycle_document(1, there.carried_out(), there.plan).shares
+    assert {row.queue: row for row in carried_out} == {row.queue: row for row in planned}
+
+
+def test_what_a_cycle_binds_counts_after_it_whether_or_not_that_is_carried_out():
+    there = schedule(
+        queue("team"),
+        queue("leaf", "team"),
+        node("n", gpus=2),
+        job("a", 2, ask(gpus=1), queue="leaf"),
+    )
+    for cluster in (there.cluster, there.carried_out()):
+        (row,) = cycle_document(1, cluster, there.plan).shares
+        assert (row.queue, row.before, row.after) == ("team", 0, 2000)
+
+
+def test_of_many_queues_a_cycle_tells_of_those_that_changed():
+    many = [queue(f"q{i:02}") for i in range(3 * MOST_QUEUES)]
+    there = schedule(*many, node("n", gpus=1), job("a", 1, ask(gpus=1), queue="q17"))
+    rows = cycle_document(1, there.carried_out(), there.plan).shares
+    assert len(rows) == MOST_QUEUES
+    assert [row.queue for row in rows if row.before != row.after] == ["q17"]
+
+
+def test_a_cycle_in_short_names_its_first_gangs():
+    jobs = [job(f"j{i}", 1, ask(gpus=1)) for i in range(9)]
+    there = schedule(node("n", gpus=9), *jobs)
+    told = cycle_document(1, there.carried_out(), there.plan)
+    assert first_gangs(told) == [each.gang for each in told.placed[:MOST_NAMED]]
 
 
 def test_finished_jobs_are_handed_through():

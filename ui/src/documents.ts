@@ -193,6 +193,7 @@ export interface CycleDocument {
   }[];
   held: { gang: string; queue: string; milli: number; nodes: string[]; starts_at: number | null }[];
   waiting: { why: string; gangs: number }[];
+  shares: { queue: string; before: number; after: number; share: number }[];
   changed: {
     node: string;
     gpus: number;
@@ -210,6 +211,8 @@ export interface DecisionsDocument {
     evicted: number[];
     held: number[];
     waiting: number[];
+    /** The first three that it did something with. */
+    gangs: string[][];
   };
   is_recorded: boolean;
 }

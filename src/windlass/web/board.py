@@ -18,7 +18,7 @@ from windlass.state.cluster import Cluster
 from windlass.web.asked import is_waiting
 from windlass.web.bell import Bell
 from windlass.web.cycle_documents import CycleDocument
-from windlass.web.decisions import cycle_document
+from windlass.web.decisions import cycle_document, first_gangs
 from windlass.web.documents import RoomDocument, Stamp
 from windlass.web.look import Beside, look_at
 from windlass.web.pages import Pages, Short, Shown
@@ -123,4 +123,5 @@ def _short(cycle: CycleDocument, waiting: int) -> Short:
         evicted=sum(each.milli for each in cycle.evicted),
         held=sum(each.milli for each in cycle.held),
         waiting=waiting,
+        gangs=first_gangs(cycle),
     )

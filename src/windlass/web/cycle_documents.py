@@ -56,6 +56,16 @@ class WhyCount:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareRow:
+    """What a top queue had before a cycle and has after it, once what was evicted has gone."""
+
+    queue: str
+    before: int
+    after: int
+    share: int
+
+
+@dataclass(frozen=True, slots=True)
 class ChangedGpu:
     """What a cycle did with one GPU of a node: all of it, or so many thousandths."""
 
@@ -86,6 +96,8 @@ class CycleDocument:
     evicted: list[EvictedRow]
     held: list[HeldRow]
     waiting: list[WhyCount]
+    shares: list[ShareRow]
+    """Of the first few top queues, those that changed and then the largest, in tree order."""
     changed: list[ChangedNode]
     """The first few dozen, by name."""
     changed_in_all: int
@@ -102,6 +114,8 @@ class Cycles:
     held: list[int]
     waiting: list[int]
     """Gangs."""
+    gangs: list[list[str]]
+    """The first few that were placed, evicted or held."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from windlass.model.gpus import Slice
 from windlass.model.jobs import GangId
 from windlass.state.cluster import Cluster
 from windlass.web.asked import is_waiting
+from windlass.web.before_after import share_rows
 from windlass.web.cycle_documents import (
     ChangedGpu,
     ChangedNode,
@@ -24,6 +25,8 @@ from windlass.web.jobs import given_milli, reason_rows
 
 MOST_NODES = 48
 """So many are told of in full: cycles are kept by the hundred."""
+MOST_NAMED = 3
+"""So many gangs are named in short; the page shows two, and by the third that there are more."""
 
 
 def cycle_document(
@@ -41,11 +44,18 @@ def cycle_document(
         evicted=_evicted(cluster, plan),
         held=[_held(cluster, each) for each in holds],
         waiting=_waiting(plan),
+        shares=share_rows(cluster, plan),
         changed=[
             _changed_node(cluster, name, changed[name]) for name in sorted(changed)[:MOST_NODES]
         ],
         changed_in_all=len(changed),
     )
+
+
+def first_gangs(document: CycleDocument) -> list[str]:
+    """The first few that a cycle did something with."""
+    rows = (*document.placed, *document.evicted, *document.held)
+    return list(dict.fromkeys(row.gang for row in rows))[:MOST_NAMED]
 
 
 def _placed(cluster: Cluster, plan: Plan) -> list[PlacedRow]:

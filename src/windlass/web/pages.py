@@ -32,6 +32,8 @@ class Short:
     evicted: int
     held: int
     waiting: int
+    gangs: list[str]
+    """The first few that it did something with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,4 +133,5 @@ def _columns(shorts: Sequence[Short]) -> Cycles:
         evicted=[each.evicted for each in shorts],
         held=[each.held for each in shorts],
         waiting=[each.waiting for each in shorts],
+        gangs=[each.gangs for each in shorts],
     )

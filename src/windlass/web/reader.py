@@ -18,6 +18,7 @@ import msgspec
 from windlass.model.viewers import CannotAsk, Viewer
 from windlass.web.board import Board
 from windlass.web.cycle_documents import CycleDocument, Cycles, DecisionsDocument
+from windlass.web.decisions import first_gangs
 from windlass.web.documents import ClusterDocument, QueuesDocument, RoomDocument, Stamp
 from windlass.web.door import Refused
 from windlass.web.jobs import Lists, Window
@@ -236,6 +237,7 @@ class Reader:
                 evicted=[each[1] for each in shorts],
                 held=[each[2] for each in shorts],
                 waiting=[sum(why.gangs for why in each.waiting) for each in cycles],
+                gangs=[first_gangs(each) for each in cycles],
             ),
             is_recorded=False,
         )

@@ -127,11 +127,11 @@ def names_in_cycle(document: CycleDocument) -> Names:
     rows = (*document.placed, *document.evicted, *document.held)
     gangs = [each.gang for each in rows] + [each.gainer for each in document.evicted]
     reasons = (each for row in document.evicted for each in row.reasons)
-    return _names(gangs, (each.queue for each in rows), reasons)
+    return _names(gangs, (each.queue for each in (*rows, *document.shares)), reasons)
 
 
 def veil_cycle(document: CycleDocument, view: View, hidden: Collection[str]) -> CycleDocument:
-    """What it did with gangs that may be seen; what all waited for is not told."""
+    """What it did with gangs and queues that may be seen; what all waited for is not told."""
 
     return replace(
         document,
@@ -156,6 +156,7 @@ def veil_cycle(document: CycleDocument, view: View, hidden: Collection[str]) -> 
             if view.sees_gang(row.gang)
         ],
         waiting=document.waiting if view.namespaces is None else [],
+        shares=[row for row in document.shares if view.sees_queue(row.queue)],
         changed=(changed := list(_changed(document, view))),
         changed_in_all=document.changed_in_all if view.namespaces is None else len(changed),
     )

@@ -3,8 +3,10 @@ import type { ComponentChildren } from "preact";
 import type { CycleDocument, Stamp } from "../documents";
 import { Swatch } from "../map/card";
 import { Changed } from "../parts/changed";
+import { Shares } from "../parts/shares";
+import { StillWaiting } from "../parts/still_waiting";
 import { hrefOf } from "../route";
-import { clock, count, ofGpus, several, spaced } from "../words";
+import { clock, count, ofGpus, several } from "../words";
 
 interface Props {
   cycle: CycleDocument;
@@ -51,22 +53,12 @@ export function Cycle({ cycle, stamp, colours, isLive }: Props) {
             </Item>
           ))}
         </Part>
-        {waiting.length > 0 && (
-          <div class="part">
-            <h3>Still waiting</h3>
-            <ul class="whys">
-              {waiting.map((each) => (
-                <li key={each.why}>
-                  <span>{spaced(each.why)}</span>
-                  <i style={{ width: `${(100 * each.gangs) / waiting[0].gangs}%` }} />
-                  <span class="r">{count(each.gangs)}</span>
-                </li>
-              ))}
-            </ul>
-          </div>
-        )}
       </section>
-      <Changed cycle={cycle} paint={paint} />
+      <div class="stack">
+        <Changed cycle={cycle} paint={paint} />
+        <Shares shares={cycle.shares} paint={paint} />
+        <StillWaiting waiting={waiting} />
+      </div>
     </div>
   );
 }

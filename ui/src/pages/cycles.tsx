@@ -16,7 +16,11 @@ export interface Ground {
 }
 
 interface Props extends Ground {
-  line: Line & { keys: string[] };
+  line: Line & {
+    keys: string[];
+    /** The first few that each did something with, where that is known. */
+    gangs: string[][];
+  };
   /** The key of one of them; nothing is the last one, and one that was forgotten the oldest. */
   chosen: string;
   isLive: boolean;
@@ -79,19 +83,20 @@ export function Through({ line, chosen, isLive, told, pathOf, choose, earlier, l
         </button>
       </div>
       <section class="panel pad">
-        <Strip line={line} at={at} stamp={stamp} choose={(index) => goTo(Math.max(0, Math.min(last, index)))} />
-        <label class="sr" for="slider">
-          Cycle
-        </label>
-        <input
-          id="slider"
-          type="range"
-          min={earlier ? -1 : 0}
-          max={later ? last + 1 : last}
-          value={at}
-          aria-valuetext={`cycle ${line.keys[at].split("~")[0]}, ${clock(line.at[at], stamp, true)}`}
-          onInput={(event) => goTo(Number(event.currentTarget.value))}
-        />
+        <Strip line={line} at={at} stamp={stamp} choose={(index) => goTo(Math.max(0, Math.min(last, index)))}>
+          <label class="sr" for="slider">
+            Cycle
+          </label>
+          <input
+            id="slider"
+            type="range"
+            min={earlier ? -1 : 0}
+            max={later ? last + 1 : last}
+            value={at}
+            aria-valuetext={`cycle ${line.keys[at].split("~")[0]}, ${clock(line.at[at], stamp, true)}`}
+            onInput={(event) => goTo(Number(event.currentTarget.value))}
+          />
+        </Strip>
       </section>
       <div class="with-list">
         <List line={line} at={at} stamp={stamp} acted={acted} choose={goTo} />
@@ -131,11 +136,16 @@ function List({ line, at, stamp, acted, choose }: ListProps) {
             {line.bound[index] > 0 && <span class="ok">● bound {many(line.bound[index])} </span>}
             {line.evicted[index] > 0 && <span class="bad">▼ evicted {many(line.evicted[index])} </span>}
             {line.held[index] > 0 && <span class="warn">▢ held {many(line.held[index])}</span>}
+            {line.gangs[index] && <span class="names t3">{named(line.gangs[index])}</span>}
           </span>
         </button>
       ))}
     </section>
   );
+}
+
+function named(gangs: string[]): string {
+  return gangs.slice(0, 2).join(", ") + (gangs.length > 2 ? ", …" : "");
 }
 
 /** The cycle before it stays until it is there, so that nothing flickers. */

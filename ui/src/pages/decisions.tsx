@@ -60,7 +60,7 @@ function Recorded({ window, chosen, stamp, colours }: Ground & Place) {
   const isEnd = at[last] >= data.until;
   return (
     <Through
-      line={{ keys, at, bound, evicted, held: [], unit: "task" }}
+      line={{ keys, at, bound, evicted, held: [], gangs: [], unit: "task" }}
       chosen={chosen}
       isLive={false}
       told={`${count(keys.length)} recorded cycles, ${clock(at[0], stamp)} to ${clock(at[last], stamp)}; recorded since ${clock(data.began, stamp)}`}

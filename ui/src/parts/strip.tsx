@@ -1,4 +1,5 @@
 // Cycles side by side: up = bound, down = evicted, a dashed square = held; heights by square root.
+import type { ComponentChildren } from "preact";
 import type { Stamp } from "../documents";
 import { clock } from "../words";
 
@@ -18,11 +19,13 @@ interface Props {
   at: number;
   stamp: Stamp;
   choose: (index: number) => void;
+  /** What stands below it, as wide as it. */
+  children: ComponentChildren;
 }
 
 const [WIDE, TALL, MIDDLE] = [1200, 116, 70];
 
-export function Strip({ line, at, stamp, choose }: Props) {
+export function Strip({ line, at, stamp, choose, children }: Props) {
   const last = Math.max(1, line.at.length - 1);
   const x = (index: number) => 7 + (index * (WIDE - 14)) / last;
   const most = Math.max(1, ...line.bound, ...line.evicted);
@@ -36,30 +39,37 @@ export function Strip({ line, at, stamp, choose }: Props) {
   const label = `${line.unit}s bound and evicted in ${line.at.length} cycles`;
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => Math.round(part * last));
   return (
-    <>
-    <svg class="strip" viewBox={`0 0 ${WIDE} ${TALL}`} preserveAspectRatio="none" role="img" aria-label={label} onClick={click}>
-      <rect class="here" x={x(at) - 7} y={0} width={14} height={TALL} rx={3} />
-      <path class="axis" d={`M7 ${MIDDLE + 0.5}H${WIDE - 7}`} />
-      {ticks.map((index) => (
-        <path key={index} class="axis" d={`M${x(index)} 0V${TALL}`} />
-      ))}
-      {line.bound.map((milli, i) =>
-        milli ? <rect key={i} class="up" x={x(i) - 1.25} y={MIDDLE - up(milli)} width={2.5} height={up(milli)} /> : null,
-      )}
-      {line.evicted.map((milli, i) =>
-        milli ? (
-          <path key={i} class="down" d={`M${x(i) - 1.25} ${MIDDLE + 2}h2.5v${down(milli)}h3l-4.25 6-4.25-6h3z`} />
-        ) : null,
-      )}
-      {line.held.map((milli, i) =>
-        milli ? <rect key={i} class="kept" x={x(i) - 3} y={MIDDLE - 10 - up(line.bound[i])} width={6} height={6} /> : null,
-      )}
-    </svg>
-      <div class="times t3" aria-hidden="true">
-        {ticks.map((index) => (
-          <span key={index}>{clock(line.at[index] ?? 0, stamp)}</span>
-        ))}
+    <div class="with-sides">
+      <div class="sides t3" aria-hidden="true">
+        <span>bound</span>
+        <span>evicted</span>
       </div>
-    </>
+      <div>
+        <svg class="strip" viewBox={`0 0 ${WIDE} ${TALL}`} preserveAspectRatio="none" role="img" aria-label={label} onClick={click}>
+          <rect class="here" x={x(at) - 7} y={0} width={14} height={TALL} rx={3} />
+          <path class="axis" d={`M7 ${MIDDLE + 0.5}H${WIDE - 7}`} />
+          {ticks.map((index) => (
+            <path key={index} class="axis" d={`M${x(index)} 0V${TALL}`} />
+          ))}
+          {line.bound.map((milli, i) =>
+            milli ? <rect key={i} class="up" x={x(i) - 1.25} y={MIDDLE - up(milli)} width={2.5} height={up(milli)} /> : null,
+          )}
+          {line.evicted.map((milli, i) =>
+            milli ? (
+              <path key={i} class="down" d={`M${x(i) - 1.25} ${MIDDLE + 2}h2.5v${down(milli)}h3l-4.25 6-4.25-6h3z`} />
+            ) : null,
+          )}
+          {line.held.map((milli, i) =>
+            milli ? <rect key={i} class="kept" x={x(i) - 3} y={MIDDLE - 10 - up(line.bound[i])} width={6} height={6} /> : null,
+          )}
+        </svg>
+        <div class="times t3" aria-hidden="true">
+          {ticks.map((index) => (
+            <span key={index}>{clock(line.at[index] ?? 0, stamp)}</span>
+          ))}
+        </div>
+        {children}
+      </div>
+    </div>
   );
 }

@@ -8,8 +8,9 @@ import { Swatch } from "../map/card";
 import { Chart, type Curve } from "../parts/chart";
 import { Figures } from "../parts/figures";
 import { Flow } from "../parts/flow";
-import { BAR_KEY, QueueBar } from "../parts/queue_bar";
+import { BAR_KEY, QueueAxis, QueueBar } from "../parts/queue_bar";
 import { Sparkline } from "../parts/sparkline";
+import { Usage, usagesAgainstShares } from "../parts/usage";
 import { go } from "../route";
 import { useStore } from "../store";
 import { theme } from "../theme";
@@ -23,9 +24,10 @@ export function QueuesPage({ chosen }: { chosen: string }) {
   const colours = queueColours(data.queues, tone);
   const axis = Math.max(
     1000,
-    ...data.queues.map((row) => Math.max(row.allocated + row.waiting, row.guarantee, row.share)),
+    ...data.queues.map((row) => Math.max(row.allocated + row.waiting, row.guarantee, row.share, row.limit ?? 0)),
   );
   const most = rounded(Math.min(axis, data.capacity));
+  const usages = usagesAgainstShares(data.queues);
   const row = data.queues.find((each) => each.name === chosen) ?? data.queues[0];
   return (
     <>
@@ -48,12 +50,16 @@ export function QueuesPage({ chosen }: { chosen: string }) {
             <thead>
               <tr>
                 <th>Queue</th>
-                <th class="wide">0 to {gpus(most)} GPUs</th>
+                <th class="wide">
+                  <QueueAxis axis={most} />
+                </th>
                 <th class="r">Allocated</th>
                 <th class="r hide-s">Guarantee</th>
                 <th class="r hide-s">Share</th>
                 <th class="hide-s">Balance</th>
-                <th class="r hide-s">Used, GPU hours</th>
+                <th class="hide-s" title="Its part of what it and its siblings here used, over its part of their shares">
+                  Usage against share
+                </th>
                 <th class="r">Waiting</th>
                 <th class="hide-s">So far</th>
               </tr>
@@ -67,6 +73,7 @@ export function QueuesPage({ chosen }: { chosen: string }) {
                   colour={colours.get(each.name)!}
                   isChosen={each.name === row?.name}
                   past={data.past.allocated[each.name] ?? []}
+                  usage={usages.get(each.name)}
                 />
               ))}
             </tbody>
@@ -85,9 +92,10 @@ interface RowProps {
   isChosen: boolean;
   /** What it had so far. */
   past: number[];
+  usage?: number;
 }
 
-function Row({ row, axis, colour, isChosen, past }: RowProps) {
+function Row({ row, axis, colour, isChosen, past, usage }: RowProps) {
   return (
     <tr class={`row depth-${Math.min(3, row.depth)}`} aria-selected={isChosen} onClick={() => go("queues", row.name)}>
       <th scope="row">
@@ -106,8 +114,10 @@ function Row({ row, axis, colour, isChosen, past }: RowProps) {
         {row.borrowed > 0 && <span class="pill">borrows {gpus(row.borrowed)}</span>}
         {row.lent > 0 && <span class="pill">lends {gpus(row.lent)}</span>}
       </td>
-      <td class="r hide-s">{count(Math.round(row.usage / 3_600_000))}</td>
-      <td class="r">
+      <td class="nw hide-s">
+        <Usage row={row} ratio={usage} />
+      </td>
+      <td class="r nw">
         {row.waiting_gangs ? (
           <>
             {gpus(row.waiting)} <span class="t3">in {count(row.waiting_gangs)}</span>

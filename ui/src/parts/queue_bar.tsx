@@ -1,6 +1,7 @@
 // A queue on the common axis of GPUs: solid = own, hatched = borrowed, grey = idle guarantee,
 // dots = lent, tall tick = guarantee, triangle = share, line beneath = waiting, bracket = limit.
 import type { QueueRow } from "../documents";
+import { ticks } from "../axis";
 import { gpus } from "../words";
 
 export function QueueBar({ row, axis, colour }: { row: QueueRow; axis: number; colour: string }) {
@@ -8,6 +9,9 @@ export function QueueBar({ row, axis, colour }: { row: QueueRow; axis: number; c
   const own = Math.min(row.allocated, row.guarantee);
   return (
     <div class="qbar" role="img" aria-label={inWords(row)}>
+      {ticks(axis).map((milli) => (
+        <i key={milli} class="qb-grid" style={{ left: at(milli) }} />
+      ))}
       <i class="qb-idle" style={{ width: at(row.guarantee) }} />
       <i class="qb-lent" style={{ left: at(own), width: at(row.lent) }} />
       <i class="qb-own" style={{ width: at(own), background: colour }} />
@@ -36,6 +40,19 @@ function inWords(row: QueueRow): string {
   );
 }
 
+/** The axis that all bars stand on. */
+export function QueueAxis({ axis }: { axis: number }) {
+  return (
+    <div class="qaxis" role="img" aria-label={`0 to ${gpus(axis)} GPUs`}>
+      {ticks(axis).map((milli) => (
+        <span key={milli} style={{ left: `${(100 * milli) / axis}%` }}>
+          {milli ? gpus(milli) : "0"}
+        </span>
+      ))}
+    </div>
+  );
+}
+
 export const BAR_KEY = [
   ["qk-own", "own"],
   ["qk-borrowed", "borrowed"],
@@ -44,4 +61,5 @@ export const BAR_KEY = [
   ["qk-guarantee", "guarantee"],
   ["qk-share", "share"],
   ["qk-waiting", "waiting"],
+  ["qk-limit", "limit"],
 ] as const;

@@ -45,6 +45,7 @@ VIEWERS = 3
 HOUR = 3600
 QUEUES = 2
 OF_CYCLES = ("cycle", "at", "bound", "evicted", "held", "waiting")
+OF_PAST = ("Book.samples", "Shown.samples", "Past.at", "Past.waiting", "Past.running")
 NAMED = 1 + MOST_NAMED
 """A list of the gangs of a cycle is itself an entry."""
 ALIVE = 4
@@ -56,7 +57,7 @@ RINGS = {
         ("Shown.cycles", *(f"Cycles.{each}" for each in OF_CYCLES)), MOST_CYCLES * ALIVE
     ),
     **dict.fromkeys(("Short.gangs", "Cycles.gangs"), MOST_CYCLES * ALIVE * NAMED),
-    **dict.fromkeys(("Book.samples", "Shown.samples", "Past.at"), MOST_SAMPLES * ALIVE),
+    **dict.fromkeys(OF_PAST, MOST_SAMPLES * ALIVE),
     **dict.fromkeys(("Sample.allocated", "Sample.share"), MOST_SAMPLES * QUEUES * ALIVE),
     **dict.fromkeys(("Past.allocated", "Past.share"), MOST_SAMPLES * QUEUES * ALIVE),
     "Beside.finished": MOST_FINISHED * ALIVE,

@@ -234,6 +234,14 @@ async def test_a_cycle_tells_shares_of_queues_and_names_of_gangs_that_may_be_see
     assert [each["queue"] for each in whole["cycle"]["shares"]] == ["all"]
 
 
+async def test_how_many_waited_is_told_to_who_may_list_all_of_them():
+    part = View(frozenset({"red"}), frozenset({"q-red"}), nodes=True)
+    past = (await told(part, "queues"))["past"]
+    assert (past["waiting"], past["running"]) == ([], [])
+    past = (await told(View(None, frozenset({"q-red"}), nodes=True), "queues"))["past"]
+    assert (past["waiting"], past["running"]) == ([3], [6])
+
+
 async def test_room_is_told_without_the_sentences_about_others():
     view = View(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
     seen = (await all_told(view))["red"]["sentences"]

@@ -327,6 +327,7 @@ def test_the_past_stays_bounded_and_reaches_back_to_the_beginning():
         cluster.advance(now)
         book.note(cluster, there.plan)
     past = past_of(book.samples, ["a", "new"])
+    assert len(past.waiting) == len(past.running) == len(past.at)
     assert past.at[0] == 0
     assert len(past.at) < MOST_SAMPLES
     assert set(past.allocated["a"]) == {1000}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Site
 from windlass.engine.plan import Verdict
@@ -33,6 +34,25 @@ def test_the_figures_are_those_of_the_cluster(shared_site: Site, open_page: Any)
     assert f"{told(used)} of 192 GPUs" in figure(page, "Allocated")
     waiting = [each for each in shared_site.simulation.plan.decisions if each.position]
     assert f"{len(waiting)}" in figure(page, "Waiting")
+
+
+def test_figures_stand_beside_what_they_were_so_far(shared_site: Site, open_page: Any):
+    page = open_page(shared_site.address)
+    page.locator(".fig").first.wait_for()
+    for name in ("Allocated", "Running", "Waiting"):
+        figure_of = page.locator(".fig", has=page.get_by_text(name, exact=True))
+        assert figure_of.locator("svg.spark path").count() == 2, "a line and what is below it"
+    past = page.evaluate("fetch('api/queues').then(answer => answer.json())")["past"]
+    assert len(past["waiting"]) == len(past["running"]) == len(past["at"])
+
+
+def test_the_way_to_the_jobs_says_how_many_wait(shared_site: Site, open_page: Any):
+    page = open_page(f"{shared_site.address}#decisions")
+    waiting = [each for each in shared_site.simulation.plan.decisions if each.position]
+    link = page.get_by_role("link", name=f"Jobs {len(waiting)} waiting")
+    link.wait_for()
+    link.click()
+    expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
 
 
 def test_every_queue_has_its_numbers(shared_site: Site, open_page: Any):

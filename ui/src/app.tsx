@@ -1,8 +1,9 @@
 // The frame around the pages: where one is, what one seeks, whether it is live.
 import { useEffect, useRef } from "preact/hooks";
+import type { QueuesDocument } from "./documents";
 import { find } from "./find";
 import { useKey } from "./keys";
-import { useLine } from "./live";
+import { useKept, useLine } from "./live";
 import { ClusterPage } from "./pages/cluster";
 import { DecisionsPage } from "./pages/decisions";
 import { JobsPage } from "./pages/jobs";
@@ -40,11 +41,14 @@ export function App() {
         Skip to content
       </a>
       <div class="top">
-        <span class="brand">Windlass</span>
+        <span class="brand">
+          <Mark /> Windlass
+        </span>
         <nav class="tabs" aria-label="Pages">
           {PAGES.map((each) => (
             <a key={each} href={hrefOf(each)} aria-current={each === page ? "page" : undefined}>
               {NAMES[each]}
+              {each === "jobs" && <InLine />}
             </a>
           ))}
         </nav>
@@ -64,6 +68,29 @@ export function App() {
       {page === "decisions" && <DecisionsPage chosen={chosen} />}
       <KeysDialog dialog={keys} />
     </>
+  );
+}
+
+/** The drum with its bars. */
+function Mark() {
+  return (
+    <svg viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width="1.8" stroke-linecap="round" aria-hidden="true">
+      <circle cx="10" cy="10" r="4.2" />
+      <path d="M10 1.6v4.2M10 14.2v4.2M1.6 10h4.2M14.2 10h4.2M4.1 4.1l2.9 2.9M13 13l2.9 2.9M15.9 4.1L13 7M7 13l-2.9 2.9" />
+    </svg>
+  );
+}
+
+/** How many wait, of the document that every page follows. */
+function InLine() {
+  const data = useKept<QueuesDocument>("api/queues");
+  const waiting = data?.queues.reduce((all, row) => all + (row.depth ? 0 : row.waiting_gangs), 0);
+  if (!waiting) return null;
+  return (
+    <span class="n">
+      {count(waiting)}
+      <span class="sr"> waiting</span>
+    </span>
   );
 }
 

@@ -77,7 +77,14 @@ export interface QueuesDocument {
   free: number;
   queues: QueueRow[];
   flows: { lender: string; borrower: string; milli: number }[];
-  past: { at: number[]; allocated: Record<string, number[]>; share: Record<string, number[]> };
+  past: {
+    at: number[];
+    allocated: Record<string, number[]>;
+    share: Record<string, number[]>;
+    /** Gangs; nothing for who may not list all of them. */
+    waiting: number[];
+    running: number[];
+  };
 }
 
 export interface Reason {

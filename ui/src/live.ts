@@ -40,6 +40,13 @@ interface Stamped {
 
 /** The newest of each document that is followed: a page that is opened again has it at once. */
 const kept = new Map<string, Stamped>();
+const cameIn = store(0);
+
+/** The newest that a page has asked for; it is asked for by nobody here. */
+export function useKept<T extends Stamped>(path: string): T | undefined {
+  useStore(cameIn);
+  return kept.get(path) as T | undefined;
+}
 
 /** A document that is followed by what changes in it. */
 export function useFollowed<T extends Stamped>(path: string): Asked<T> {
@@ -50,6 +57,7 @@ export function useFollowed<T extends Stamped>(path: string): Asked<T> {
     if (!data) return { data, trouble };
     const whole = "changes" in data ? data.changes.reduce((old, each) => applied(old, each), before!) : data;
     kept.set(path, whole);
+    cameIn.set(cameIn.get() + 1);
     return { data: whole, trouble };
   };
   return useAsked(path, ask, tagOf, (kept.get(path) as T | undefined) ?? null);

@@ -98,11 +98,15 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What the queues had over time."""
+    """What the queues had over time, and how many gangs waited and ran."""
 
     at: list[int]
     allocated: dict[str, list[int]]
     share: dict[str, list[int]]
+    waiting: list[int]
+    """Gangs in line; empty, like the next, for who may not list all of them."""
+    running: list[int]
+    """Gangs with tasks at work."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the queues had over time, in bounded memory.
+"""What the queues had over time, and how many gangs waited and ran, in bounded memory.
 
 A sample is taken at most once per step. When the book is full every second sample goes and the
 step doubles: a short past is told finely, a long one coarsely, and neither grows.
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from windlass.engine.plan import Plan
 from windlass.model.queues import GPU
 from windlass.state.cluster import Cluster
+from windlass.web.asked import is_waiting
 from windlass.web.documents import Past
 
 MOST_SAMPLES = 480
@@ -19,11 +20,13 @@ MOST_SAMPLES = 480
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """GPU thousandths per queue at a moment."""
+    """GPU thousandths per queue at a moment, and gangs."""
 
     at: int
     allocated: dict[str, int]
     share: dict[str, int]
+    waiting: int
+    running: int
 
 
 @dataclass(slots=True)
@@ -39,7 +42,8 @@ class Book:
             return
         allocated = {name: cluster.allocated(name, GPU) for name in cluster.queues}
         share = {name: plan.shares.get(name, {}).get(GPU, 0) for name in cluster.queues}
-        self.samples.append(Sample(cluster.now, allocated, share))
+        waiting = sum(is_waiting(each) for each in plan.decisions)
+        self.samples.append(Sample(cluster.now, allocated, share, waiting, len(cluster.active)))
         if len(self.samples) >= MOST_SAMPLES:
             self.samples, self.step_s = self.samples[::2], self.step_s * 2
 
@@ -51,4 +55,6 @@ def past_of(samples: Sequence[Sample], queues: Iterable[str]) -> Past:
         at=[each.at for each in samples],
         allocated={name: [each.allocated.get(name, 0) for each in samples] for name in names},
         share={name: [each.share.get(name, 0) for each in samples] for name in names},
+        waiting=[each.waiting for each in samples],
+        running=[each.running for each in samples],
     )

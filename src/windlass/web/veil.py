@@ -35,6 +35,8 @@ def veil_queues(document: QueuesDocument, view: View) -> QueuesDocument:
         document.past.at,
         {name: had for name, had in document.past.allocated.items() if view.sees_queue(name)},
         {name: had for name, had in document.past.share.items() if view.sees_queue(name)},
+        waiting=document.past.waiting if view.namespaces is None else [],
+        running=document.past.running if view.namespaces is None else [],
     )
     flows = [
         each

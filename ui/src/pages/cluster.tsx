@@ -123,14 +123,16 @@ function figures(cluster: ClusterDocument, queues: QueuesDocument) {
       name: "Allocated",
       value: percent(used, queues.capacity),
       more: `${gpus(used)} of ${gpus(queues.capacity)} GPUs`,
+      past: allocatedSoFar(queues),
     },
     { name: "Free", value: gpus(queues.free), unit: "GPUs", more: `${ofGpus(held)} held or reserved` },
-    { name: "Running", value: count(gangs), unit: "gangs", more: several(cluster.tasks.name.length, "task") },
+    { name: "Running", value: count(gangs), unit: "gangs", more: several(cluster.tasks.name.length, "task"), past: queues.past.running },
     {
       name: "Waiting",
       value: count(sum((row) => row.waiting_gangs)),
       unit: "gangs",
       more: `for ${ofGpus(sum((row) => row.waiting))}`,
+      past: queues.past.waiting,
     },
     {
       name: "Borrowed",
@@ -157,14 +159,16 @@ function counted(cluster: ClusterDocument, legend: Legend) {
   return sums.map((milli, at) => ({ entry: at, milli })).filter((each) => each.milli > 0);
 }
 
+/** Thousandths of GPUs that all queues had. */
+function allocatedSoFar({ queues, past }: QueuesDocument): number[] {
+  const tops = queues.filter((row) => row.depth === 0);
+  return past.at.map((_, index) => tops.reduce((sum, row) => sum + (past.allocated[row.name]?.[index] ?? 0), 0));
+}
+
 /** What part of all GPUs was allocated. */
 function SoFar({ queues }: { queues: QueuesDocument }) {
   const { past, capacity, stamp } = queues;
-  const tops = queues.queues.filter((row) => row.depth === 0);
-  const values = past.at.map((_, index) => {
-    const milli = tops.reduce((sum, row) => sum + (past.allocated[row.name]?.[index] ?? 0), 0);
-    return capacity ? (100 * milli) / capacity : 0;
-  });
+  const values = allocatedSoFar(queues).map((milli) => (capacity ? (100 * milli) / capacity : 0));
   const label = "Percentage of GPUs allocated over time";
   return (
     <section class="panel">

@@ -37,7 +37,7 @@ export function JobsPage({ chosen }: { chosen: string }) {
   const table = { of: data, chosen, paint, isAlone: kind !== "all" };
   return (
     <>
-      <Figures figures={figures(data)} />
+      <Figures figures={figures(data, queues)} />
       <main id="main">
         <div class="bar">
           <h1>Jobs</h1>
@@ -72,17 +72,17 @@ function step(event: KeyboardEvent, by: number): void {
   next.focus();
 }
 
-function figures(data: JobsDocument) {
+function figures(data: JobsDocument, { past }: QueuesDocument) {
   const { median_wait, longest_wait } = data;
   return [
-    { name: "Waiting", value: count(data.waiting_in_all), unit: "gangs", more: `${ofGpus(data.asked)} asked for` },
+    { name: "Waiting", value: count(data.waiting_in_all), unit: "gangs", more: `${ofGpus(data.asked)} asked for`, past: past.waiting },
     {
       name: "Median wait",
       value: median_wait === null ? "–" : duration(median_wait),
       more: longest_wait === null ? "nobody waits" : `longest ${duration(longest_wait)}`,
     },
     { name: "Reserved", value: count(data.promised), unit: data.promised === 1 ? "gang" : "gangs", more: "with a promised start" },
-    { name: "Running", value: count(data.running_in_all), unit: "gangs", more: `on ${ofGpus(data.given)}` },
+    { name: "Running", value: count(data.running_in_all), unit: "gangs", more: `on ${ofGpus(data.given)}`, past: past.running },
   ];
 }
 

@@ -1,9 +1,13 @@
 // The row of large figures above a page.
+import { Sparkline } from "./sparkline";
+
 export interface Figure {
   name: string;
   value: string;
   unit?: string;
   more: string;
+  /** What it was so far, where that is known. */
+  past?: number[];
 }
 
 export function Figures({ figures }: { figures: Figure[] }) {
@@ -17,6 +21,11 @@ export function Figures({ figures }: { figures: Figure[] }) {
             {each.unit && <small>{each.unit}</small>}
           </dd>
           <dd class="s">{each.more}</dd>
+          {each.past && each.past.length > 1 && (
+            <dd class="so-far" title="so far">
+              <Sparkline values={each.past} colour="var(--chart)" />
+            </dd>
+          )}
         </div>
       ))}
     </dl>

@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from windlass.cli.dashboard import Dashboard
+from windlass.cli.expected import Expected
 from windlass.sim.generate import EXAMPLE_SEED, generate
 from windlass.sim.run import Simulation
 from windlass.sim.workload import Workload
@@ -26,15 +28,17 @@ from windlass.web.serve import served
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 NOON = 14 * 3600
+PATIENCE_S = 120
 Require = Callable[[Any, str], Any]
 
 
 class Site:
     """A simulation, served."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, expected: Expected | None = None) -> None:
         self.simulation = Simulation(workload)
-        self.dashboard = Dashboard()
+        self.expected = expected
+        self.dashboard = Dashboard(expected)
         self.address = ""
         self._server = ExitStack()
 
@@ -42,6 +46,16 @@ class Site:
         """Go on to a time, and show it."""
         while (at := self.simulation.next_at()) is not None and at <= until:
             self.dashboard.step(self.simulation)
+        self.dashboard.show(self.simulation)
+
+    def forecast(self, page: Any) -> None:
+        """Wait until there are ETAs, while a page looks, and show them."""
+        assert self.expected is not None
+        until = time.monotonic() + PATIENCE_S
+        while not self.expected.etas:
+            assert time.monotonic() < until, "no forecast came back"
+            self.dashboard.show(self.simulation)
+            page.wait_for_timeout(50)
         self.dashboard.show(self.simulation)
 
     def serve(self, port: int = 0) -> None:
@@ -78,12 +92,13 @@ def browser(require: Require) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def shared_site() -> Iterator[Site]:
-    """The busiest hour of the example day; it does not move."""
-    made = Site(generate(EXAMPLE_SEED, 24, 24))
-    made.play(NOON)
-    made.serve()
-    yield made
-    made.stop()
+    """The busiest hour of the example day; it does not move, but for who asks for a forecast."""
+    with closing(Expected()) as expected:
+        made = Site(generate(EXAMPLE_SEED, 24, 24), expected)
+        made.play(NOON)
+        made.serve()
+        yield made
+        made.stop()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 from typing import Any
 
@@ -11,28 +10,22 @@ from playwright.sync_api import expect
 from tests.browser.conftest import Site
 from tests.given import ask, job, node
 from tests.played import arrives, work
-from windlass.cli.dashboard import Dashboard
 from windlass.cli.expected import Expected
 
-PATIENCE_S = 120
 ONE = ask(gpus=1)
 
 
 def test_who_waits_shows_when_it_is_expected_to_start(open_page: Any):
     first = arrives(job("first", 1, ONE, duration_s=1200), runs=1200)
-    site = Site(work(node("n", 1), first, arrives(job("second", 1, ONE), at=60, runs=600)))
+    second = arrives(job("second", 1, ONE), at=60, runs=600)
     with closing(Expected()) as expected:
-        site.dashboard = Dashboard(expected)
+        site = Site(work(node("n", 1), first, second), expected)
         site.play(100)
         assert expected.etas == {}, "nobody looks yet, so nothing is forecast"
         site.serve()
         page = open_page(f"{site.address}#jobs")
         page.locator("table.jobs").first.wait_for()
-        until = time.monotonic() + PATIENCE_S
-        while not expected.etas:
-            assert time.monotonic() < until, "no forecast came back"
-            site.dashboard.show(site.simulation)
-            page.wait_for_timeout(50)
+        site.forecast(page)
         eta = next(iter(expected.etas.values()))
         assert eta.at is not None
         assert 300 < eta.at < 4000, "about when the first one ends"

@@ -133,6 +133,14 @@ def test_eighty_thousand_gpus_are_painted_and_followed(
             f" {statistics.median(large.showing):.1f} ms, {machine()}"
         )
     assert len(spent) >= UPDATES
+    parts = page.locator(".fig").evaluate_all(
+        """all => all.map(fig => ["small", "svg"].map(part => fig.querySelector(part)))
+            .filter(([unit, curve]) => unit && curve)
+            .map(pair => pair.map(each => each.getBoundingClientRect()))
+            .map(([unit, curve]) => curve.left - unit.right)"""
+    )
+    assert parts
+    assert min(parts) >= 0, "no curve covers a large number"
     taken(page, "large", tmp_path)
 
 

@@ -10,9 +10,14 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Site
+from windlass.engine.suggest import suggest
 
 PICTURES = Path(__file__).parents[2] / "docs/pictures"
 SIZE = {"width": 1280, "height": 760}
+TALLER = {"jobs": {"height": 900}}
+"""So that the expected start is in the picture."""
+IN_VIEW = 10
+"""So many rows of the line are on the picture."""
 SCHEMES = {"cluster": "light", "queues": "light", "jobs": "dark", "decisions": "light"}
 
 
@@ -20,19 +25,24 @@ SCHEMES = {"cluster": "light", "queues": "light", "jobs": "dark", "decisions": "
 def test_the_guide_has_a_picture_of_every_page(
     shared_site: Site, open_page: Any, tmp_path: Path, name: str
 ):
+    size = SIZE | TALLER.get(name, {})
     page = open_page(
-        f"{shared_site.address}#{name}{chosen(shared_site, name)}",
-        viewport=SIZE,
+        f"{shared_site.address}#{name}/{chosen(shared_site, name)}",
+        viewport=size,
         color_scheme=SCHEMES[name],
     )
     page.locator("h1").wait_for()
     page.get_by_text("Live", exact=True).first.wait_for()
     page.locator(".drawer, .cycle h2, .chart canvas, .map canvas[role]").first.wait_for()
+    if name == "jobs":
+        shared_site.forecast(page)
+        page.locator(".drawer .expected").wait_for()
+        page.locator(".starts li").first.wait_for()
     if name == "cluster":
         page.locator(".map canvas[role]").hover(position={"x": 700, "y": 110})
         page.locator(".card").wait_for()
     taken(page, name, tmp_path)
-    assert size_of(PICTURES / f"dashboard-{name}.png") == (SIZE["width"], SIZE["height"])
+    assert size_of(PICTURES / f"dashboard-{name}.png") == (size["width"], size["height"])
 
 
 def taken(page: Any, name: str, elsewhere: Path) -> None:
@@ -43,13 +53,13 @@ def taken(page: Any, name: str, elsewhere: Path) -> None:
 
 
 def chosen(site: Site, name: str) -> str:
-    """The gang that waits longest; the cycle that displaced most."""
+    """Of the first in line, the one that most changes would start; the cycle that evicted most."""
     if name == "jobs":
-        gangs = site.simulation.cluster.gangs
-        line = (each.gang for each in site.simulation.plan.decisions if each.position)
-        return f"/{min(line, key=lambda gang: gangs[gang].created_at)}"
+        here, line = site.simulation.cluster.snapshot(), site.simulation.plan.decisions
+        first = [each.gang for each in line if 0 < each.position <= IN_VIEW]
+        return max(first, key=lambda gang: len(suggest(here, gang).suggestions))
     if name == "decisions":
-        return f"/{max(site.dashboard.board.cycles(), key=lambda each: each.evicted).cycle}"
+        return f"{max(site.dashboard.board.cycles(), key=lambda each: each.evicted).cycle}"
     return ""
 
 

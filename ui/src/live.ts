@@ -3,7 +3,7 @@
 // is away; a hidden tab asks for nothing.
 import { useEffect, useState } from "preact/hooks";
 import type { Changes, Stamp } from "./documents";
-import { store, useStore } from "./store";
+import { type Store, store, useStore } from "./store";
 import { applied } from "./wire";
 
 const RETRY_MS = 1000;
@@ -39,28 +39,30 @@ interface Stamped {
 }
 
 /** The newest of each document that is followed: a page that is opened again has it at once. */
-const kept = new Map<string, Stamped>();
-const cameIn = store(0);
+const kept = new Map<string, Store<Stamped | null>>();
 
-/** The newest that a page has asked for; it is asked for by nobody here. */
-export function useKept<T extends Stamped>(path: string): T | undefined {
-  useStore(cameIn);
-  return kept.get(path) as T | undefined;
+function keptAt<T extends Stamped>(path: string): Store<T | null> {
+  if (!kept.has(path)) kept.set(path, store<Stamped | null>(null));
+  return kept.get(path) as unknown as Store<T | null>;
+}
+
+/** The newest that a page has asked for; nothing is asked for here. */
+export function useKept<T extends Stamped>(path: string): T | null {
+  return useStore(keptAt<T>(path));
 }
 
 /** A document that is followed by what changes in it. */
 export function useFollowed<T extends Stamped>(path: string): Asked<T> {
   const ask = async (): Promise<Asked<T>> => {
-    const before = kept.get(path) as T | undefined;
+    const before = keptAt<T>(path).get();
     const since = before ? `?since=${encodeURIComponent(tagOf(before.stamp))}` : "";
     const { data, trouble } = await fetched<T | Changes>(path + since);
     if (!data) return { data, trouble };
     const whole = "changes" in data ? data.changes.reduce((old, each) => applied(old, each), before!) : data;
-    kept.set(path, whole);
-    cameIn.set(cameIn.get() + 1);
+    keptAt<T>(path).set(whole);
     return { data: whole, trouble };
   };
-  return useAsked(path, ask, tagOf, (kept.get(path) as T | undefined) ?? null);
+  return useAsked(path, ask, tagOf, keptAt<T>(path).get());
 }
 
 /** Any other document, asked for again whenever something has changed, or only after a restart. */

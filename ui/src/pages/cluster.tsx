@@ -49,11 +49,12 @@ function Loaded({ cluster, queues }: { cluster: ClusterDocument; queues: QueuesD
     const finds = words ? cluster.gangs.name.map((_, gang) => found(cluster, gang, words)) : null;
     return (gang: number, entry: number) => (only < 0 || entry === only) && (!finds || finds[gang]);
   }, [legend, picked, sought, cluster]);
+  const soFar = useMemo(() => allocatedSoFar(queues), [queues]);
   const nodes = cluster.nodes.name.length;
   const total = gpusIn(cluster);
   return (
     <>
-      <Figures figures={figures(cluster, queues)} />
+      <Figures figures={figures(cluster, queues, soFar)} />
       <main id="main">
         <div class="bar">
           <h1>Cluster</h1>
@@ -98,7 +99,7 @@ function Loaded({ cluster, queues }: { cluster: ClusterDocument; queues: QueuesD
               {legend.note && <p class="missing t2">{legend.note}</p>}
             </section>
             <CellKey />
-            <SoFar queues={queues} />
+            <SoFar queues={queues} milli={soFar} />
           </aside>
         </div>
       </main>
@@ -111,7 +112,7 @@ function found({ gangs, queues, users }: ClusterDocument, gang: number, words: s
   return all.some((each) => each.toLowerCase().includes(words));
 }
 
-function figures(cluster: ClusterDocument, queues: QueuesDocument) {
+function figures(cluster: ClusterDocument, queues: QueuesDocument, soFar: number[]) {
   const tops = queues.queues.filter((row) => row.depth === 0);
   const sum = (of: (row: (typeof tops)[number]) => number) =>
     tops.reduce((total, row) => total + of(row), 0);
@@ -123,7 +124,7 @@ function figures(cluster: ClusterDocument, queues: QueuesDocument) {
       name: "Allocated",
       value: percent(used, queues.capacity),
       more: `${gpus(used)} of ${gpus(queues.capacity)} GPUs`,
-      past: allocatedSoFar(queues),
+      past: soFar,
     },
     { name: "Free", value: gpus(queues.free), unit: "GPUs", more: `${ofGpus(held)} held or reserved` },
     { name: "Running", value: count(gangs), unit: "gangs", more: several(cluster.tasks.name.length, "task"), past: queues.past.running },
@@ -166,9 +167,9 @@ function allocatedSoFar({ queues, past }: QueuesDocument): number[] {
 }
 
 /** What part of all GPUs was allocated. */
-function SoFar({ queues }: { queues: QueuesDocument }) {
+function SoFar({ queues, milli }: { queues: QueuesDocument; milli: number[] }) {
   const { past, capacity, stamp } = queues;
-  const values = allocatedSoFar(queues).map((milli) => (capacity ? (100 * milli) / capacity : 0));
+  const values = milli.map((each) => (capacity ? (100 * each) / capacity : 0));
   const label = "Percentage of GPUs allocated over time";
   return (
     <section class="panel">

@@ -16,7 +16,7 @@ export function Sparkline({ values, mark, colour }: Props) {
   const y = (value: number) => (TALL - 1 - (value * (TALL - 2)) / most).toFixed(1);
   const line = some.map((value, index) => `${index ? "L" : "M"}${x(index)} ${y(value)}`).join("");
   return (
-    <svg class="spark" width={WIDE} height={TALL} viewBox={`0 0 ${WIDE} ${TALL}`} aria-hidden="true">
+    <svg class="spark" width={WIDE} height={TALL} viewBox={`0 0 ${WIDE} ${TALL}`} preserveAspectRatio="none" aria-hidden="true">
       {some.length > 1 && <path d={`${line}V${TALL}H0Z`} fill={colour} opacity="0.15" />}
       {some.length > 1 && <path d={line} fill="none" stroke={colour} stroke-width="1.4" />}
       {mark !== undefined && <path class="mark" d={`M0 ${y(mark)}H${WIDE}`} />}

@@ -1,7 +1,9 @@
 // Cycles side by side: up = bound, down = evicted, a dashed square = held; heights by square root.
 import type { ComponentChildren } from "preact";
+import { useRef } from "preact/hooks";
 import type { Stamp } from "../documents";
 import { clock } from "../words";
+import { useWidth } from "./width";
 
 /** Cycles in numbers. */
 export interface Line {
@@ -23,18 +25,20 @@ interface Props {
   children: ComponentChildren;
 }
 
-const [WIDE, TALL, MIDDLE] = [1200, 116, 70];
+const [TALL, MIDDLE] = [116, 70];
 
 export function Strip({ line, at, stamp, choose, children }: Props) {
+  const frame = useRef<HTMLDivElement>(null);
+  const wide = useWidth(frame);
   const last = Math.max(1, line.at.length - 1);
-  const x = (index: number) => 7 + (index * (WIDE - 14)) / last;
+  const x = (index: number) => 7 + (index * (wide - 14)) / last;
   const most = Math.max(1, ...line.bound, ...line.evicted);
   const up = (milli: number) => Math.sqrt(milli / most) * 56;
   const down = (milli: number) => Math.sqrt(milli / most) * 26;
   const click = (event: MouseEvent) => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
-    const along = ((event.clientX - box.left) / box.width) * WIDE;
-    choose(Math.round(((along - 7) / (WIDE - 14)) * last));
+    const along = ((event.clientX - box.left) / box.width) * wide;
+    choose(Math.round(((along - 7) / (wide - 14)) * last));
   };
   const label = `${line.unit}s bound and evicted in ${line.at.length} cycles`;
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => Math.round(part * last));
@@ -44,10 +48,10 @@ export function Strip({ line, at, stamp, choose, children }: Props) {
         <span>bound</span>
         <span>evicted</span>
       </div>
-      <div>
-        <svg class="strip" viewBox={`0 0 ${WIDE} ${TALL}`} preserveAspectRatio="none" role="img" aria-label={label} onClick={click}>
+      <div ref={frame}>
+        <svg class="strip" viewBox={`0 0 ${wide} ${TALL}`} role="img" aria-label={label} onClick={click}>
           <rect class="here" x={x(at) - 7} y={0} width={14} height={TALL} rx={3} />
-          <path class="axis" d={`M7 ${MIDDLE + 0.5}H${WIDE - 7}`} />
+          <path class="axis" d={`M7 ${MIDDLE + 0.5}H${wide - 7}`} />
           {ticks.map((index) => (
             <path key={index} class="axis" d={`M${x(index)} 0V${TALL}`} />
           ))}

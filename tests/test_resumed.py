@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.displaced import ONE, late
-from tests.given import Job, job, node
+from tests.given import RACKS, Job, job, node, rack, schedule, within
 from tests.played import arrives, play, record
 
 
@@ -34,3 +36,46 @@ def test_the_simulator_tells_who_was_displaced():
     high = arrives(job("high", 1, ONE, priority=5), at=100, runs=50)
     played = play(node("n1", gpus=1), low, high)
     assert [record(played, name).gang.stops for name in ("low", "high")] == [1, 0]
+
+
+# --- near its old place
+
+
+def racks() -> tuple[Any, ...]:
+    """Two racks of two nodes; by itself a gang of two goes to the first."""
+    return (rack("r1", "a", "b", gpus=1), rack("r2", "c", "d", gpus=1), RACKS)
+
+
+@pytest.mark.parametrize(("home", "places"), [((), {"a", "b"}), (("c", "d"), {"c", "d"})])
+def test_it_goes_back_to_where_it_was(home: tuple[str, ...], places: set[str]):
+    first, second, network = racks()
+    gang = job("back", 2, ONE, stops=1, home=home)
+    assert set(schedule(*first, *second, network, gang).places.values()) == places
+
+
+def test_or_near_that_if_its_own_node_is_taken_or_gone():
+    first, second, network = racks()
+    taken = job("other", 1, ONE).runs(0, on="c", devices=(0,))
+    gang = job("back", 1, ONE, stops=1, home=("c", "gone"))
+    assert schedule(*first, *second, network, taken, gang).places == {"back-0": "d"}
+
+
+def test_but_it_does_not_wait_for_that():
+    first, second, network = racks()
+    taken = job("other", 1, ONE).runs(0, on="c", devices=(0,))
+    gang = job("back", 2, ONE, stops=1, home=("c", "d"))
+    assert schedule(*first, *second, network, taken, gang).started("back") == 2
+
+
+def test_a_domain_that_it_requires_comes_before_its_old_place():
+    first, second, network = racks()
+    taken = job("other", 1, ONE).runs(0, on="d", devices=(0,))
+    gang = job("back", 2, ONE, stops=1, home=("c", "d"), domain=within("rack"))
+    found = schedule(*first, *second, network, taken, gang)
+    assert set(found.places.values()) == {"a", "b"}
+
+
+def test_the_simulator_tells_where_it_was():
+    low = arrives(job("low", 1, ONE), runs=300)
+    high = arrives(job("high", 1, ONE, priority=5), at=100, runs=50)
+    assert record(play(node("n1", gpus=1), low, high), "low").gang.home == ("n1",)

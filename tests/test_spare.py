@@ -18,7 +18,7 @@ from windlass.state.cluster import Cluster
 def displaced(*names: str) -> Displaced:
     found = Displaced()
     for name in names:
-        found.note(GangId(name))
+        found.note(GangId(name), ["n1"])
     return found
 
 

@@ -40,7 +40,7 @@ from windlass.kube.scribe import Page, Scribe, works_on
 from windlass.kube.suspend import TurnFailed
 from windlass.kube.translate import Translator
 from windlass.model import events
-from windlass.model.actions import Bind, Claim
+from windlass.model.actions import Bind, Claim, Rule
 from windlass.model.jobs import COUNTED, GangId, TaskId, TaskState
 from windlass.model.settings import Settings
 from windlass.state.cluster import Cluster
@@ -271,9 +271,10 @@ class Brain:
         self.cluster.assume(wanted)
         self._resuming.give_back(back)
         self._translator.assume(decided.actions)
-        for gang in self.cluster.by_gang(decided.evictions):
-            if not self.cluster.has_minimum(gang):
-                self._displaced.note(gang)
+        for gang, lost in self.cluster.by_gang(decided.evictions).items():
+            # who stops for its own sake is not spared for it
+            if not self.cluster.has_minimum(gang) and lost[0].rule is not Rule.OVERRUN:
+                self._displaced.note(gang, (self.cluster.tasks[e.task].node for e in lost))
         self._write(decided, work)
         self._part(promises, work)
         work.turns = self._resuming.turns(back)

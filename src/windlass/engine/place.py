@@ -195,7 +195,7 @@ class Placer:
     def _place(
         self, gang: Gang, parts: Sequence[Part], nodes: Sequence[str], need: dict[str, int]
     ) -> bool:
-        for scope in self._scopes(gang.domain, parts, nodes, None):
+        for scope in self._tries(gang, parts, nodes):
             with self._draft.attempt() as keep:
                 if self._place_parts(gang, parts, scope):
                     if self._limits.kept(gang, need):
@@ -203,6 +203,15 @@ class Placer:
                         return True
                     self._by_queue = True
         return False
+
+    def _tries(
+        self, gang: Gang, parts: Sequence[Part], nodes: Sequence[str]
+    ) -> Iterator[Ints | None]:
+        """The sets of nodes to try; for one that lost its place, what is near that comes first."""
+        if gang.home and not nodes and not self.maker:
+            near = self._topologies.around(gang.domain, self._slots(gang.home))
+            yield from self._scopes(gang.domain, parts, nodes, near)
+        yield from self._scopes(gang.domain, parts, nodes, None)
 
     def _place_parts(self, gang: Gang, parts: Sequence[Part], scope: Ints | None) -> bool:
         return all(self._place_part(gang, part, scope) for part in _hardest_first(parts))

@@ -10,7 +10,7 @@ lost by few gangs, again and again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from windlass.engine.limits import Limits
@@ -28,22 +28,26 @@ class Displaced:
     def __init__(self) -> None:
         self._gangs: dict[GangId, tuple[int, bool]] = {}
         """How often each was stopped, and whether it is spared."""
+        self._homes: dict[GangId, tuple[str, ...]] = {}
 
-    def note(self, gang: GangId) -> None:
-        """A gang was stopped; of very many, the first ones are forgotten."""
+    def note(self, gang: GangId, nodes: Iterable[str]) -> None:
+        """A gang on these nodes was stopped; of very many, the first ones are forgotten."""
         stops, spared = self._gangs.get(gang, (0, False))
         self._gangs[gang] = stops + 1, spared
+        self._homes[gang] = tuple(sorted(set(nodes)))
         if len(self._gangs) > MOST:
-            self._gangs.pop(next(iter(self._gangs)))
+            self.forget(next(iter(self._gangs)))
 
     def forget(self, gang: GangId) -> None:
         """A gang has ended."""
         self._gangs.pop(gang, None)
+        self._homes.pop(gang, None)
 
     def standing(self, gang: Gang) -> Gang:
-        """The gang as it stands: how often it was stopped, and spared or not."""
+        """The gang as it stands: how often it was stopped, where, and spared or not."""
         stops, spared = self._gangs.get(gang.id, (0, False))
-        return replace(gang, spared=spared, stops=stops) if stops else gang
+        home = self._homes.get(gang.id, ())
+        return replace(gang, spared=spared, stops=stops, home=home) if stops else gang
 
     def changes(self, cluster: Cluster) -> Iterator[Gang]:
         """The waiting gangs that were stopped since, are spared from now on, or no longer.
@@ -62,8 +66,9 @@ class Displaced:
             need = limits.need(progress(cluster, name).counts)
             is_spared = is_due and limits.beyond(replace(gang, spared=True), need) is None
             self._gangs[name] = stops, is_spared
-            if (stops, is_spared) != (gang.stops, gang.spared):
-                yield replace(gang, stops=stops, spared=is_spared)
+            found = self.standing(gang)
+            if found != gang:
+                yield found
 
 
 def _is_there(cluster: Cluster, gang: Gang) -> bool:

@@ -59,6 +59,21 @@ class Topologies:
         found = [self.level(domain.topology, label) for label in labels]
         return [level for level in found if level is not None]
 
+    def around(self, wish: Domain | None, slots: list[int]) -> Ints:
+        """The nodes that share a domain with some: of the level wished for, or the narrowest."""
+        topology, label = (wish.topology, wish.level) if wish else self._narrowest()
+        level = self.level(topology, label)
+        if level is None:
+            return np.array(sorted(slots), np.int64)
+        domains = {int(each) for each in level.domain_of[slots]} - {-1}
+        near = set(slots).union(*(level.members[each].tolist() for each in domains))
+        return np.array(sorted(near), np.int64)
+
+    def _narrowest(self) -> tuple[str, str]:
+        """The last level of the first topology by name; nothing where there is none."""
+        named = [each for each in sorted(self._topologies) if self._topologies[each].levels]
+        return (named[0], self._topologies[named[0]].levels[-1]) if named else ("", "")
+
 
 def _level(columns: Columns, topology: Topology, label: str) -> Level:
     path = topology.levels[: topology.levels.index(label) + 1]

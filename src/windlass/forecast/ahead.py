@@ -199,7 +199,7 @@ class Ahead:
         """A gang was displaced; it goes on from its last save, if it makes any."""
         since = self._since.pop(name, None)
         self._turns[name] = self._turns.get(name, 0) + 1
-        self._displaced.note(name)
+        self._displaced.note(name, (task.node for task in self.cluster.members(name) if task.node))
         if since is not None and self.cluster.gangs[name].saved_at is not None:
             self._done_s[name] = self._done_s.get(name, 0) + self.cluster.now - since
 

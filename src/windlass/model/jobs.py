@@ -156,6 +156,8 @@ class Gang:
     """How long it worked before it last started; what it is doing now comes on top."""
     stops: int = 0
     """How often it lost its place to others; who did comes before equals of its queue."""
+    home: tuple[str, ...] = ()
+    """The nodes on which it ran before it lost its place; it goes back near them if it can."""
     max_run_s: int | None = None
     """How long it may run at a stretch; then it saves its work, if it can, and stops."""
     overrun: Overrun = Overrun.END

@@ -157,7 +157,7 @@ class World:
         """Let the cluster know which of those that were displaced are not to be displaced again."""
         for gang in self._displaced.changes(self._cluster):
             record = self._crews[gang.id].record
-            record.gang = replace(record.gang, spared=gang.spared, stops=gang.stops)
+            record.gang = replace(record.gang, spared=gang.spared, stops=gang.stops, home=gang.home)
             self._cluster.apply(events.GangSeen(gang))
 
     def quarantine(self) -> None:
@@ -325,7 +325,9 @@ class World:
         if is_stopped:
             # who loses nothing, or stops for its own sake, need not be spared
             if not crew.arrival.saves_when_stopped and not has_overrun:
-                self._displaced.note(crew.record.gang.id)
+                tasks = self._cluster.tasks
+                nodes = (tasks[each.task].node for each in evictions)
+                self._displaced.note(crew.record.gang.id, nodes)
             self._tell_served(crew)
         self._note_evicted(crew, evictions, What.EVICTED)
 

@@ -151,7 +151,11 @@ def _new_holds(seen: Snapshot, plan: Plan) -> list[Hold]:
 
 
 def wronged(seen: Snapshot, plan: Plan) -> Iterator[str]:
-    """Queues and gangs that lose something without the right that the plan names."""
+    """Queues and gangs that lose something without the right that the plan names.
+
+    There must be an order in which each goes by right. A plan lists what goes gang by gang, so it
+    is sought here, from the last one back: whoever returns only makes its queue fuller.
+    """
     books = _Books(seen, plan)
     tasks, gangs = {each.id: each for each in seen.tasks}, {each.id: each for each in seen.gangs}
     for gainer in dict.fromkeys(each.gainer for each in plan.evictions if each.gainer):
@@ -161,16 +165,14 @@ def wronged(seen: Snapshot, plan: Plan) -> Iterator[str]:
         for each in reversed([each for each in own if not each.moves_to]):
             lost.setdefault(tasks[each.task].gang, []).append(each)
         books.returned.clear()
-        for name, evictions in lost.items():
-            books.give_back(evictions)
-            rule, claimant, loser = evictions[0].rule, gangs[gainer], gangs[name]
-            if rule == Rule.PRIORITY:
-                just = claimant.queue == loser.queue and claimant.priority > loser.priority
-            else:
-                goes = [tasks[each.task] for each in evictions]
-                just = claimant.queue != loser.queue and books.allows(rule, claimant, loser, goes)
+        while lost:
+            just = [name for name in lost if books.is_just(gangs[gainer], gangs[name], lost[name])]
             if not just:
-                yield f"{name} ({loser.queue}) goes by {rule} for {gainer} ({claimant.queue})"
+                break
+            books.give_back(lost.pop(just[0]))
+        for name, evictions in lost.items():
+            told = f"{name} ({gangs[name].queue}) goes by {evictions[0].rule}"
+            yield f"{told} for {gainer} ({gangs[gainer].queue})"
 
 
 class _Books:
@@ -213,10 +215,21 @@ class _Books:
                 some = self._kept[task.gang].claims
                 self._claim(task.gang, [claim for claim in some if claim.task == task.id])
 
-    def give_back(self, evictions: Sequence[Evict]) -> None:
-        """As it was before these left."""
+    def is_just(self, claimant: Gang, loser: Gang, evictions: Sequence[Evict]) -> bool:
+        """May these tasks of a gang be the last that went, of those that have not returned yet?"""
+        rule = evictions[0].rule
+        if rule == Rule.PRIORITY:
+            return claimant.queue == loser.queue and claimant.priority > loser.priority
+        self.give_back(evictions)
+        goes = [self._tasks[each.task] for each in evictions]
+        found = claimant.queue != loser.queue and self.allows(rule, claimant, loser, goes)
+        self.give_back(evictions, -1)
+        return found
+
+    def give_back(self, evictions: Sequence[Evict], sign: int = 1) -> None:
+        """As it was before these left (or, with sign -1, not any more)."""
         for each in evictions:
-            self._count(self.returned, self._tasks[each.task], 1)
+            self._count(self.returned, self._tasks[each.task], sign)
 
     def allows(self, rule: Rule, claimant: Gang, loser: Gang, goes: Sequence[Task]) -> bool:
         """May one queue take these from the other, as the rule says?"""

@@ -113,6 +113,7 @@ def test_whoever_is_displaced_goes_whole_by_right_and_for_somebody(recipe: Recip
 
 @MANY
 @given(crowds())
+@example(Recipe(2152, 1, 17, True, frozenset({"elastic", "fractions", "models"})))
 def test_rights_are_kept_in_every_cycle_until_rest(recipe: Recipe):
     for each in until_rest(frozen(recipe)):
         assert broken_rights(each.seen, each.plan) == []

@@ -273,7 +273,11 @@ def test_an_eta_in_words(eta: Eta, sentence: str):
 
 def test_pods_are_told_by_the_clock():
     eta = Eta(1_763_300_000, 1_763_301_000, 1_763_305_000)
-    assert eta_by_the_clock(eta) == "starts at about 2025-11-16 13:50 UTC (13:35 to 14:55)"
+    now = 1_763_299_000
+    assert eta_by_the_clock(eta, now) == "starts at about 2025-11-16 13:50 UTC (13:35 to 15:00)"
+    late, later = "starts at about 2025-11-16 14:15 UTC", 1_763_302_400
+    assert eta_by_the_clock(eta, later) == f"{late} (14:15 to 15:00)", "never in the past"
+    assert eta_by_the_clock(replace(eta, late=later), later) == late
     decision = Decision(G, "team", Verdict.WAITS, (Reason(Why.HELD, {"tasks": 1}),), 1)
     assert message_of(decision, "starts at noon").text.endswith("in line); starts at noon")
 
@@ -293,10 +297,12 @@ def test_what_was_said_stands_until_it_is_off_by_much():
 
 
 def test_what_pods_were_told_is_found_again():
-    told = eta_by_the_clock(Eta(1_763_300_000, 1_763_301_000, None))
+    now = 1_763_299_000
+    told = eta_by_the_clock(Eta(1_763_300_000, 1_763_301_000, None), now)
     decision = Decision(G, "team", Verdict.WAITS, (Reason(Why.HELD, {"tasks": 1}),), 1)
-    assert found_in(message_of(decision, told).text) == told
-    assert found_in(message_of(decision).text) == ""
+    assert found_in(message_of(decision, told).text, now) == told
+    assert found_in(message_of(decision).text, now) == ""
+    assert found_in(message_of(decision, told).text, now + 3600) == "", "that time has gone by"
 
 
 def test_explain_says_when_a_waiting_job_is_expected_to_start():

@@ -152,8 +152,7 @@ def doors() -> Doors:
 
 def chosen(doors: Doors, asked: str, namespace: str, **labels: str) -> str:
     choice = doors.choose(asked, Namespace(namespace, labels))
-    assert bool(choice.queue) != bool(choice.sentence)
-    return choice.queue or choice.sentence
+    return choice.sentence or choice.queue
 
 
 def test_a_pod_stands_in_the_queue_of_its_namespace(doors: Doors):
@@ -164,6 +163,20 @@ def test_a_pod_stands_in_the_queue_of_its_namespace(doors: Doors):
 def test_a_queue_that_names_a_namespace_goes_before_one_that_selects_it(doors: Doors):
     assert chosen(doors, "", "red", gpu="yes") == "red"
     assert chosen(doors, "open", "red", gpu="yes") == "open"
+
+
+def test_a_namespace_of_a_queue_with_others_below_it_is_told_so_and_what_runs_is_charged_to_it():
+    doors = Doors([owned("team", "ml"), owned("sub", "other", parent="team")])
+    found = doors.choose("", Namespace("ml", {}))
+    assert found.queue == "team", "what runs already is not charged to nobody"
+    told = 'queue "team" has queues below it and takes no jobs; add namespace "ml" to one of those'
+    assert found.sentence == told
+    assert doors.choose("team", Namespace("other", {})).queue == "", "it is not theirs"
+
+
+def test_queues_that_are_each_others_parent_stand_at_the_top_and_take_jobs():
+    doors = Doors([owned("a", "ml", parent="b"), owned("b", "other", parent="a")])
+    assert chosen(doors, "", "ml") == "a"
 
 
 def test_a_pod_may_name_any_queue_that_is_open_to_its_namespace(doors: Doors):

@@ -139,7 +139,7 @@ def decide(request: Request, creator: str, choice: Choice | None, rules: Rules) 
     labels: dict[str, str | None] = {}
     warnings: tuple[str, ...] = ()
     if choice is not None and (becomes_ours or spec.scheduler_name == rules.scheduler):
-        if choice.queue and not mark(meta, QUEUE):
+        if choice.queue and not choice.sentence and not mark(meta, QUEUE):
             labels[QUEUE] = choice.queue
         warnings = (f"it will wait: {choice.sentence}",) if choice.sentence else ()
     patch += _patched(meta.labels, "labels", labels)

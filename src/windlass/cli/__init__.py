@@ -6,6 +6,7 @@ Exit status: 0 all is well, 1 the answer is no, 2 the input cannot be used, 130 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -55,9 +56,19 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout.flush()
     except BrokenPipeError:
         # whoever read our output has gone; the interpreter must not try to flush the rest
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_stdout()
         status = BROKEN_PIPE
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EFBIG):
+            raise
+        _abandon_stdout()
+        click.echo(f"The output cannot be written: {error.strerror}.", err=True)
+        status = 1
     sys.exit(status)
+
+
+def _abandon_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Commands(click.Group):

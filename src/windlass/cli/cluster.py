@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import signal
+import socket
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,6 +67,7 @@ def command(
     kubectl = find()["kubectl"]
     click.echo("Starting a control plane ...", err=True)
     options = Options(scheduler=scheduler, port=port)
+    kubeconfig = _unused(kubeconfig)
     with _interruptible(), Plane(options) as plane, _handed_out(plane.kubeconfig, kubeconfig):
         _print_use(plane, kubeconfig, kubectl)
         if nodes:
@@ -100,6 +103,28 @@ def _interruptible() -> Generator[None]:
     finally:
         for each, handler in zip(ends, before, strict=True):
             signal.signal(each, handler)
+
+
+def _unused(wanted: Path) -> Path:
+    """The file, or another one where that belongs to a cluster which still answers."""
+    found, number = wanted, 1
+    while found.is_file() and _answers(found.read_text(errors="replace")):
+        number += 1
+        found = wanted.with_name(f"{wanted.name}-{number}")
+    if found != wanted:
+        click.echo(f"{wanted} is of a cluster that runs, so this one is in {found}.", err=True)
+    return found
+
+
+def _answers(kubeconfig: str) -> bool:
+    found = re.search(r"server: https://([^:/\s]+):([0-9]{1,5})\s", kubeconfig)
+    if found is None:
+        return False
+    try:
+        socket.create_connection((found[1], int(found[2])), timeout=1).close()
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 @contextmanager

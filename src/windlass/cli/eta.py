@@ -53,7 +53,11 @@ def told_on(sight: Sight) -> dict[str, str]:
     told: dict[str, str] = {}
     for task in sight.cluster.tasks.values():
         said = condition(sight.pods[task.id], "PodScheduled") if task.id in sight.pods else None
-        if said is not None and said.status == "False" and (found := found_in(said.message or "")):
+        if (
+            said is not None
+            and said.status == "False"
+            and (found := found_in(said.message or "", sight.cluster.now))
+        ):
             told[task.gang] = found
     return told
 

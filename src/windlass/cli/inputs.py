@@ -102,6 +102,5 @@ def _not_a_snapshot(told: str, data: bytes, file: str) -> InputError:
     sentence = " ".join(told.replace("`", "").split()).rstrip(".")
     if not sentence.startswith("JSON"):
         sentence = sentence[:1].lower() + sentence[1:]
-    return InputError(
-        file, line, f"this is not a snapshot: {sentence}; write one with windlass scenario --out"
-    )
+    advice = "write one with windlass snapshot, or with windlass scenario --out"
+    return InputError(file, line, f"this is not a snapshot: {sentence}; {advice}")

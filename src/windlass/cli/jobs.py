@@ -127,7 +127,7 @@ def _row(sight: Sight, gang: Gang) -> Row:
         created_at=gang.created_at,
         reason=said[0],
         message=said[1],
-        eta=found_in(said[1]),
+        eta=found_in(said[1], sight.cluster.now),
     )
 
 

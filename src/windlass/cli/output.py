@@ -50,18 +50,33 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> 
 
 
 def write_file(file: str, data: bytes) -> None:
-    """Write a file whole or not at all."""
-    part = f"{file}.part"
+    """Write a file whole or not at all; a link stays a link, and a device or a pipe what it is."""
     try:
-        with open(part, "wb") as stream:
-            stream.write(data)
-        os.replace(part, file)
+        target = os.path.realpath(file)
+        if os.path.exists(target) and not os.path.isfile(target):
+            _write(target, data)
+        else:
+            _replace(target, data)
     except (OSError, ValueError) as error:
-        with suppress(OSError, ValueError):
-            os.unlink(part)
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         sentence = f"it cannot be written ({why}); check its name"
         raise InputError(file, None, sentence) from None
+
+
+def _replace(target: str, data: bytes) -> None:
+    part = f"{target}.{os.getpid()}.part"
+    try:
+        _write(part, data)
+        os.replace(part, target)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+
+
+def _write(path: str, data: bytes) -> None:
+    with open(path, "wb") as stream:
+        stream.write(data)
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -144,6 +144,8 @@ async def _submit(config: Config, order: Order) -> None:
     async with opened(config) as api:
         if order.queue:
             await _check_queue(api, order.queue)
+        if order.priority_class:
+            await _check_priority(api, order.priority_class)
         leads = as_leader(config, await read_lease(api, config))
         order = replace(order, scheduler=leads.scheduler_names[0])
         made = await api.post(jobs, job_of(order))
@@ -181,6 +183,22 @@ async def _check_queue(api: Api, queue: str) -> None:
         return
     if queue not in known:
         raise NotFound("queue", queue, known)
+
+
+async def _check_priority(api: Api, name: str) -> None:
+    """A Job with a class that is not there would never get a pod."""
+    from windlass.kube.errors import Forbidden
+    from windlass.kube.lists import list_all
+    from windlass.model.errors import NotFound
+    from windlass.workloads.wire import Owner
+
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    try:
+        known = [each.metadata.name for each in await list_all(api, path, Owner)]
+    except Forbidden:
+        return
+    if name not in known:
+        raise NotFound("PriorityClass", name, known)
 
 
 def _as_yaml(order: Order) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from windlass.crds.judge import mended
 from windlass.crds.read import OwnedQueue, Users
 from windlass.model.constraints import matches
 from windlass.model.errors import close_names
@@ -25,7 +26,7 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A queue, or the sentence that says why there is none."""
+    """A queue, or the sentence that says why there is none that takes jobs."""
 
     queue: str = ""
     sentence: str = ""
@@ -35,10 +36,12 @@ class Doors:
     """Who may use which queue."""
 
     def __init__(self, queues: Sequence[OwnedQueue], default: str = "") -> None:
-        parents = {each.queue.parent for each in queues}
-        ends = (each for each in queues if each.queue.name not in parents)
-        self._users = {each.queue.name: each.users for each in ends}
-        self._parents = parents & {each.queue.name for each in queues}
+        # as they stand: one with a parent that cannot be its own has none
+        parents = {each.parent for each in mended([each.queue for each in queues])}
+        users = {each.queue.name: each.users for each in queues}
+        self._users = {name: each for name, each in users.items() if name not in parents}
+        self._inner = {name: each for name, each in users.items() if name in parents}
+        """Who may use queues that have others below them, if those had not."""
         self._default = default
         """For namespaces that no queue names."""
 
@@ -46,12 +49,16 @@ class Doors:
         """The queue for a pod that asks for one by name, or for none ("")."""
         if asked:
             return self._asked(asked, namespace)
-        found = self._best(namespace)
+        found = _best(self._users, namespace)
         if len(found) == 1:
             return Choice(found[0])
         if found:
             several = f'namespace "{namespace.name}" may use several queues ({listed(found)})'
             return Choice(sentence=f"{several}; name one of them with the label windlass.dev/queue")
+        if inner := _best(self._inner, namespace):
+            # what runs already is still charged to it
+            told = f'{_has_below(inner[0])}; add namespace "{namespace.name}" to one of those'
+            return Choice(inner[0], told)
         if self._default in self._users:
             return Choice(self._default)
         return Choice(
@@ -65,12 +72,12 @@ class Doors:
 
     def charged(self, namespace: Namespace) -> str:
         """The queue that pays for pods of a namespace that we did not place; "": none."""
-        return next(iter(self._best(namespace)), self._default)
+        return next(iter(_best(self._users, namespace)), self._default)
 
     def _asked(self, asked: str, namespace: Namespace) -> Choice:
-        if asked in self._parents:
-            found = f'queue "{asked}" has queues below it and takes no jobs'
-            return Choice(sentence=f"{found}; name one of those")
+        if asked in self._inner:
+            is_its = _rank(self._inner[asked], namespace) is not None
+            return Choice(asked if is_its else "", f"{_has_below(asked)}; name one of those")
         if asked not in self._users:
             close = close_names(asked, self._users)
             hint = f'; did you mean "{close[0]}"?' if close else "; name one that does"
@@ -82,11 +89,16 @@ class Doors:
             "add it to the namespaces of that queue, or name another"
         )
 
-    def _best(self, namespace: Namespace) -> list[str]:
-        """The queues that name it, or else those that select it, in order of their names."""
-        ranks = {name: _rank(users, namespace) for name, users in self._users.items()}
-        named = sorted(name for name, rank in ranks.items() if rank == 0)
-        return named or sorted(name for name, rank in ranks.items() if rank == 1)
+
+def _best(queues: Mapping[str, Users], namespace: Namespace) -> list[str]:
+    """The queues that name it, or else those that select it, in order of their names."""
+    ranks = {name: _rank(users, namespace) for name, users in queues.items()}
+    named = sorted(name for name, rank in ranks.items() if rank == 0)
+    return named or sorted(name for name, rank in ranks.items() if rank == 1)
+
+
+def _has_below(queue: str) -> str:
+    return f'queue "{queue}" has queues below it and takes no jobs'
 
 
 def _rank(users: Users, namespace: Namespace) -> int | None:

@@ -38,10 +38,12 @@ class Forecaster:
         self._experience = Experience()
         self._forecast: Forecast | None = None
         self._begun_at: int | None = None
+        self._now = 0
 
     def look(self, cluster: Cluster) -> None:
         """Learn from a cycle; ask for a forecast if one is due."""
         self._experience.look(cluster)
+        self._now = cluster.now
         waiting = sum(len(line) for line in cluster.waiting.values())
         rested = self._begun_at is None or cluster.now >= self._begun_at + EVERY_S
         if self._forecast is None and rested and 0 < waiting <= MOST_WAITING:
@@ -59,8 +61,9 @@ class Forecaster:
             except Exception as error:  # no forecast is worth a leader
                 self._complain(repr(error))
             else:
-                self.etas = settled(self.etas, self._forecast.etas(), self._begun_at or 0)
-                self.told = {gang: eta_by_the_clock(eta) for gang, eta in self.etas.items()}
+                now = self._now
+                self.etas = settled(self.etas, self._forecast.etas(), now)
+                self.told = {gang: eta_by_the_clock(eta, now) for gang, eta in self.etas.items()}
             self._forecast = None
 
 
@@ -92,6 +95,8 @@ def _is_off(said: Eta, found: Eta, now: int) -> bool:
     """Is the new middle outside the old band, or off by a quarter of the time that is left?"""
     if said.at is None or found.at is None:
         return said.at is not found.at
+    if said.at <= now or (said.late is not None and said.late <= now):
+        return True  # time has overtaken it
     if said.late is not None and not said.early <= found.at <= said.late:
         return True
     return abs(found.at - said.at) > max(120, (found.at - now) // 4)

@@ -120,8 +120,21 @@ def queues(found: Evidence) -> Iterator[Finding]:
     troubles = {each.metadata.name: text for each in found.queues if (text := _trouble(each))}
     for name, text in sorted(troubles.items()):
         yield warn(f"queue {name} is not ready: {text}", f"correct it: `kubectl edit wq {name}`")
-    if not troubles:
-        yield ok(f"all {len(found.queues)} queues make sense")
+    parents = {each.spec.get("parent") for each in found.queues}
+    closed = [each for each in found.queues if each.metadata.name in parents and _has_users(each)]
+    for each in closed:
+        yield warn(
+            f"queue {each.metadata.name} names namespaces, but has queues below it and takes no "
+            "jobs: their jobs wait",
+            "name those namespaces in a queue below it",
+        )
+    if not troubles and not closed:
+        count = len(found.queues)
+        yield ok("the one queue makes sense" if count == 1 else f"all {count} queues make sense")
+
+
+def _has_users(queue: wire.Owner) -> bool:
+    return bool(queue.spec.get("namespaces") or queue.spec.get("namespaceSelector"))
 
 
 def _trouble(queue: wire.Owner) -> str:
@@ -144,7 +157,8 @@ def pods(found: Evidence) -> Iterator[Finding]:
             "see who leads, and whether its --namespaces and --scheduler-names name them",
         )
     elif waiting:
-        yield ok(f"everybody who waits was told why: {len(waiting)} pods")
+        pods = "1 pod" if len(waiting) == 1 else f"{len(waiting)} pods"
+        yield ok(f"everybody who waits was told why: {pods}")
     past = Counter(
         each.spec.scheduler_name
         for each in found.pods

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from windlass.forecast.eta import Eta
-from windlass.model.moments import written
+from windlass.model.moments import read_if_any, written
 
 FIVE_MINUTES = 300
 
@@ -20,22 +22,35 @@ def eta_sentence(eta: Eta, now: int) -> str:
     return f"starts in about {about} ({early} {late})"
 
 
-def eta_by_the_clock(eta: Eta) -> str:
+def eta_by_the_clock(eta: Eta, now: int) -> str:
     """The same where it is read later, such as on a pod: by the clock, to five minutes."""
+    early = _clock(max(eta.early, now))
     if eta.at is None:
-        return f"starts at {_clock(eta.early)} UTC at the earliest"
-    late = f"to {_clock(eta.late)[11:]}" if eta.late is not None else "at the earliest"
-    return f"starts at about {_clock(eta.at)} UTC ({_clock(eta.early)[11:]} {late})"
+        return f"starts at {early} UTC at the earliest"
+    about = _clock(max(eta.at, now))
+    if eta.late is None:
+        return f"starts at about {about} UTC ({early[11:]} at the earliest)"
+    late = _clock(max(eta.late, now))
+    band = "" if early == late else f" ({early[11:]} to {late[11:]})"
+    return f"starts at about {about} UTC{band}"
 
 
-def found_in(message: str) -> str:
-    """That sentence in what a pod was told; empty if it is not there."""
+def found_in(message: str, now: int) -> str:
+    """That sentence in what a pod was told; empty if it is not there, or of a time gone by."""
     last = message.rpartition("; ")[2]
-    return last if last.lower().startswith("starts at ") else ""
+    if not last.lower().startswith("starts at "):
+        return ""
+    told = _TIME.search(last)
+    at = read_if_any(f"{told[1]}T{told[2]}:00Z") if told else None
+    return last if at is None or at >= now else ""
+
+
+_TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}) ([0-9]{2}:[0-9]{2}) UTC")
 
 
 def _clock(at: int) -> str:
-    rounded = (at + FIVE_MINUTES // 2) // FIVE_MINUTES * FIVE_MINUTES
+    """The next full five minutes: what is expected never lies in the past."""
+    rounded = -(-at // FIVE_MINUTES) * FIVE_MINUTES
     return written(rounded)[:16].replace("T", " ")
 
 

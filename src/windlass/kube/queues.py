@@ -58,9 +58,9 @@ class Queues:
     def choose(self, asked: str, namespace: str) -> tuple[str, Reason | None]:
         """The queue for a gang that asks for one, or for none, and what speaks against it."""
         choice = self._doors.choose(asked, self._namespace(namespace))
-        if choice.queue:
+        if not choice.sentence:
             return choice.queue, None
-        return "", Reason(Why.NO_QUEUE, {"what": choice.sentence})
+        return choice.queue, Reason(Why.NO_QUEUE, {"what": choice.sentence})
 
     def open_to(self, namespace: str) -> list[str]:
         """The queues that gangs of a namespace may ask for."""

@@ -32,6 +32,8 @@ class Condition:
 
     pod: PodRef
     message: Message
+    is_first: bool = True
+    """Was the pod told nothing before? Else its status stays, and with it the time of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class Scribe:
             said.written, said.written_at = said.message, now
         message = said.written
         conditions = [
-            Condition(each.ref, own)
+            Condition(each.ref, own, is_first=not each.says[0])
             for at, each in enumerate(pods)
             if each.says != _as_written(own := message if at < needed else ELASTIC)
         ]
@@ -201,8 +203,9 @@ def patch_of(each: Condition, at: str) -> dict[str, object]:
         "status": "False",
         "reason": each.message.reason,
         "message": each.message.text,
-        "lastTransitionTime": at,
     }
+    if each.is_first:
+        written["lastTransitionTime"] = at
     return {"metadata": {"uid": each.pod.uid}, "status": {"conditions": [written]}}
 
 

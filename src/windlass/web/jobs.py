@@ -14,12 +14,12 @@ from typing import TypeVar
 
 from windlass.engine.plan import Decision, Verdict
 from windlass.model.jobs import Gang, GangId, Task
-from windlass.model.queues import GPU
 from windlass.model.reasons import Reason
 from windlass.model.resources import describe
 from windlass.state.accounts import models_of
 from windlass.web.asked import is_waiting
 from windlass.web.documents import (
+    Eta,
     FinishedJob,
     JobDocument,
     JobsDocument,
@@ -83,7 +83,7 @@ class Lists:
             running=[self._running(gang) for gang in _cut(running, window.running, count)],
             finished=_cut(finished, window.finished, count),
             asked=self._asked_in_all,
-            given=self._given_in_all,
+            given=self._members.given,
             median_wait=int(median(self._waits)) if self._waits else None,
             longest_wait=self._waits[-1] if self._waits else None,
             promised=sum(each.gang in self._starts for each in self.line),
@@ -132,11 +132,10 @@ class Lists:
     def _asked_in_all(self) -> int:
         return sum(self._members.asked.get(each.gang, 0) for each in self.line)
 
-    @property
-    def _given_in_all(self) -> int:
-        queues, balances = self._look.queues, self._look.balances
-        tops = (name for name, queue in queues.items() if queue.parent not in queues)
-        return sum(balances[name].allocated.get(GPU, 0) for name in tops)
+    def _eta(self, gang: GangId) -> Eta | None:
+        """When it is expected; a forecast that time has overtaken says now."""
+        found, now = self._look.beside.etas.get(gang), self._look.now
+        return found and Eta(max(found.at, now), max(found.early, now), max(found.late, now))
 
     def _since(self, gang: GangId) -> int:
         started = self._members.running[gang]
@@ -167,7 +166,7 @@ class Lists:
             milli=self._members.asked.get(gang.id, 0),
             since=gang.created_at,
             starts_at=self._starts.get(gang.id),
-            eta=self._look.beside.etas.get(gang.id),
+            eta=self._eta(gang.id),
             reasons=reason_rows(decision.reasons),
         )
 

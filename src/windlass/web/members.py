@@ -19,6 +19,9 @@ class Members:
         """The gangs with tasks on nodes, and when the first of these started."""
         self.asked: dict[GangId, int] = {}
         """The gangs with tasks that wait, and the GPU thousandths that these ask for."""
+        self.given = 0
+        """GPU thousandths that all of them have."""
+        self._given: dict[GangId, int] = {}
         self._of: dict[GangId, dict[TaskId, Task]] = {}
         self._before: Look | None = None
         self._asked = Asked(Hardware({}))
@@ -28,6 +31,7 @@ class Members:
         if self._before is None or self._before.hardware is not look.hardware:
             self._before, self._asked = None, Asked(look.hardware)
             self._of, self.running, self.asked = {}, {}, {}
+            self.given, self._given = 0, {}
         changed, gone = changed_tasks(self._before, look)
         touched: set[GangId] = set()
         for task in gone:
@@ -42,6 +46,10 @@ class Members:
 
     def _note(self, gang: GangId) -> None:
         placed = self.placed(gang)
+        self.given -= self._given.pop(gang, 0)
+        if milli := sum(part.milli for task in placed for part in task.devices):
+            self._given[gang] = milli
+            self.given += milli
         if placed:
             started = [task.started_at for task in placed if task.started_at is not None]
             self.running[gang] = min(started, default=None)

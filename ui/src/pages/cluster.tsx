@@ -119,6 +119,7 @@ function figures(cluster: ClusterDocument, queues: QueuesDocument, soFar: number
   const used = cluster.given.milli.reduce((all, m, i) => all + m * cluster.given.count[i], 0);
   const held = cluster.held.milli.reduce((all, m, i) => all + m * cluster.held.count[i], 0);
   const gangs = new Set(cluster.tasks.gang).size;
+  const waiting = sum((row) => row.waiting_gangs);
   return [
     {
       name: "Allocated",
@@ -127,11 +128,11 @@ function figures(cluster: ClusterDocument, queues: QueuesDocument, soFar: number
       past: soFar,
     },
     { name: "Free", value: gpus(queues.free), unit: "GPUs", more: `${ofGpus(held)} held or reserved` },
-    { name: "Running", value: count(gangs), unit: "gangs", more: several(cluster.tasks.name.length, "task"), past: queues.past.running },
+    { name: "Running", value: count(gangs), unit: gangs === 1 ? "gang" : "gangs", more: several(cluster.tasks.name.length, "task"), past: queues.past.running },
     {
       name: "Waiting",
-      value: count(sum((row) => row.waiting_gangs)),
-      unit: "gangs",
+      value: count(waiting),
+      unit: waiting === 1 ? "gang" : "gangs",
       more: `for ${ofGpus(sum((row) => row.waiting))}`,
       past: queues.past.waiting,
     },

@@ -75,14 +75,14 @@ function step(event: KeyboardEvent, by: number): void {
 function figures(data: JobsDocument, { past }: QueuesDocument) {
   const { median_wait, longest_wait } = data;
   return [
-    { name: "Waiting", value: count(data.waiting_in_all), unit: "gangs", more: `${ofGpus(data.asked)} asked for`, past: past.waiting },
+    { name: "Waiting", value: count(data.waiting_in_all), unit: data.waiting_in_all === 1 ? "gang" : "gangs", more: `${ofGpus(data.asked)} asked for`, past: past.waiting },
     {
       name: "Median wait",
       value: median_wait === null ? "–" : duration(median_wait),
       more: longest_wait === null ? "nobody waits" : `longest ${duration(longest_wait)}`,
     },
     { name: "Reserved", value: count(data.promised), unit: data.promised === 1 ? "gang" : "gangs", more: "with a promised start" },
-    { name: "Running", value: count(data.running_in_all), unit: "gangs", more: `on ${ofGpus(data.given)}`, past: past.running },
+    { name: "Running", value: count(data.running_in_all), unit: data.running_in_all === 1 ? "gang" : "gangs", more: `on ${ofGpus(data.given)}`, past: past.running },
   ];
 }
 

@@ -222,6 +222,7 @@ def read(data: bytes, file: str) -> list[Scenario]:
         return msgspec.json.decode(data, type=Corpus).scenarios
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         told = " ".join(str(error).replace("`", "").split()).rstrip(".")
-        found = f"these are not foreign scenarios: {told[:1].lower()}{told[1:]}"
+        said = told if told.startswith("JSON") else told[:1].lower() + told[1:]
+        found = f"these are not foreign scenarios: {said}"
         sentence = f"{found}; write them as the reference of windlass conformance says"
         raise InputError(file, None, sentence) from None

@@ -75,8 +75,8 @@ class Spot:
 def read_yaml(data: bytes, file: str) -> Spot:
     """The one document in the bytes; InputError with its line if there is none."""
     if len(data) > MOST_BYTES:
-        found = f"it is {len(data) / 2**20:.1f} MiB large, above the {MOST_BYTES // 2**20} MiB"
-        raise InputError(file, None, f"{found} a scenario may have; use counts, or generate it")
+        found = f"it is larger than the {MOST_BYTES // 2**20} MiB a scenario may have"
+        raise InputError(file, None, f"{found}; use counts, or generate it")
     return _Reader(file).read(_decoded(data, file))
 
 

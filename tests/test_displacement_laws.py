@@ -149,6 +149,7 @@ def test_nobody_is_evicted_for_a_gang_that_is_then_not_bound(recipe: Recipe):
 @example(Recipe(19, 1, 7, False, TORN))
 @example(Recipe(20760, 2, 8, False, GROWN - {"saved"} | {"ends", "extras", "models"}))
 @example(Recipe(945, 4, 15, False, SHARED | {"elastic", "modest", "ports", "slow"}))
+@example(Recipe(14563, 3, 5, True, frozenset({"elastic", "mig"})))
 def test_whoever_moves_is_bound_again_where_its_place_was_kept(recipe: Recipe):
     owed: dict[GangId, Counter[str]] = {}
     for each in until_rest(frozen(recipe)):

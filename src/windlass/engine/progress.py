@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from windlass.model.actions import Hold
 from windlass.model.jobs import ACTIVE, COUNTED, Gang, GangId, Group, Shape, Task, TaskState
 from windlass.state.cluster import Cluster
 
@@ -59,21 +60,21 @@ class Progresses:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._known: dict[GangId, tuple[int, Progress]] = {}
+        self._known: dict[GangId, tuple[int, Hold | None, Progress]] = {}
 
     def waiting(self) -> list[Progress]:
         """All gangs with waiting tasks."""
         lines = self._cluster.waiting.values()
         known = {gang: self._of(gang) for line in lines for gang in line}
         self._known = known
-        return [progress for _, progress in known.values()]
+        return [progress for _, _, progress in known.values()]
 
-    def _of(self, gang: GangId) -> tuple[int, Progress]:
-        stamp = self._cluster.stamps[gang]
+    def _of(self, gang: GangId) -> tuple[int, Hold | None, Progress]:
+        stamp, hold = self._cluster.stamps[gang], self._cluster.holds.get(gang)
         found = self._known.get(gang)
-        if found is not None and found[0] == stamp:
+        if found is not None and found[0] == stamp and found[1] is hold:
             return found
-        return stamp, progress(self._cluster, gang)
+        return stamp, hold, progress(self._cluster, gang)
 
 
 def progress(cluster: Cluster, gang_id: GangId) -> Progress:
@@ -83,7 +84,20 @@ def progress(cluster: Cluster, gang_id: GangId) -> Progress:
     waiting = sorted((task for task in members if task.state == TaskState.WAITING), key=natural)
     if len(waiting) == len(members) == 1 and len(gang.groups) == 1 and gang.needed() == 1:
         return Progress(gang, (Part(gang.groups[0], tuple(waiting)),), ())
-    return _progress(gang, members, waiting)
+    hold = cluster.holds.get(gang_id)
+    return _progress(gang, members, _kept_first(hold, waiting) if hold else waiting)
+
+
+def _kept_first(hold: Hold, waiting: list[Task]) -> list[Task]:
+    """Tasks for which a place is kept come before others that would make up the minimum as well."""
+    kept = Counter(claim.request for claim in hold.claims)
+    first: list[Task] = []
+    others: list[Task] = []
+    for task in waiting:
+        is_kept = hold.firm and kept[task.shape.request] > 0
+        kept[task.shape.request] -= is_kept
+        (first if is_kept else others).append(task)
+    return first + others
 
 
 def _progress(gang: Gang, members: Iterable[Task], waiting: list[Task]) -> Progress:

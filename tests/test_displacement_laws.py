@@ -41,6 +41,7 @@ GROWN = frozenset({"broken", "domains", "elastic", "guarantees", "saved"})
 EVEN = frozenset({"elastic", "ends", "extras", "firm", "mixed", "spread"})
 SHARED = frozenset({"fractions", "neighbours"})
 NEAR = frozenset({"broken", "domains", "ends", "extras", "neighbours", "spread", "taints"})
+CUT = frozenset({"cordons", "labels", "limits", "mig", "mixed", "models", "usage"})
 TORN = frozenset({"spread", "tiers", "torn", "broken", "labels", "fractions"})
 
 
@@ -168,6 +169,7 @@ def test_whoever_moves_is_bound_again_where_its_place_was_kept(recipe: Recipe):
 @example(Recipe(914730, 1, 16, False, TORN - {"fractions"} | {"mig", "patient"}))
 @example(Recipe(1, 4, 4, False, NEAR))
 @example(Recipe(19557, 2, 15, True, frozenset({"ends", "neighbours"})))
+@example(Recipe(15, 2, 6, False, CUT))
 def test_what_is_held_is_bound_once_nothing_is_on_its_way_out_whoever_comes(recipe: Recipe):
     rolls, handovers = recipe.dice("newcomers"), recipe.dice("handovers")
     there, owed = Cluster.of(frozen(recipe)), set[GangId]()

@@ -15,6 +15,7 @@ from windlass.model.mig import (
     milli_of_profile,
     offered_by,
     profile_of,
+    with_kept,
 )
 from windlass.sim import oracle
 
@@ -157,3 +158,26 @@ def test_an_instance_joins_the_node_that_is_cut_already():
     busy = old("3g.40gb", 0).become(0, node="n2")
     outcome = schedule(cut("n1"), cut("n2"), busy, job("a", 1, instance("2g.20gb")))
     assert outcome.places == {"a-0": "n2"}
+
+
+# --- places that are kept
+
+
+@pytest.mark.parametrize(
+    ("there", "kept", "filled"),
+    [
+        ((), ("4g.40gb", 0), {("4g.40gb", 0)}),
+        ((("1g.20gb", 0),), ("4g.40gb", 0), {("2g.20gb", 2)}),
+        ((("1g.10gb", 1),), ("4g.40gb", 0), {("1g.10gb", 0), ("2g.20gb", 2)}),
+        ((("4g.40gb", 0),), ("4g.40gb", 0), set()),
+    ],
+)
+def test_of_a_kept_place_in_which_others_still_lie_nobody_gets_the_rest(
+    there: tuple[tuple[str, int], ...], kept: tuple[str, int], filled: set[tuple[str, int]]
+):
+    lie = tuple(sorted(Instance(start, name) for name, start in there))
+    found = with_kept("A100-80GB", lie, Slice(0, 0, kept[0], kept[1]))
+    starts = {each.start for each in found if each not in lie}
+    assert starts == {start for _, start in filled}
+    free = {start for start in range(4) if start in legal_starts("A100-80GB", found, "1g.10gb")}
+    assert free == set(), "not even the smallest fits into it"

@@ -16,7 +16,7 @@ from windlass.engine.estimate import Estimates
 from windlass.model.actions import Claim, Hold
 from windlass.model.gpus import Slice
 from windlass.model.jobs import Gang, GangId, Task, TaskState
-from windlass.model.mig import Instance, legal_starts
+from windlass.model.mig import with_kept
 from windlass.model.queues import GPU, guaranteed
 from windlass.state.accounts import Due, charges_of
 from windlass.state.cluster import Cluster
@@ -285,9 +285,7 @@ def _without_clipped(devices: Devices, slices: Iterable[Slice], states: DeviceSt
         if not each.profile:
             milli = max(0, device.milli - each.milli)
             left[each.device] = Device(device.kind, milli, device.instances)
-        elif each.start in legal_starts(
-            states.kinds[device.kind].model, device.instances, each.profile
-        ):
-            grown = tuple(sorted((*device.instances, Instance(each.start, each.profile))))
+        else:
+            grown = with_kept(states.kinds[device.kind].model, device.instances, each)
             left[each.device] = Device(device.kind, device.milli, grown)
     return tuple(left)

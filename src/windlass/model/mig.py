@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from windlass.model.gpus import WHOLE
+from windlass.model.gpus import WHOLE, Slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,25 @@ def legal_starts(model: str, instances: tuple[Instance, ...], name: str) -> tupl
         for start in profile.starts
         if all(start + profile.size <= low or high <= start for low, high in taken)
     )
+
+
+@lru_cache(maxsize=4096)
+def with_kept(model: str, instances: tuple[Instance, ...], kept: Slice) -> tuple[Instance, ...]:
+    """The instances of a device with one more that is kept for somebody.
+
+    Where others still lie in its place, what is free of that is filled with smaller ones: else
+    somebody would take it, and the place would never come free.
+    """
+    if kept.start in legal_starts(model, instances, kept.profile):
+        return tuple(sorted((*instances, Instance(kept.start, kept.profile))))
+    whole = profile_of(model, kept.profile)
+    end = kept.start + (whole.size if whole else 0)
+    for each in sorted(_profiles(model).values(), key=lambda each: (-each.size, each.name)):
+        for start in each.starts:
+            is_inside = kept.start <= start and start + each.size <= end
+            if is_inside and start in legal_starts(model, instances, each.name):
+                instances = tuple(sorted((*instances, Instance(start, each.name))))
+    return instances
 
 
 @lru_cache(maxsize=256)

@@ -142,7 +142,9 @@ def test_a_raised_guarantee_shows_whom_it_would_evict_and_what_it_would_start(fo
     change = "queues: [{name: vision, guarantee: {gpu: 1}}, {name: robotics, guarantee: {gpu: 7}}]"
     file = folder.write("x.yaml", change)
     told = folder.told("plan", folder.snapshot(BORROWED, "1h10m"), "--with", file)
-    assert told.startswith("Changes queue vision, queue robotics Would be evicted sweep-")
+    assert told.startswith(
+        "Changes queue vision (guarantee), queue robotics (guarantee) Would be evicted sweep-"
+    )
     assert told.count("reclaimed for hand, which is within its guarantee") == 5
     assert "Would start hand (queue robotics): 5 tasks on node" in told
     assert "vision 4 → 1 4 → 1 6 → 1 none" in told

@@ -116,7 +116,7 @@ def read_change_file(file: str, snapshot: Snapshot) -> Snapshot:
 
 def preview(before: Snapshot, after: Snapshot) -> Preview:
     """Rehearse both."""
-    return Preview(tuple(_changed(before, after)), _rest(before), _rest(after))
+    return Preview(tuple(changes_in(before, after)), _rest(before), _rest(after))
 
 
 def preview_in_words(found: Preview) -> Iterator[str]:
@@ -195,12 +195,17 @@ def _started(cluster: Cluster, name: GangId) -> Start:
     return Start(name, cluster.gangs[name].queue, len(nodes), tuple(dict.fromkeys(nodes)))
 
 
-def _changed(before: Snapshot, after: Snapshot) -> Iterator[str]:
-    """What the file really changes."""
+def changes_in(before: Snapshot, after: Snapshot) -> Iterator[str]:
+    """What a file really changes, with the fields of a queue that differ."""
     known = {queue.name: queue for queue in before.queues}
     for queue in after.queues:
-        if known.get(queue.name) != queue:
-            yield f"queue {queue.name}" if queue.name in known else f"queue {queue.name} (new)"
+        was = known.get(queue.name)
+        if was is None:
+            yield f"queue {queue.name} (new)"
+        elif was != queue:
+            names = (each.name for each in fields(queue))
+            differ = (name for name in names if getattr(was, name) != getattr(queue, name))
+            yield f"queue {queue.name} ({', '.join(each.removesuffix('_s') for each in differ)})"
     for each in fields(after.settings):
         if getattr(before.settings, each.name) != getattr(after.settings, each.name):
             yield f"setting {each.name.removesuffix('_s')}"

@@ -24,6 +24,7 @@ def compare(
     store: Store, window: Window, change: Callable[[Snapshot], Snapshot], json_: bool
 ) -> None:
     """Play the recorded work twice, and tell who wins and who loses."""
+    from windlass.cli.preview import changes_in
     from windlass.cli.simulate import play
     from windlass.cli.versus import versus_in_words
     from windlass.sim.recorded import recorded
@@ -45,7 +46,8 @@ def compare(
     if json_:
         click.echo(as_json(_as_json(found, compared, skipped)))
         return
-    for line in (*_introduced(found, skipped), *versus_in_words(compared)):
+    told = ", ".join(changes_in(start, changed)) or "nothing"
+    for line in (f"Changes {told}.", *_introduced(found, skipped), *versus_in_words(compared)):
         click.echo(line)
 
 

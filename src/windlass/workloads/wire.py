@@ -50,6 +50,8 @@ class Amounts(Wire, frozen=True):
 class Port(Wire, frozen=True):
     """A port of a container, perhaps of the host too."""
 
+    name: str = ""
+    container_port: int = 0
     host_port: int = 0
     protocol: str = "TCP"
     host_ip: str = msgspec.field(default="", name="hostIP")
@@ -235,6 +237,7 @@ class ContainerStatus(Wire, frozen=True):
     """How a container fares and what it was really given: less than its spec during a resize."""
 
     name: str = ""
+    restart_count: int = 0
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
     allocated_resources: dict[str, str] | None = None

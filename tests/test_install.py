@@ -133,6 +133,18 @@ def test_the_file_lies_on_the_volume_and_the_url_comes_from_the_secret():
     assert rule["ports"] == [{"protocol": "TCP", "port": 6432}]
 
 
+def test_the_exporters_of_the_nodes_can_be_reached_if_they_are_asked():
+    policies = made("dcgm.port=9500")
+    (rule,) = policies["NetworkPolicy", "windlass-dcgm"]["spec"]["egress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": 9500}]
+    without = made("dcgm.enabled=false")
+    assert ("NetworkPolicy", "windlass-dcgm") not in without
+    (container,) = without["Deployment", "windlass-scheduler"]["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert {"name": "WINDLASS_DCGM_ENABLED", "value": "false"} in container["env"]
+
+
 # --- rights ---
 
 

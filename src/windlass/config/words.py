@@ -70,6 +70,17 @@ class Dashboard(Section):
     """For whom tokens must be meant with which people sign in; empty: for the API server."""
 
 
+class Dcgm(Section):
+    """What is read of the DCGM exporters that run on the nodes."""
+
+    enabled: bool = True
+    """Ask the DCGM exporters of the nodes which GPUs are broken and how busy they are."""
+    every_s: Seconds = 30
+    """How often each of them is asked."""
+    namespaces: list[Text] = Field(default=[], max_length=16)
+    """Where exporters are believed; empty: in all namespaces for which there is no queue."""
+
+
 class Log(Section):
     """What is logged, on stderr."""
 
@@ -125,6 +136,7 @@ class Config(Section):
     writes: Writes = Writes()
     cycle: Cycle = Cycle()
     dashboard: Dashboard = Dashboard()
+    dcgm: Dcgm = Dcgm()
     log: Log = Log()
     history: History = History()
 

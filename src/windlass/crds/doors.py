@@ -70,6 +70,10 @@ class Doors:
         """The queues that its pods may name."""
         return [name for name in sorted(self._users) if self._asked(name, namespace).queue]
 
+    def is_named(self, namespace: Namespace) -> bool:
+        """Is it one whose users have a queue of their own, by name or by label?"""
+        return bool(_best(self._users | self._inner, namespace))
+
     def charged(self, namespace: Namespace) -> str:
         """The queue that pays for pods of a namespace that we did not place; "": none."""
         return next(iter(_best(self._users, namespace)), self._default)

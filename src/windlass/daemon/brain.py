@@ -6,7 +6,7 @@ else touches what it holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from windlass.daemon.ended import Endings
 from windlass.daemon.evicting import Evicting, Promises
 from windlass.daemon.gang_statuses import GangStatuses
 from windlass.daemon.kept import Kept
+from windlass.daemon.measured import Measures
 from windlass.daemon.parting import Requests, lost_by_rule
 from windlass.daemon.pieces import Kind, Lost, Piece, Seen
 from windlass.daemon.pods import Pods
@@ -32,6 +33,7 @@ from windlass.engine.spare import Displaced
 from windlass.forecast.eta import Eta
 from windlass.kube.asking import Heard, Saved, Unasked
 from windlass.kube.carry_out import BindFailed, Binding, PodLost, PodRead, Start
+from windlass.kube.dcgm import Measured
 from windlass.kube.evict import EvictRefused
 from windlass.kube.explicit import GANGS
 from windlass.kube.promises import promise_of, text_of
@@ -58,7 +60,13 @@ class Brain:
     """The cluster as it is known, and what follows from it."""
 
     def __init__(
-        self, scope: Scope, now: int, *, shadow: bool = False, note: Note | None = None
+        self,
+        scope: Scope,
+        now: int,
+        *,
+        shadow: bool = False,
+        note: Note | None = None,
+        exporters_in: Collection[str] = (),
     ) -> None:
         self.cluster = Cluster(Settings(), now)
         self.etas: Mapping[GangId, Eta] = {}
@@ -77,6 +85,7 @@ class Brain:
         self._requests = Requests(self.cluster, self._answers, self._translator.pod)
         self._strandeds = Strandeds(self.cluster, self._translator)
         self._quarantines = Quarantines(self.cluster, self._translator)
+        self.measures = Measures(self._translator, exporters_in)
         self._shadow, self._note = shadow, note
 
     # -- what was seen
@@ -149,12 +158,16 @@ class Brain:
                 self._answers.see(pod)
                 self._translator.pod_seen(pod)
                 self._complaints.see(pod)
+                self.measures.see(pod)
             case Lost("pods", wire.Pod() as pod):
                 self._translator.pod_gone(pod)
                 self._answers.lose(pod)
+                self.measures.lose(pod)
             case Seen("nodes", wire.Node() as node):
+                self.measures.is_stale |= self._translator.node(node.metadata.name) is None
                 self._translator.node_seen(self._quarantines.see(node))
             case Lost("nodes", wire.Node() as node):
+                self.measures.is_stale = True
                 self._quarantines.lose(node.metadata.name)
                 self._translator.node_gone(node.metadata.name)
             case Seen("priorities", wire.PriorityClass() as found):
@@ -182,13 +195,13 @@ class Brain:
                 self._answers.cannot(piece)
             case TurnFailed():
                 self._resuming.failed(piece)
+            case Measured(readings):
+                self.measures.hear(readings, self.cluster.now)
             case PodLost(ref):
                 if pod := self._translator.pod(ref.task):
                     self._translator.pod_gone(pod)
-            case Seen(_, Stored() as thing):
-                self._translator.storage_seen(thing)
-            case Lost(_, Stored() as thing):
-                self._translator.storage_seen(thing, gone=True)
+            case Seen(_, Stored() as thing) | Lost(_, Stored() as thing):
+                self._translator.storage_seen(thing, gone=isinstance(piece, Lost))
             case _:
                 raise TypeError(f"nobody reads {piece}")
 
@@ -201,6 +214,7 @@ class Brain:
 
     def _take_object(self, kind: Kind, found: wire.Owner) -> None:
         name = found.metadata.name
+        self.measures.is_stale |= kind in ("queues", "namespaces")
         match kind:
             case "queues":
                 if (owned := self._statuses.read(found)) is not None:
@@ -222,6 +236,7 @@ class Brain:
                 self._translator.owner_seen(Key.of(kind), found)
 
     def _lose_object(self, kind: Kind, found: wire.Owner) -> None:
+        self.measures.is_stale |= kind in ("queues", "namespaces")
         match kind:
             case "queues":
                 self._statuses.lose(found.metadata.name)
@@ -250,6 +265,7 @@ class Brain:
         """Decide, assume, and say what there is to do."""
         self.cluster.advance(now)
         self._translator.advance(now)
+        self.measures.advance(now)
         self._kept.let_go()
         for gang in self._displaced.changes(self.cluster):
             self.cluster.apply(events.GangSeen(gang))

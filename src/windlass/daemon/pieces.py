@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from windlass.kube.asking import Heard, Unasked
 from windlass.kube.carry_out import BindFailed, PodLost, PodRead
+from windlass.kube.dcgm import Measured
 from windlass.kube.evict import EvictRefused
 from windlass.kube.suspend import TurnFailed
 from windlass.workloads import wire
@@ -32,5 +33,14 @@ class Lost:
 
 
 Piece: TypeAlias = (
-    Seen | Lost | BindFailed | PodRead | PodLost | EvictRefused | Heard | Unasked | TurnFailed
+    Seen
+    | Lost
+    | BindFailed
+    | PodRead
+    | PodLost
+    | EvictRefused
+    | Heard
+    | Unasked
+    | TurnFailed
+    | Measured
 )

@@ -86,7 +86,11 @@ class Showing:
                 return
             brain, plan = self._seen
             self._shown = self._steps
-            beside = Beside(finished=finished(brain), etas=ending(brain.etas))
+            beside = Beside(
+                finished=finished(brain),
+                utilisation=brain.measures.utilisation.copy(),
+                etas=ending(brain.etas),
+            )
             self.board.show(brain.cluster, plan, beside)
 
     def _is_worth_a_note(self, plan: Plan, now: int) -> bool:

@@ -3,6 +3,7 @@
 watches --pieces--> inbox --step (in a thread)--> work --> writes, urgent ones first
                       ^                                       |
                       +--------- what became of them ---------+
+                      +--------- what DCGM exporters tell
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ from windlass.daemon.shadow_report import report_of, sum_up
 from windlass.daemon.watches import Watches, in_order, paths_of
 from windlass.daemon.work import Work
 from windlass.daemon.writes import Writes
+from windlass.kube.dcgm import Exporters
 from windlass.state.snapshot import to_json
+
+FIRST_READINGS_S = 5.0
+"""The first decision waits so long for what exporters tell, if there are any: what waits for a
+broken node would go there with every new leader."""
 
 
 class Term:
@@ -39,7 +45,14 @@ class Term:
         self._writes = Writes(parts, self._inbox, self._watches)
         self._recording = _recording(parts)
         note = self._recording.note if self._recording else None
-        self._brain = Brain(scope, parts.clock.now(), shadow=config.shadow, note=note)
+        self._brain = Brain(
+            scope,
+            parts.clock.now(),
+            shadow=config.shadow,
+            note=note,
+            exporters_in=config.dcgm.namespaces,
+        )
+        self._exporters = Exporters(self._inbox.put, config.dcgm.every_s)
         self._shadow = Shadow(parts.clock.now()) if config.shadow else None
         self._forecaster = Forecaster(self._no_forecast)
         self._reign = parts.election.reign
@@ -76,10 +89,12 @@ class Term:
     async def _lead(self) -> None:
         async with asyncio.TaskGroup() as group:
             asked = self._writes.asker.endpoints
-            parts = (self._writes.workers, self._watches, self._forecaster, asked)
+            parts = (self._writes.workers, self._watches, self._forecaster, asked, self._exporters)
             tasks = [group.create_task(part.run()) for part in parts]
             try:
                 await self._read_all()
+                if self._ask_exporters():
+                    await _at_most(self._exporters.heard_all, FIRST_READINGS_S)
                 while self._goes_on():
                     await self._step()
                 if self._leads():
@@ -116,6 +131,13 @@ class Term:
         for clearing in self._brain.evicting.unfinished():
             self._writes.evictor.clear(clearing)
 
+    def _ask_exporters(self) -> bool:
+        """Ask the exporters that there are now; answers whether these are some, and others."""
+        due = self._brain.measures.due() if self._parts.config.dcgm.enabled else None
+        if due is not None:
+            self._exporters.ask(due)
+        return bool(due)
+
     def _no_forecast(self, why: str) -> None:
         self._parts.log.line("no forecast", level="error", why=why)
 
@@ -130,6 +152,7 @@ class Term:
         self._report(work, len(pieces), took_s)
         if not self._parts.config.shadow:
             self._writes.carry_out(work)
+        self._ask_exporters()
         self.in_step = True
         await self._rest(work)
 

@@ -69,6 +69,15 @@ class Dashboard(Section):
     """Serve it, and give it a Service."""
 
 
+class Dcgm(Section):
+    """What the DCGM exporters of the nodes tell: broken GPUs are avoided, busy ones are shown."""
+
+    enabled: bool = True
+    """Have the scheduler ask the exporters."""
+    port: Annotated[int, Field(ge=1, le=65_535)] = 9400
+    """Where exporters listen, for the network policy."""
+
+
 class Webhook(Section):
     """Sets schedulerName and queue, and records who made a pod, in namespaces that say so."""
 
@@ -183,6 +192,7 @@ class Values(Section):
     tolerations: list[Tree] = []
     """Taints that they accept."""
     dashboard: Dashboard = Dashboard()
+    dcgm: Dcgm = Dcgm()
     webhook: Webhook = Webhook()
     policy: Policy = Policy()
     network_policy: NetworkPolicy = NetworkPolicy()

@@ -55,6 +55,10 @@ class Gangs:
         """The queues that jobs of a namespace may name."""
         return self._queues.open_to(namespace)
 
+    def is_named(self, namespace: str) -> bool:
+        """Is there a queue for this namespace, other than the default?"""
+        return self._queues.is_named(namespace)
+
     # -- told about pods
 
     def join(self, gang: GangId, task: TaskId, facts: Facts, pod: Pod) -> None:

@@ -66,6 +66,10 @@ class Queues:
         """The queues that gangs of a namespace may ask for."""
         return self._doors.open_to(self._namespace(namespace))
 
+    def is_named(self, namespace: str) -> bool:
+        """Does a queue name this namespace, or select it by its labels?"""
+        return self._doors.is_named(self._namespace(namespace))
+
     def charged(self, namespace: str) -> str:
         """The queue that pays for pods of a namespace that others placed."""
         return self._doors.charged(self._namespace(namespace))

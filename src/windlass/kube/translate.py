@@ -28,9 +28,10 @@ from windlass.kube.suspend import Switch
 from windlass.model import events
 from windlass.model.actions import Action, Ask, Bind, Evict, Withdraw
 from windlass.model.jobs import ACTIVE, OCCUPYING, GangId, Task, TaskId, TaskState
+from windlass.model.nodes import Trouble
 from windlass.workloads import wire
 from windlass.workloads.ends import end_of
-from windlass.workloads.health import trusted_since
+from windlass.workloads.health import trusted_since, worse
 from windlass.workloads.kinds import Key, Membership, membership
 from windlass.workloads.machines import node_of
 from windlass.workloads.pods import refusal_of, task_id
@@ -46,6 +47,7 @@ class Translator:
         self.gangs = Gangs(tell, Queues(scope.default_queue), self.assumed, self._asks_gpu)
         self._allotments = Allotments()
         self._nodes: dict[str, wire.Node] = {}
+        self._ill: dict[str, Trouble | None] = {}
         self._pods: dict[TaskId, Known] = {}
         self._on: dict[str, set[TaskId]] = {}
         self._storage = Storage()
@@ -353,6 +355,8 @@ class Translator:
         found = node_of(node)
         if limits := self._storage.limits(name):
             found = replace(found, extra={**found.extra, **limits})
+        if ill := self._ill.get(name):
+            found = replace(found, trouble=worse(found.trouble, ill))
         before, trusted = self._nodes.get(name), trusted_since(node)
         if trusted is not None and (before is None or trusted_since(before) != trusted):
             self._tell(events.NodeTrusted(name, trusted))
@@ -362,6 +366,12 @@ class Translator:
             self._tell_task(task, self._pods[task])
         for pod in self.away.on(name):
             self.pod_seen(pod)
+
+    def node_ill(self, name: str, trouble: Trouble | None) -> None:
+        """Something is wrong with a node, as others than its own object tell, or no more."""
+        before, self._ill[name] = self._ill.get(name), trouble
+        if trouble != before and name in self._nodes:
+            self.node_seen(self._nodes[name])
 
     def node_gone(self, name: str) -> None:
         """A node was deleted, or left the scope; what ran on it is lost."""

@@ -87,6 +87,12 @@ def trouble_of(node: wire.Node) -> Trouble | None:
     return max(_troubles(node), key=_badness, default=None)
 
 
+def worse(one: Trouble | None, other: Trouble | None) -> Trouble | None:
+    """The worse of two troubles, of which neither need be there."""
+    there = [each for each in (one, other) if each is not None]
+    return max(there, key=_badness, default=None)
+
+
 def quarantine_of(node: wire.Node) -> Quarantine | None:
     """The quarantine that a node's annotation tells of: ours, or whatever a person wrote there."""
     text = (node.metadata.annotations or {}).get(QUARANTINE)

@@ -50,9 +50,9 @@ def test_labels_may_stand_in_any_order_with_spaces_and_signs_in_them():
     assert told(f"DCGM_FI_DEV_GPU_UTIL{{{odd}}} 5\r\n") == Reading((-1, 50))
 
 
-def test_mig_instances_are_not_whole_gpus():
+def test_mig_instances_do_not_say_how_busy_a_gpu_is_but_that_it_is_broken():
     mig = 'GPU_I_PROFILE="1g.10gb",GPU_I_ID="7"'
-    assert told(used(0, 50, mig), failed(0, 79, mig)) is None
+    assert told(used(0, 50, mig), failed(0, 79, mig)) == Reading(xids=((0, 79),))
     assert told(used(0, 50, mig), used(1, 7, 'GPU_I_ID=""')) == Reading((-1, 70))
 
 

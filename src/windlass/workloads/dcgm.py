@@ -9,8 +9,9 @@ fell off the bus is not back because time has passed. From then on a GPU is susp
 exporter says 0, or another process of the exporter says something else. Neither a later error of an
 application, which hides the one of the hardware, nor silence about this GPU acquits it.
 
-Only rows about whole GPUs count; those of MIG instances (`GPU_I_ID`) do not. The text comes from a
-pod and is not trusted: whatever it is, it is read without harm, and no more of it than is needed.
+Rows of MIG instances (`GPU_I_ID`) do not say how busy the whole GPU is, but what is wrong with it
+as well as others do. The text comes from a pod and is not trusted: whatever it is, it is read
+without harm, and no more of it than is needed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ XID = "DCGM_FI_DEV_XID_ERRORS"
 HARDWARE: Mapping[int, str] = {
     48: "double-bit ECC error",
     62: "its controller halted",
-    63: "a row of its memory is to be remapped",
     64: "a row of its memory could not be remapped",
     74: "NVLink error",
     79: "fell off the bus",
@@ -41,7 +41,8 @@ HARDWARE: Mapping[int, str] = {
     143: "could not be initialised",
 }
 """XID errors that speak against a GPU, by NVIDIA's catalogue. What an application can cause (13,
-31, 43, 45 and others) is not here: a bad program takes no node out."""
+31, 43, 45 and others) is not here: a bad program takes no node out. Nor is 63, a row of memory
+that was remapped as it should be."""
 
 LONGEST = 2 << 20
 """Bytes; sixteen GPUs with all their fields, shared by many pods, take a quarter of that."""
@@ -111,7 +112,8 @@ def _rows(text: bytes) -> Iterator[tuple[str, int, float]]:
         labels, _, tail = rest.rpartition("}")
         told = dict(_LABEL.findall(labels))
         gpu, value = told.get("gpu", ""), _number(tail)
-        if value is None or told.get("GPU_I_ID") or not _INDEX.fullmatch(gpu):
+        is_part = name == UTILISATION and told.get("GPU_I_ID")
+        if value is None or is_part or not _INDEX.fullmatch(gpu):
             continue
         if int(gpu) < MOST_GPUS:
             yield name, int(gpu), value

@@ -5,6 +5,11 @@ const DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const days = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 const whole = new Intl.NumberFormat("en-US");
 
+/** A gang without the digits that tell it from a namesake of another time, as in the terminal. */
+export function knownAs(gang: string): string {
+  return gang.split("~", 1)[0];
+}
+
 export function count(n: number): string {
   return whole.format(n);
 }

@@ -48,6 +48,12 @@ async def _way(config: Config) -> str:
     where = (lease.metadata.annotations or {}).get(DASHBOARD, "")
     if not where:
         raise CannotLook(f"{replica_of(leader)} leads, and serves no dashboard; see dashboard.port")
+    if where.startswith("127."):  # `windlass run` on a host of its own, not in a pod
+        return (
+            f"{replica_of(leader)} leads, and serves the dashboard on its own host: "
+            f"http://{where}/\n\n"
+            "Sign in with a token: kubectl create token NAME"
+        )
     port = where.rpartition(":")[2]
     pod = f"-n {lease.metadata.namespace} port-forward pod/{replica_of(leader)} {port}"
     return (

@@ -62,7 +62,7 @@ def told_on(sight: Sight) -> dict[str, str]:
     return told
 
 
-def _is_stuck(story: dict[str, Any]) -> bool:
+def is_stuck(story: dict[str, Any]) -> bool:
     """Must somebody change something before it can start at all?"""
     return any(each["why"] in STUCK for each in story["reasons"])
 
@@ -75,7 +75,7 @@ def add_etas(scene: Scene, stories: list[dict[str, Any]]) -> None:
     waits = [story for story in stories if story["state"] == "Waits"]
     for story in waits:
         story["eta"] = None
-    waiting = [story for story in waits if not _is_stuck(story)]
+    waiting = [story for story in waits if not is_stuck(story)]
     if scene.expected is not None:
         for story in waiting:
             sentence = scene.expected.get(story["gang"])

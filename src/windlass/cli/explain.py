@@ -10,7 +10,7 @@ import click
 
 from windlass.cli.asked import asked_as_json, asked_told
 from windlass.cli.displaced import for_whom, nodes_in_words
-from windlass.cli.eta import add_etas
+from windlass.cli.eta import add_etas, is_stuck
 from windlass.cli.output import as_json, reason_as_json, slices_in_words
 from windlass.cli.queue_rows import QueueRow, queue_as_json, queue_rows, queue_sentence
 from windlass.cli.reach import in_namespace, namespace_or_own, reaching, settings
@@ -293,6 +293,8 @@ def _told(story: dict[str, Any]) -> Iterator[str]:
         yield _item(f"the places it leaves are held for {gainers}")
     if story.get("eta"):
         yield _item(story["eta"]["sentence"])
+    elif "eta" in story and not is_stuck(story):
+        yield _item("when it starts is not known: nothing tells how long the work before it runs")
     for sentence in (
         *freed_told(story.get("freed", [])),
         *story.get("would", {}).get("sentences", ()),

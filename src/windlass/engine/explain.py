@@ -185,7 +185,9 @@ class _Explainer:
         index = self._draft.index
         reason = bounds.never(index, self._topologies, progress)
         if reason is not None:
-            return Verdict.NEVER, (reason, *self._causes(progress))
+            # what is free now does not matter to what could not run on an empty cluster either
+            causes = (each for each in self._causes(progress) if "free" not in str(each))
+            return Verdict.NEVER, (reason, *causes)
         reason = bounds.not_now(index, self._topologies, progress) or self._crowded_out(progress)
         if reason is None:
             reason = Reason(Why.NO_ARRANGEMENT)

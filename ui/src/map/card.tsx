@@ -1,7 +1,7 @@
 // What is on one GPU, beside it.
 import type { ClusterDocument } from "../documents";
 import type { Legend } from "../colours";
-import { duration, ofGpus, percent } from "../words";
+import { duration, knownAs, ofGpus, percent } from "../words";
 import type { Layout } from "./layout";
 import { keptFor, NAMELESS, type Told } from "./told";
 
@@ -30,7 +30,7 @@ export function Card({ cluster, told, layout, gpu, legend }: Props) {
       {told.parts.map((part) => (
         <dl key={part.task}>
           <dt>Job</dt>
-          <dd class="b">{gangs.name[part.gang] || NAMELESS}</dd>
+          <dd class="b">{knownAs(gangs.name[part.gang]) || NAMELESS}</dd>
           <dt>Queue</dt>
           <dd>
             <Swatch colour={legend.colours[legend.entry(part.gang, layout.nodeOf[gpu], gpu)]} />{" "}

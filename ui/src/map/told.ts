@@ -1,6 +1,6 @@
 // What is on one GPU, in words: for the card beside the pointer and for screen readers.
 import type { ClusterDocument } from "../documents";
-import { gpus } from "../words";
+import { gpus, knownAs } from "../words";
 import { cellsOf, rowsOn } from "./cells";
 
 /** What may not be listed by whoever looks has no name. */
@@ -51,14 +51,14 @@ export function tell(cluster: ClusterDocument, gpu: number, node: number): Told 
 }
 
 export function keptFor(cluster: ClusterDocument, kept: Told["kept"][number]): string {
-  return `${kept.later ? "reserved" : "held"} for ${cluster.gangs.name[kept.gang] || NAMELESS}`;
+  return `${kept.later ? "reserved" : "held"} for ${knownAs(cluster.gangs.name[kept.gang]) || NAMELESS}`;
 }
 
 export function inWords(cluster: ClusterDocument, told: Told): string {
   const { gangs } = cluster;
   const parts = told.parts.map(
     (part) =>
-      `${gangs.name[part.gang] || NAMELESS} of queue ${cluster.queues[gangs.queue[part.gang]] || "–"}` +
+      `${knownAs(gangs.name[part.gang]) || NAMELESS} of queue ${cluster.queues[gangs.queue[part.gang]] || "–"}` +
       (part.milli < 1000 ? ` with ${gpus(part.milli)}` : ""),
   );
   const kept = told.kept.map((each) => keptFor(cluster, each));

@@ -6,7 +6,7 @@ import { Changed } from "../parts/changed";
 import { Shares } from "../parts/shares";
 import { StillWaiting } from "../parts/still_waiting";
 import { hrefOf } from "../route";
-import { clock, count, ofGpus, several } from "../words";
+import { clock, count, knownAs, ofGpus, several } from "../words";
 
 interface Props {
   cycle: CycleDocument;
@@ -91,7 +91,7 @@ function Item(props: {
       <Swatch colour={paint(row.queue)} />
       <span>
         <a class="b" href={hrefOf("jobs", row.gang)}>
-          {row.gang}
+          {knownAs(row.gang)}
         </a>{" "}
         <span class="t3">{row.queue}</span>
       </span>

@@ -4,7 +4,7 @@ import { useKey } from "../keys";
 import { useDocument } from "../live";
 import { type Line, Strip } from "../parts/strip";
 import { go } from "../route";
-import { clock, count, gpus } from "../words";
+import { clock, count, gpus, knownAs } from "../words";
 import { Cycle } from "./cycle";
 import { Missing } from "./state";
 
@@ -145,7 +145,7 @@ function List({ line, at, stamp, acted, choose }: ListProps) {
 }
 
 function named(gangs: string[]): string {
-  return gangs.slice(0, 2).join(", ") + (gangs.length > 2 ? ", …" : "");
+  return gangs.slice(0, 2).map(knownAs).join(", ") + (gangs.length > 2 ? ", …" : "");
 }
 
 /** The cycle before it stays until it is there, so that nothing flickers. */

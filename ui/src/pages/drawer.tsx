@@ -6,7 +6,7 @@ import { Part } from "../parts/part";
 import { pointedPod } from "../pod";
 import { go } from "../route";
 import { useStore } from "../store";
-import { clock, count, duration, ofGpus, several } from "../words";
+import { clock, count, duration, knownAs, ofGpus, several } from "../words";
 import { Waits } from "./waits";
 
 interface Props {
@@ -20,12 +20,12 @@ export function Drawer({ gang, paint }: Props) {
   const { waiting, running, finished, stamp } = data ?? { waiting: null, running: null, finished: null, stamp: null };
   const job = waiting ?? running ?? finished;
   return (
-    <aside class="panel drawer" aria-label={`Job ${gang}`}>
+    <aside class="panel drawer" aria-label={`Job ${knownAs(gang)}`}>
       <div class="head">
         <button class="close" aria-label="Close" onClick={() => go("jobs")}>
           ×
         </button>
-        <h2>{gang}</h2>
+        <h2>{knownAs(gang)}</h2>
         {job ? (
           <p class="t2">
             <Swatch colour={paint(job.queue)} /> {[job.queue, job.user].filter(Boolean).join(" · ")}

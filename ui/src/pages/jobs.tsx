@@ -13,7 +13,7 @@ import { Windowed, WINDOW } from "../parts/windowed";
 import { go, hrefOf } from "../route";
 import { useStore } from "../store";
 import { theme } from "../theme";
-import { clock, count, duration, ofGpus, several } from "../words";
+import { clock, count, duration, knownAs, ofGpus, several } from "../words";
 import { Drawer } from "./drawer";
 import { Missing } from "./state";
 
@@ -168,7 +168,7 @@ function Subject({ job, paint }: { job: { gang: string; queue: string; user: str
     <td>
       <a class="subject" href={hrefOf("jobs", job.gang)}>
         <Swatch colour={paint(job.queue)} />
-        {job.gang}
+        {knownAs(job.gang)}
       </a>
       <div class="l2">{[job.queue, job.user].filter(Boolean).join(" · ")}</div>
     </td>

@@ -3,7 +3,7 @@ import type { ClusterDocument } from "../documents";
 import { NAMELESS } from "../map/told";
 import { hrefOf } from "../route";
 import { cellsOf, rowsOn } from "../map/cells";
-import { gpus } from "../words";
+import { gpus, knownAs } from "../words";
 
 const MOST = 500;
 
@@ -38,7 +38,7 @@ export function NodeTable({ cluster }: { cluster: ClusterDocument }) {
               <td>
                 {[...there[node].gangs].map((gang) => (
                   <a class="job" key={gang} href={hrefOf("jobs", gangs.name[gang])}>
-                    {gangs.name[gang] || NAMELESS}
+                    {knownAs(gangs.name[gang]) || NAMELESS}
                   </a>
                 ))}
               </td>

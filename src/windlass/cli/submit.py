@@ -121,12 +121,17 @@ def _variable(text: str) -> tuple[str, str]:
 def _check(order: Order) -> None:
     """What the API server would accept, but nobody could use."""
     from windlass.model.spans import seconds
+    from windlass.workloads.quantities import amount
     from windlass.workloads.submitted import longest_name
 
     most, name = longest_name(order.count), order.name
     if not NAME.fullmatch(name) or len(name) > most:
         wanted = f"a letter, then letters, digits and dashes, all small and at most {most}"
         raise click.UsageError(f'--name: expected {wanted}; found "{name}"')
+    for option, text in (("--cpu", order.cpu), ("--memory", order.memory)):
+        if text and not (amount(text) or 0) > 0:
+            wanted = "an amount like 16 or 128Gi"
+            raise click.UsageError(f'{option}: expected {wanted}; found "{text}"')
     for option, time in (("--duration", order.duration), ("--max-run", order.max_run)):
         if time and not seconds(time):
             wanted = "a time like 90s, 45m or 2h30m"

@@ -43,7 +43,14 @@ def from_kubeconfig(paths: str, context: str | None) -> Identity:
     except NoAccess:
         raise
     except Exception as error:  # the library raises whatever the file makes it stumble over
-        raise NoAccess(f"The kubeconfig {paths} cannot be used: {error}") from error
+        raise _unusable(paths, error) from error
+
+
+def _unusable(paths: str, error: Exception) -> NoAccess:
+    """What is wrong with a kubeconfig; a stumble of the library says nothing to a reader."""
+    is_stumble = isinstance(error, TypeError | AttributeError | KeyError | IndexError)
+    why = "it is not a kubeconfig" if is_stumble else str(error)
+    return NoAccess(f"The kubeconfig {paths} cannot be used: {why}")
 
 
 def from_service_account(folder: str = ACCOUNT) -> Identity:
@@ -67,7 +74,7 @@ def namespace_of_kubeconfig(paths: str, context: str | None) -> str:
     except NoAccess:
         raise
     except Exception as error:
-        raise NoAccess(f"The kubeconfig {paths} cannot be used: {error}") from error
+        raise _unusable(paths, error) from error
 
 
 def namespace_of_service_account(folder: str = ACCOUNT) -> str:

@@ -19,6 +19,7 @@ from tests.live.daemons import Daemon
 from tests.live.scene import Scene, is_running, make_namespace, scene
 from tests.live.shell import shell
 from tests.live.viewers import NODES, PODS, Person, altered, person, queues
+from windlass.cli.dashboard_way import way
 from windlass.crds.kinds import API_VERSION, QUEUE
 from windlass.kube.errors import NotFound
 from windlass.lab.kubelet.labels import GPU
@@ -273,8 +274,11 @@ async def test_the_command_tells_who_leads_and_where(
     told = await windlass("dashboard")
     port = cast.address.rpartition(":")[2]
     assert (told.status, told.err) == (0, "")
-    assert told.out.startswith(f"r0 leads, and serves the dashboard at 127.0.0.1:{port}.")
-    assert f"kubectl -n {cast.scene.key} port-forward pod/r0 {port}\n" in told.out
+    own = "r0 leads, and serves the dashboard on its own host"
+    assert told.out.startswith(f"{own}: http://127.0.0.1:{port}/\n")
+    in_a_pod = way("r0", f"10.1.4.7:{port}", cast.scene.key)
+    assert in_a_pod.startswith(f"r0 leads, and serves the dashboard at 10.1.4.7:{port}.")
+    assert f"kubectl -n {cast.scene.key} port-forward pod/r0 {port}\n" in in_a_pod
     bare = await windlass("dashboard", "--token")  # an administrator with a certificate
     assert (bare.status, bare.out) == (2, "")
     assert "kubectl create token NAME" in bare.err

@@ -48,16 +48,20 @@ async def _way(config: Config) -> str:
     where = (lease.metadata.annotations or {}).get(DASHBOARD, "")
     if not where:
         raise CannotLook(f"{replica_of(leader)} leads, and serves no dashboard; see dashboard.port")
+    return way(replica_of(leader), where, lease.metadata.namespace)
+
+
+def way(leader: str, where: str, namespace: str) -> str:
+    """What to type to reach the dashboard that a leader serves there."""
     if where.startswith("127."):  # `windlass run` on a host of its own, not in a pod
         return (
-            f"{replica_of(leader)} leads, and serves the dashboard on its own host: "
-            f"http://{where}/\n\n"
+            f"{leader} leads, and serves the dashboard on its own host: http://{where}/\n\n"
             "Sign in with a token: kubectl create token NAME"
         )
     port = where.rpartition(":")[2]
-    pod = f"-n {lease.metadata.namespace} port-forward pod/{replica_of(leader)} {port}"
+    pod = f"-n {namespace} port-forward pod/{leader} {port}"
     return (
-        f"{replica_of(leader)} leads, and serves the dashboard at {where}. "
+        f"{leader} leads, and serves the dashboard at {where}. "
         "From outside the cluster:\n\n"
         f"  kubectl {pod}\n"
         "  windlass dashboard --token       # or: kubectl create token NAME\n\n"

@@ -134,7 +134,7 @@ class Placer:
         tasks = [task for part in progress.parts for task in part.tasks]
         mark = len(draft.binds)
         with draft.attempt() as keep:
-            there = all(self._take_place(gang, task, kept) for task in tasks)
+            there = self._take_places(gang, tasks, kept)
             if there and self._are_together(progress, mark) and self._limits.kept(gang, need):
                 keep()
                 return True
@@ -168,15 +168,36 @@ class Placer:
         domains = [level.domain_of[slots] for level in self._topologies.levels(wish)]
         return bool(domains) and all((each == each[0]).all() and each[0] >= 0 for each in domains)
 
+    def _take_places(
+        self, gang: Gang, tasks: Sequence[Task], kept: dict[Request, list[Claim]]
+    ) -> bool:
+        """Bind all tasks where places are kept; who seeks another of its gang comes after it."""
+        left = list(tasks)
+        while left:
+            later: list[Task] = []
+            for task in left:
+                if not self._take_place(gang, task, kept):
+                    if not self._draft.neighbours.tallies:
+                        return False
+                    later.append(task)
+            if len(later) == len(left):
+                return False
+            left = later
+        return True
+
     def _take_place(self, gang: Gang, task: Task, kept: dict[Request, list[Claim]]) -> bool:
         claims = kept.get(task.shape.request)
-        claim = claims.pop(0) if claims else None
+        claim = claims[0] if claims else None
         slot = self._draft.columns.slot.get(claim.node) if claim else None
-        if claim is None or slot is None:
+        if not claims or claim is None or slot is None:
             return False
         kind = self._draft.index.of(task.shape)
-        there = self._best(gang, task, kind, np.array([slot])) is not None
-        return there and self._draft.bind_at(task, gang, claim)
+        if self._best(gang, task, kind, np.array([slot])) is None:
+            return False
+        if not self._draft.bind_at(task, gang, claim):
+            return False
+        del claims[0]
+        return True
 
     def place(
         self, gang: Gang, parts: Sequence[Part], nodes: Sequence[str], need: dict[str, int]

@@ -171,6 +171,7 @@ def test_whoever_moves_is_bound_again_where_its_place_was_kept(recipe: Recipe):
 @example(Recipe(19557, 2, 15, True, frozenset({"ends", "neighbours"})))
 @example(Recipe(15, 2, 6, False, CUT))
 @example(Recipe(65536, 1, 10, False, frozenset({"extras", "models", "neighbours"})))
+@example(Recipe(312, 3, 4, False, frozenset({"guarantees", "elastic", "neighbours"})))
 def test_what_is_held_is_bound_once_nothing_is_on_its_way_out_whoever_comes(recipe: Recipe):
     rolls, handovers = recipe.dice("newcomers"), recipe.dice("handovers")
     there, owed = Cluster.of(frozen(recipe)), set[GangId]()

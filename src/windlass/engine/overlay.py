@@ -117,7 +117,7 @@ def _too_far(
 
 def _is_to_be_first(tally: Tally, awaited: Awaited) -> bool:
     """Will somebody come who may go anywhere only as long as nobody matches elsewhere?"""
-    return bool(awaited.founders.any()) and not tally.matching[:-1].any()
+    return bool(awaited.founders.any()) and not tally.has_any()
 
 
 def _near(tally: Tally, counts: Ints) -> Mask:

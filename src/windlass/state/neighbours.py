@@ -67,7 +67,7 @@ class Awaited(NamedTuple):
 class Tally:
     """Counts per domain; the last entry collects nodes without the label and is ignored."""
 
-    __slots__ = ("awaited", "domain_of", "holders", "matching", "names", "subject")
+    __slots__ = ("awaited", "domain_of", "holders", "leaving", "matching", "names", "subject")
 
     def __init__(self, subject: Subject, columns: Columns) -> None:
         self.subject = subject
@@ -76,6 +76,8 @@ class Tally:
         else:
             self.domain_of, self.names = columns.labels(subject.topology_key)
         self.matching: Ints = np.zeros(len(self.names) + 1, np.int64)
+        self.leaving: Ints = np.zeros_like(self.matching)
+        """Those of them that are on their way out."""
         self.holders: Ints = np.zeros(len(self.names) + 1, np.int64)
         self.awaited: Awaited | None = None
 
@@ -85,6 +87,10 @@ class Tally:
             none = np.zeros_like(self.matching)
             self.awaited = Awaited(none, none.copy(), none.copy(), none.copy(), [])
         return self.awaited
+
+    def has_any(self) -> bool:
+        """Does anybody match who stays?"""
+        return bool((self.matching - self.leaving)[:-1].any())
 
     def matching_soon(self) -> Ints:
         """Who matches, is there or awaited."""
@@ -111,6 +117,8 @@ class Neighbours:
             return
         for tally in self.matching(who):
             tally.matching[tally.domain_of[slot]] += sign
+            if who.is_leaving:
+                tally.leaving[tally.domain_of[slot]] += sign
         for term in constraints.apart:
             tally = self.tallies[subject_of(term, who.namespace)]
             tally.holders[tally.domain_of[slot]] += sign
@@ -136,13 +144,14 @@ class Neighbours:
     def saver(self) -> Callable[[], None]:
         """Remember everything as it is; the answer puts it back."""
         counts = [
-            (each, each.matching.copy(), each.holders.copy(), each.awaited)
+            (each, each.matching.copy(), each.leaving.copy(), each.holders.copy(), each.awaited)
             for each in self.tallies.values()
         ]
 
         def put_back() -> None:
-            for tally, matching, holders, awaited in counts:
-                tally.matching, tally.holders, tally.awaited = matching, holders, awaited
+            for tally, matching, leaving, holders, awaited in counts:
+                tally.matching, tally.leaving = matching, leaving
+                tally.holders, tally.awaited = holders, awaited
 
         return put_back
 

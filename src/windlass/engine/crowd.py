@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from windlass.engine.limits import Limits
 from windlass.engine.policies import Ranks
@@ -18,6 +19,7 @@ from windlass.model.jobs import GangId
 from windlass.model.queues import GPU
 from windlass.state.cluster import Cluster
 
+_age = attrgetter("gang.created_at", "gang.id")
 MORE = 1
 """For so many beyond what is free room may be made in one cycle."""
 
@@ -83,7 +85,3 @@ class _Names:
         here = self._cluster.gangs
         self._known = {gang: known for gang, known in self._known.items() if gang in here}
         self._ranks.forget_gone()
-
-
-def _age(progress: Progress) -> tuple[int, str]:
-    return progress.gang.created_at, progress.gang.id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Set
 
 from windlass.engine.draft import Draft
 from windlass.engine.emptied import Emptied
@@ -25,12 +25,13 @@ class Displaceable:
         """By how much of a hurry those are in for whom they are."""
         self._emptied: Emptied | None = None
         self._protected_until: int | None = None
-        """When the first unit that is protected now is so no longer; 0: none is."""
+        """When the first unit that is protected now is so no longer, once somebody asked."""
 
     def pool(self, hurry_s: int | None) -> Pool:
         """What can be displaced for somebody in such a hurry."""
         if not self._pools:
             self._units = self._draft.cluster.recall(Units).now()
+            self._protected_until = None
         if hurry_s not in self._pools:
             self._pools[hurry_s] = Pool(
                 self._draft, self._leaving, self._units, hurry_s, self._rights.min_run
@@ -45,25 +46,20 @@ class Displaceable:
 
     def protected_until(self) -> int | None:
         """The next instant at which something that is protected now is so no longer."""
-        ranks = self._rights.ranks
-        if not self._pools:
-            return ranks.next_change(self._rights.min_run) if ranks.stops else None
         if self._protected_until is None:
-            units = next(iter(self._pools.values())).units
-            self._protected_until = self._next_unprotected(units)
-        return self._protected_until or None
+            ranks = self._rights.ranks
+            by_order = ranks.next_change(self._rights.min_run) if ranks.stops else None
+            self._protected_until = min(self._next_unprotected(), by_order or _NEVER)
+        return self._protected_until if self._protected_until < _NEVER else None
 
-    def _next_unprotected(self, units: Iterable[Unit]) -> int:
-        """When the first of these that is protected now is so no longer; 0: none is."""
+    def _next_unprotected(self) -> int:
+        """When the first that is protected now is so no longer."""
         now, rights, soonest = self._draft.cluster.now, self._rights, _NEVER
         longer = self._draft.cluster.settings.dwell_s
-        changes_at = rights.ranks.changes_at if rights.ranks.policy.grows else None
-        for unit in units:
+        for unit in self._units:
             since = now if unit.started_at is None else unit.started_at
             least = rights.min_run(unit.gang.queue)
             for at in (since + least, since + max(least, longer)):
                 if now < at < soonest:
                     soonest = at
-            if changes_at is not None and now < (at := changes_at(unit.gang)) < soonest:
-                soonest = at
-        return soonest if soonest < _NEVER else 0
+        return soonest

@@ -296,7 +296,7 @@ def _refusal(cluster: Cluster, progress: Progress) -> Reason | None:
         return Reason(Why.UNKNOWN_QUEUE, {"queue": gang.queue})
     if gang.id in cluster.partings.standing:
         return Reason(Why.SAVING)
-    if (failing := gives_up(cluster, gang.id)) is not None:
+    if gang.id in cluster.failures.gangs() and (failing := gives_up(cluster, gang.id)) is not None:
         return failing
     if progress.short:
         seen = gang.needed() - progress.short

@@ -51,12 +51,11 @@ def suspects(cluster: Cluster) -> dict[str, int]:
 
 def _tried_again_at(cluster: Cluster, gang: GangId) -> int | None:
     """When so many of its failures are old that it may be tried again; None: it always may."""
-    settings = cluster.settings
-    failures = list(_lately(cluster, cluster.failures.of_gang(gang)))
-    nodes = {each.node for each in failures}
-    if not settings.give_up_after or len(failures) < settings.give_up_after:
+    settings, known = cluster.settings, cluster.failures.of_gang(gang)
+    if not settings.give_up_after or len(known) < settings.give_up_after:
         return None
-    if len(nodes) < DIFFERENT:
+    failures = list(_lately(cluster, known))
+    if len(failures) < settings.give_up_after or len({each.node for each in failures}) < DIFFERENT:
         return None
     return failures[-settings.give_up_after].at + settings.failure_window_s
 

@@ -37,6 +37,8 @@ class Order:
         self, cluster: Cluster, standing: Standing, limits: Limits, gangs: Iterable[Progress]
     ) -> None:
         self._cluster, self._standing, self._limits = cluster, standing, limits
+        self.gangs = tuple(gangs)
+        """All that stand in it, before the first has left."""
         self._lines: dict[str, _Line] = {}
         self._heaps: dict[str, list[Key]] = {}
         self._keys: dict[str, Key] = {}
@@ -44,22 +46,15 @@ class Order:
         """What the next gang of each queue would add."""
         self._saturation: dict[str, tuple[Mapping[str, int], int, int]] = {}
         self._stale = ROOT
-        self._ranks = cluster.recall(Ranks)
-        average = cluster.recall(_Average).use() if self._ranks.by_user else {}
-        for each in gangs:
-            queue = each.gang.queue
-            if queue not in self._lines:
-                self._lines[queue] = _Line(cluster, queue, average, self._ranks)
-            self._lines[queue].add(each)
-        for line in self._lines.values():
-            line.sort()
-        self._only = next(iter(self._lines.values())) if len(self._lines) == 1 else None
+        self._only: _Line | None = None
         """The line of the one queue that has any: nobody has to be compared."""
-        if self._only is None:
-            self._key_all()
 
     def next(self) -> Progress | None:
         """The next gang, which leaves the line; None at the end."""
+        if not self.gangs:
+            return None
+        if not self._lines:
+            self._line_up()
         if self._only is not None:
             return self._only.pop() if self._only.head() else None
         self._rekey(self._stale)
@@ -80,6 +75,23 @@ class Order:
     def put_back(self, progress: Progress) -> None:
         """The gang stands in line again, where it stood."""
         self._lines[progress.gang.queue].put_back(progress)
+
+    def _line_up(self) -> None:
+        """Put all in their lines: only once somebody asks, since often nobody does."""
+        cluster = self._cluster
+        ranks = cluster.recall(Ranks)
+        average = cluster.recall(_Average).use() if ranks.by_user else {}
+        for each in self.gangs:
+            queue = each.gang.queue
+            if queue not in self._lines:
+                self._lines[queue] = _Line(cluster, queue, average, ranks)
+            self._lines[queue].add(each)
+        for line in self._lines.values():
+            line.sort()
+        if len(self._lines) == 1:
+            self._only = next(iter(self._lines.values()))
+        else:
+            self._key_all()
 
     def _first_child(self, name: str) -> str | None:
         heap = self._heaps.get(name, [])

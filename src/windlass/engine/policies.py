@@ -211,11 +211,11 @@ class Ranks:
             if stood.started_at is not None:
                 if stood.queue not in least:
                     least[stood.queue] = min_run(stood.queue)
-                free_at = stood.started_at + least[stood.queue]
-                if free_at > now:
-                    soonest = min(soonest, free_at)
-                elif self.policy.grows:  # what shrinks only makes running work harder to stop
-                    soonest = min(soonest, stood.until)
+                at = stood.started_at + least[stood.queue]
+                if at <= now:  # what shrinks only makes running work harder to stop
+                    at = stood.until if self.policy.grows else _NEVER
+                if at < soonest:
+                    soonest = at
         return soonest if soonest < _NEVER else None
 
     def _running(self) -> list[Stood]:

@@ -59,6 +59,8 @@ class Rights:
         self._preempts = Displacing.PREEMPT in ways
         self.margin = SWAY if cluster.settings.usage_effect and cluster.epoch_usage else (1, 1)
         self.ranks = cluster.recall(Ranks)
+        self._reach: tuple[Gang | None, int] = (None, 0)
+        """The last claimant, and from which level on it may stop others."""
         self._min_run: dict[str, int] = {}
         self._forks: dict[tuple[str, Names], _Forks] = {}
         self._losers: _Losers = {}
@@ -73,8 +75,11 @@ class Rights:
             return None
         if claimant.priority != victim.priority:
             return Rule.PRIORITY if claimant.priority > victim.priority else None
-        ranks = self.ranks
-        return Rule.ORDER if ranks.stops and ranks.reach(claimant) <= ranks.of(victim) else None
+        if not self.ranks.stops:
+            return None
+        if self._reach[0] is not claimant:  # it is asked about hundreds of victims in a row
+            self._reach = claimant, self.ranks.reach(claimant)
+        return Rule.ORDER if self._reach[1] <= self.ranks.of(victim) else None
 
     def keeps_within(self, claimant: str, need: Mapping[str, int], lost: Amounts) -> bool:
         """Does no queue of the claimant grow, or none beyond what it is entitled to?

@@ -142,6 +142,9 @@ class _Second:
 
     def run(self, line: Order) -> None:
         """Seek room for the gangs of a line."""
+        due = {each.gang.id for each in line.gangs if self._is_due(each.gang)}
+        if not due and not self._frees:
+            return
         while (progress := line.next()) is not None:
             gang = progress.gang.id
             if gang in self._displacer.leaving:
@@ -150,7 +153,7 @@ class _Second:
             if outcome is not None and self._grows:
                 self._forget(outcome)  # it grows by itself as soon as there is room
                 continue
-            if outcome is None and self._is_due(progress.gang):
+            if outcome is None and gang in due and self._has_budget():
                 began = self._draft.steps
                 outcome = self._search(progress)
                 self._left -= self._draft.steps - began
@@ -168,26 +171,31 @@ class _Second:
         return found
 
     def _is_due(self, gang: Gang) -> bool:
-        """Is it time to search for the gang, and is there budget left? Else the next cycle will."""
+        """Is it time to search for the gang?"""
+        if gang.id in self._displacer.leaving:
+            return False
         if gang.displaces_after_s is None or not self._draft.cluster.settings.displacing:
             return False
         if self._draft.cluster.gains.has_lost(gang.id):
             return False
-        now, at = self._draft.cluster.now, self._before.get(gang.id)
+        at = self._before.get(gang.id)
         if at is not None:
             settings = self._draft.cluster.settings
             least, epoch = settings.search_again_s, settings.epoch_s
             again = at + min(max(least, (at - gang.created_at) // 4), 10 * least)
             if least:
                 again = -(-again // epoch) * epoch  # with all others that are due about then
-            if again > now:
+            if again > self._draft.cluster.now:
                 self._found.searched[gang.id] = at
                 self._again(again)
                 return False
-        if self._left <= 0:
-            self._again(now + 1)
-            return False
         return True
+
+    def _has_budget(self) -> bool:
+        """May this cycle search on? Else the next one will."""
+        if self._left <= 0:
+            self._again(self._draft.cluster.now + 1)
+        return self._left > 0
 
     def _again(self, at: int | None) -> None:
         """Time alone may change an answer then."""
@@ -265,6 +273,7 @@ class _Second:
             self._displacer.promise(draft.binds[len(draft.binds) - claimed :])
         del draft.binds[len(draft.binds) - claimed :]
         self._found.outcomes.append(outcome)
+        self._found.searched.pop(gainer, None)
         self._frees = True
         self._displacer.leaving.add(gainer)
         for unit, _ in (*outcome.lost, *outcome.moved):

@@ -38,13 +38,13 @@ class Heads:
 
 def heads(cluster: Cluster, limits: Limits, ready: Iterable[Progress]) -> Heads:
     """The first of each crowd."""
-    crowds: dict[Hashable, list[Progress]] = {}
-    names, found = cluster.recall(_Names), Heads()
+    crowds: dict[int, list[Progress]] = {}
+    number, holds, found = cluster.recall(_Names).of, cluster.holds, Heads()
     for each in ready:
-        if each.started or each.gang.id in cluster.holds:
+        if each.started or each.gang.id in holds:
             found.gangs.append(each)
         else:
-            crowds.setdefault(names.of(each), []).append(each)
+            crowds.setdefault(number(each), []).append(each)
     free = cluster.columns.free_gpu()
     for crowd in crowds.values():
         need = limits.need(crowd[0].counts).get(GPU, 0)

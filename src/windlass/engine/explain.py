@@ -69,8 +69,14 @@ def in_line(cluster: Cluster) -> tuple[list[Progress], list[Progress]]:
     """The gangs with waiting tasks that may stand in line, and those that may not, by name."""
     ready: list[Progress] = []
     refused: list[Progress] = []
+    leaves = {queue for queue in cluster.waiting if cluster.is_leaf(queue)}
+    asked, failing = cluster.partings.standing, cluster.failures.gangs()
     for progress in cluster.recall(Progresses).waiting():
-        (ready if _refusal(cluster, progress) is None else refused).append(progress)
+        gang = progress.gang
+        is_odd = gang.refusal is not None or progress.short or gang.queue not in leaves
+        is_odd = is_odd or gang.id in asked or gang.id in failing
+        # against most nothing can be said, and they are many
+        (refused if is_odd and _refusal(cluster, progress) else ready).append(progress)
     refused.sort(key=lambda each: each.gang.id)
     return ready, refused
 
@@ -296,7 +302,7 @@ def _refusal(cluster: Cluster, progress: Progress) -> Reason | None:
         return Reason(Why.UNKNOWN_QUEUE, {"queue": gang.queue})
     if gang.id in cluster.partings.standing:
         return Reason(Why.SAVING)
-    if gang.id in cluster.failures.gangs() and (failing := gives_up(cluster, gang.id)) is not None:
+    if (failing := gives_up(cluster, gang.id)) is not None:
         return failing
     if progress.short:
         seen = gang.needed() - progress.short

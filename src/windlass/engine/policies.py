@@ -214,8 +214,7 @@ class Ranks:
                 at = stood.started_at + least[stood.queue]
                 if at <= now:  # what shrinks only makes running work harder to stop
                     at = stood.until if self.policy.grows else _NEVER
-                if at < soonest:
-                    soonest = at
+                soonest = min(soonest, at)
         return soonest if soonest < _NEVER else None
 
     def _running(self) -> list[Stood]:

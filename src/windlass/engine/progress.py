@@ -64,17 +64,15 @@ class Progresses:
 
     def waiting(self) -> list[Progress]:
         """All gangs with waiting tasks."""
-        lines = self._cluster.waiting.values()
-        known = {gang: self._of(gang) for line in lines for gang in line}
-        self._known = known
-        return [progress for _, _, progress in known.values()]
-
-    def _of(self, gang: GangId) -> tuple[int, Hold | None, Progress]:
-        stamp, hold = self._cluster.stamps[gang], self._cluster.holds.get(gang)
-        found = self._known.get(gang)
-        if found is not None and found[0] == stamp and found[1] is hold:
-            return found
-        return stamp, hold, progress(self._cluster, gang)
+        stamps, holds, before = self._cluster.stamps, self._cluster.holds, self._known
+        self._known = {}
+        for line in self._cluster.waiting.values():
+            for gang in line:
+                found, stamp, hold = before.get(gang), stamps[gang], holds.get(gang)
+                if found is None or found[0] != stamp or found[1] is not hold:
+                    found = stamp, hold, progress(self._cluster, gang)
+                self._known[gang] = found
+        return [progress for _, _, progress in self._known.values()]
 
 
 def progress(cluster: Cluster, gang_id: GangId) -> Progress:

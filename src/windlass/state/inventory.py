@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import TypeVar
 
 from windlass.model.actions import Bind, Evict
-from windlass.model.jobs import ACTIVE, OCCUPYING, Gang, GangId, Task, TaskId
+from windlass.model.jobs import ACTIVE, OCCUPYING, Gang, GangId, Task, TaskId, TaskState
 from windlass.model.nodes import Node
 from windlass.model.queues import ROOT, Queue
 from windlass.model.settings import Settings
@@ -191,13 +191,14 @@ class Inventory:
         before = self.tasks.get(task.id)
         if before == task:
             return
+        stays = before is not None and _occupies_alike(before, task)
         if before is not None:
-            self._count(before, -1)
+            self._count(before, -1, stays)
         else:
             self.mix.see(task.shape.request)
         self.tasks[task.id] = task
         self._roll.members.setdefault(task.gang, {})[task.id] = task
-        self._count(task, 1)
+        self._count(task, 1, stays)
         self._watch(self.gangs[task.gang])
 
     def _lose_task(self, task_id: TaskId) -> None:
@@ -214,13 +215,15 @@ class Inventory:
         else:
             self.broken.setdefault(gang.id, self.now)
 
-    def _count(self, task: Task, sign: int) -> None:
-        """A task is there as it is (1), or is so no longer (-1)."""
+    def _count(self, task: Task, sign: int, stays: bool = False) -> None:
+        """A task is there as it is (1), or not (-1); if it stays, what it has is counted."""
         self._roll.count(task, self.gangs[task.gang].queue, sign)
         if task.state in OCCUPYING:
             self.running_version += 1
-            self._charge(task, sign)
-        self._layout.count(task, sign)
+            if not stays:
+                self._charge(task, sign)
+        if not stays:
+            self._layout.count(task, sign)
 
     def _charge(self, task: Task, sign: int) -> None:
         self._charge_queue(task, sign)
@@ -252,3 +255,17 @@ class Inventory:
         if self.mix.take_over():
             self._layout.forget()
             self._layout.shorten()
+
+
+def _occupies_alike(before: Task, task: Task) -> bool:
+    """Has a task what it had, and is it on its way out as little, or as much, as it was?
+
+    So it is when it starts: once for every task that is bound.
+    """
+    return (
+        before.state in OCCUPYING
+        and task.state in OCCUPYING
+        and (before.state == TaskState.RELEASING) == (task.state == TaskState.RELEASING)
+        and (before.node, before.devices) == (task.node, task.devices)
+        and (before.gang, before.labels, before.shape) == (task.gang, task.labels, task.shape)
+    )

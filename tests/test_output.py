@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from tests.conftest import require
-from windlass.cli.cluster import _unused  # pyright: ignore[reportPrivateUsage]
+from windlass.cli.cluster import unused
 from windlass.cli.output import write_file
 from windlass.model.errors import InputError
 
@@ -76,5 +76,5 @@ def test_the_kubeconfig_of_a_cluster_that_runs_is_left_alone(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         wanted.write_text(f"- cluster:\n    server: https://127.0.0.1:{port}\n")
-        assert _unused(wanted) == tmp_path / "kubeconfig-2"
-    assert _unused(wanted) == wanted, "nobody answers there any more"
+        assert unused(wanted) == tmp_path / "kubeconfig-2"
+    assert unused(wanted) == wanted, "nobody answers there any more"

@@ -67,7 +67,7 @@ def command(
     kubectl = find()["kubectl"]
     click.echo("Starting a control plane ...", err=True)
     options = Options(scheduler=scheduler, port=port)
-    kubeconfig = _unused(kubeconfig)
+    kubeconfig = unused(kubeconfig)
     with _interruptible(), Plane(options) as plane, _handed_out(plane.kubeconfig, kubeconfig):
         _print_use(plane, kubeconfig, kubectl)
         if nodes:
@@ -105,7 +105,7 @@ def _interruptible() -> Generator[None]:
             signal.signal(each, handler)
 
 
-def _unused(wanted: Path) -> Path:
+def unused(wanted: Path) -> Path:
     """The file, or another one where that belongs to a cluster which still answers."""
     found, number = wanted, 1
     while found.is_file() and _answers(found.read_text(errors="replace")):

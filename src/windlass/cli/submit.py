@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 MOST_PODS = 100_000
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 @click.command("submit", context_settings={"allow_interspersed_args": False})
@@ -140,6 +141,7 @@ def _check(order: Order) -> None:
 
 async def _submit(config: Config, order: Order) -> None:
     """Both objects or none. The Job comes first: the Service belongs to it, and goes with it."""
+    from windlass.crds.kinds import QUEUE
     from windlass.daemon.leads import as_leader, read_lease
     from windlass.daemon.once import opened
     from windlass.kube.errors import ApiError
@@ -148,9 +150,9 @@ async def _submit(config: Config, order: Order) -> None:
     jobs = f"/apis/batch/v1/namespaces/{order.namespace}/jobs"
     async with opened(config) as api:
         if order.queue:
-            await _check_queue(api, order.queue)
+            await _check_name(api, "queue", order.queue, QUEUE.path())
         if order.priority_class:
-            await _check_priority(api, order.priority_class)
+            await _check_name(api, "PriorityClass", order.priority_class, PRIORITY_CLASSES)
         leads = as_leader(config, await read_lease(api, config))
         order = replace(order, scheduler=leads.scheduler_names[0])
         made = await api.post(jobs, job_of(order))
@@ -173,9 +175,8 @@ def _reference(made: bytes) -> dict[str, str]:
     return {"apiVersion": "batch/v1", "kind": "Job", "name": meta.name, "uid": meta.uid}
 
 
-async def _check_queue(api: Api, queue: str) -> None:
-    """A queue that is not there is a slip of the pen; who may not read queues is not asked."""
-    from windlass.crds.kinds import QUEUE
+async def _check_name(api: Api, what: str, name: str, path: str) -> None:
+    """A name that nothing has is a slip of the pen; who may not read the names is not asked."""
     from windlass.kube.errors import Forbidden
     from windlass.kube.errors import NotFound as NotServed
     from windlass.kube.lists import list_all
@@ -183,27 +184,11 @@ async def _check_queue(api: Api, queue: str) -> None:
     from windlass.workloads.wire import Owner
 
     try:
-        known = [each.metadata.name for each in await list_all(api, QUEUE.path(), Owner)]
+        known = [each.metadata.name for each in await list_all(api, path, Owner)]
     except (Forbidden, NotServed):
         return
-    if queue not in known:
-        raise NotFound("queue", queue, known)
-
-
-async def _check_priority(api: Api, name: str) -> None:
-    """A Job with a class that is not there would never get a pod."""
-    from windlass.kube.errors import Forbidden
-    from windlass.kube.lists import list_all
-    from windlass.model.errors import NotFound
-    from windlass.workloads.wire import Owner
-
-    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    try:
-        known = [each.metadata.name for each in await list_all(api, path, Owner)]
-    except Forbidden:
-        return
     if name not in known:
-        raise NotFound("PriorityClass", name, known)
+        raise NotFound(what, name, known)
 
 
 def _as_yaml(order: Order) -> str:

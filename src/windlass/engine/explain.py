@@ -192,8 +192,7 @@ class _Explainer:
         reason = bounds.never(index, self._topologies, progress)
         if reason is not None:
             # what is free now does not matter to what could not run on an empty cluster either
-            causes = (each for each in self._causes(progress) if "free" not in str(each))
-            return Verdict.NEVER, (reason, *causes)
+            return Verdict.NEVER, (reason, *self._causes(progress, when_empty=True))
         reason = bounds.not_now(index, self._topologies, progress) or self._crowded_out(progress)
         if reason is None:
             reason = Reason(Why.NO_ARRANGEMENT)
@@ -241,10 +240,13 @@ class _Explainer:
             if (nodes := usable & {claim.node for claim in hold.claims})
         ]
 
-    def _causes(self, progress: Progress) -> list[Reason]:
+    def _causes(self, progress: Progress, when_empty: bool = False) -> list[Reason]:
         """What the nodes refuse the first shape that does not fit everywhere it should."""
         for shape in progress.counts:
-            causes = self._causes_of(shape, self._walls(progress, shape))
+            rules = self._lasting(shape)
+            if not when_empty:
+                rules += self._passing(shape, self._walls(progress, shape))
+            causes = _counted(rules, len(self._draft.columns))
             if causes:
                 return [
                     Reason(Why.REFUSED_BY, {"nodes": count, "cause": cause})
@@ -260,23 +262,30 @@ class _Explainer:
             mask[columns.slot[node.name]] = True
         return list(found.items())
 
-    def _causes_of(self, shape: Shape, walls: Mask | None) -> list[tuple[str, int]]:
-        """Each refusing node counted once, by the first rule that refuses it."""
+    def _lasting(self, shape: Shape) -> list[tuple[str, Mask]]:
+        """What keeps a shape off nodes, whatever else is there."""
         index, columns = self._draft.index, self._draft.columns
-        amounts = columns.amounts(shape.request)
-        if amounts is None:
-            return [("an extra resource it asks for is not there", len(columns))]
-        device_room, _ = index.chooser(shape.request.gpu).look_up(columns.device_number)
-        empty_room, _ = index.chooser(shape.request.gpu).look_up(columns.empty_number)
-        rules = [
+        if columns.amounts(shape.request) is None:
+            everywhere = np.ones(len(columns), np.bool_)
+            return [("an extra resource it asks for is not there", everywhere)]
+        room, _ = index.chooser(shape.request.gpu).look_up(columns.empty_number)
+        return [
             *self._troubles(),
             (
                 "cordoned, or kept away by a taint, selector, affinity or volume",
                 ~index.admits(shape.constraints),
             ),
-            ("not the GPUs it asks for", empty_room <= 0),
-            ("too little GPU free", device_room <= 0),
+            ("not the GPUs it asks for", room <= 0),
         ]
+
+    def _passing(self, shape: Shape, walls: Mask | None) -> list[tuple[str, Mask]]:
+        """What keeps a shape off nodes because of others that are there."""
+        columns = self._draft.columns
+        amounts = columns.amounts(shape.request)
+        if amounts is None:
+            return []
+        room, _ = self._draft.index.chooser(shape.request.gpu).look_up(columns.device_number)
+        rules = [("too little GPU free", room <= 0)]
         names = {field: f"too little {name} free" for name, field in columns.extras.items()}
         names |= {field: f"its {name} is taken" for name, field in columns.ports.items()}
         for field in np.flatnonzero(amounts).tolist():
@@ -284,14 +293,19 @@ class _Explainer:
             rules.append((cause, columns.free[field] < amounts[field]))
         if walls is not None:
             rules.append(("other tasks keep it away, or those that it seeks are not there", walls))
-        refused = np.zeros(len(columns), np.bool_)
-        counts: list[tuple[str, int]] = []
-        for cause, mask in rules:
-            count = int((mask & ~refused).sum())
-            refused |= mask
-            if count:
-                counts.append((cause, count))
-        return counts
+        return rules
+
+
+def _counted(rules: Iterable[tuple[str, Mask]], nodes: int) -> list[tuple[str, int]]:
+    """Each refusing node counted once, by the first rule that refuses it."""
+    refused = np.zeros(nodes, np.bool_)
+    counts: list[tuple[str, int]] = []
+    for cause, mask in rules:
+        count = int((mask & ~refused).sum())
+        refused |= mask
+        if count:
+            counts.append((cause, count))
+    return counts
 
 
 def _refusal(cluster: Cluster, progress: Progress) -> Reason | None:

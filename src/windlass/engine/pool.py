@@ -77,15 +77,7 @@ class Pool:
         if cluster.settings.victims is Victims.LOWEST_PRIORITY:
             self.units.sort(key=_by_name)
         self.queues = tuple(sorted({unit.gang.queue for unit in self.units}))
-        started_by = {queue: cluster.now - min_run(queue) for queue in self.queues}
-        self.open = [
-            unit
-            for unit in self.units
-            if (cluster.now if unit.started_at is None else unit.started_at)
-            <= started_by[unit.gang.queue]
-        ]
-        """Those that have run long enough; no rule protects for a shorter time than that."""
-        self._now = cluster.now
+        self._now, self._min_run = cluster.now, min_run
         self._turns = _turns(cluster, self.units)
         self._price = _Prices(cluster, self.units, hurry_s, self._turns)
         self._offers: dict[Hashable, Offer] = {}
@@ -102,23 +94,25 @@ class Pool:
         return found
 
     @cached_property
-    def _by_queue(self) -> dict[str, list[Unit]]:
+    def _open(self) -> dict[str, list[Unit]]:
+        """By queue, what has run long enough: no rule protects for a shorter time than that."""
         found: dict[str, list[Unit]] = {}
-        for unit in self.open:
-            found.setdefault(unit.gang.queue, []).append(unit)
+        started_by = {queue: self._now - self._min_run(queue) for queue in self.queues}
+        for unit in self.units:
+            if self._since(unit) <= started_by[unit.gang.queue]:
+                found.setdefault(unit.gang.queue, []).append(unit)
         return found
 
     @cached_property
     def _whose(self) -> list[tuple[str, int, int]]:
         """Each queue that has open work, when the oldest of it started, and its least priority."""
         return [
-            (
-                queue,
-                min(self._now if u.started_at is None else u.started_at for u in units),
-                min(u.gang.priority for u in units),
-            )
-            for queue, units in self._by_queue.items()
+            (queue, min(map(self._since, units)), min(unit.gang.priority for unit in units))
+            for queue, units in self._open.items()
         ]
+
+    def _since(self, unit: Unit) -> int:
+        return self._now if unit.started_at is None else unit.started_at
 
     def may_any(self, permission: Permission) -> bool:
         """Could anything go at all?"""
@@ -130,7 +124,7 @@ class Pool:
             (unit, permission.may(unit))
             for each in self._whose
             if permission.may_any(*each)
-            for unit in self._by_queue[each[0]]
+            for unit in self._open[each[0]]
         )
         return [(unit, may) for unit, may in asked if may is not None]
 

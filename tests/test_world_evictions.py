@@ -199,7 +199,7 @@ def test_a_note_says_for_whom_and_by_which_rule():
     fields = {"rule": Rule.PRIORITY, "gainer": GangId("b")}
     things = (node("n", gpus=1), one(), tick(50))
     simulation = play(evicting(50, "a-0", **fields), *things, until=50)
-    note = simulation.world.notes[-1]
+    note = simulation.world.diary.notes[-1]
     assert (note.what, note.gang, note.tasks, note.nodes) == (What.EVICTED, "a", 1, ("n",))
     assert (note.rule, note.gainer) == (Rule.PRIORITY, "b")
 

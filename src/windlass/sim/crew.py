@@ -15,6 +15,9 @@ from windlass.model.jobs import Gang, GangId, Task, TaskId
 from windlass.sim.records import Record
 from windlass.sim.workload import Arrival
 
+BREAKS_AFTER_S = 30
+"""What works on a broken node fails after so long."""
+
 
 @dataclass(slots=True)
 class Member:
@@ -104,6 +107,18 @@ def is_whole(crew: Crew) -> bool:
     """Does the whole minimum have its places, or has run?"""
     keeps = [each for each in crew.members.values() if each.bind and not each.terminates]
     return crew.record.gang.has_minimum(_counted(crew, keeps))
+
+
+def ends_in(member: Member, on_broken_node: bool) -> tuple[int | None, bool]:
+    """In how many seconds of work a member ends, if ever, and whether well."""
+    arrival = member.crew.arrival
+    if on_broken_node:
+        return BREAKS_AFTER_S, False
+    left_s = None if arrival.runs_s is None else arrival.runs_s - member.saved_s
+    fails_s = arrival.fails_after_s if member.task.id == arrival.tasks[0].id else None
+    if fails_s is not None and (left_s is None or fails_s < left_s):
+        return fails_s, False
+    return left_s, True
 
 
 def whole_since(gang: Gang, tasks: Iterable[Task]) -> int | None:

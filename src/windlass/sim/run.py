@@ -148,7 +148,7 @@ class Simulation:
             dict(Counter(each.stage for each in self.records.values())),
         )
         away = tuple(self.world.away.values())
-        return Moment(self.cluster, self.plan, figures, tuple(self.world.notes), away)
+        return Moment(self.cluster, self.plan, figures, tuple(self.world.diary.notes), away)
 
     def _prepare(self) -> None:
         for topology in self.workload.topologies:
@@ -233,7 +233,9 @@ class Simulation:
         for gang, binds in self.cluster.by_gang(self.plan.binds).items():
             what = What.GREW if gang in grew else What.PLACED
             nodes = tuple(dict.fromkeys(bind.node for bind in binds))
-            self.world.note(what, gang, nodes, len(binds))
+            self.world.diary.tell(
+                self.cluster.now, what, self.records[gang].gang, nodes, len(binds)
+            )
 
     def _guard(self) -> None:
         self._here += 1

@@ -15,7 +15,6 @@ again.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -27,23 +26,14 @@ from windlass.model.gpus import Slice
 from windlass.model.jobs import OCCUPYING, GangId, Overrun, TaskId, TaskState
 from windlass.model.nodes import Node
 from windlass.model.settings import Ordering
-from windlass.sim.crew import Crew, Member, Saving, is_up, is_whole, whole_since
+from windlass.sim.crew import Crew, Member, Saving, ends_in, is_up, is_whole, whole_since
+from windlass.sim.diary import Diary
 from windlass.sim.effort import Effort
 from windlass.sim.happenings import Deletes, Ends, Happening, Leaves, Saves, Starts
 from windlass.sim.measure import Meter
-from windlass.sim.records import Note, Record, Stage, What
+from windlass.sim.records import Record, Stage, What
 from windlass.sim.workload import Arrival, NodeChange, Told
 from windlass.state.cluster import Cluster
-
-BREAKS_AFTER_S = 30
-"""What works on a broken node fails after so long."""
-ENDS = {
-    Stage.FINISHED: What.FINISHED,
-    Stage.DELETED: What.DELETED,
-    Stage.OVERRAN: What.OVERRAN,
-}
-NOTES = 50
-"""How many of the latest notes are kept."""
 
 
 class World:
@@ -55,7 +45,7 @@ class World:
         self.records: dict[GangId, Record] = {}
         self.away: dict[str, Node] = {}
         """Nodes that were there once and are gone."""
-        self.notes: deque[Note] = deque(maxlen=NOTES)
+        self.diary = Diary()
         self._cluster = cluster
         self._meter, self._effort = meter, Effort(meter)
         self._later = later
@@ -134,7 +124,7 @@ class World:
         """Ask gangs to save; who can answers once that is done, also if it is needless by then."""
         for each in partings:
             crew = self._crews[each.gang]
-            self._note_evicted(crew, each.evictions, What.ASKED)
+            self.diary.tell_parted(self._cluster, crew.record.gang, each.evictions, is_asked=True)
             self._await_answer(crew, each)
 
     def _await_answer(self, crew: Crew, parting: Parting) -> None:
@@ -166,11 +156,6 @@ class World:
             if node.quarantine is None:
                 self._cluster.apply(events.NodeTrusted(node.name, self._cluster.now))
             self._cluster.apply(events.NodeSeen(node))
-
-    def note(self, what: What, gang: GangId, nodes: tuple[str, ...] = (), tasks: int = 0) -> None:
-        """Remember what became of a gang just now."""
-        of = self.records[gang].gang
-        self.notes.append(Note(self._cluster.now, what, gang, of.job, of.queue, tasks, nodes))
 
     def pause_all(self) -> None:
         """Count the work of everybody up to now; the simulation is not to go on after this."""
@@ -270,17 +255,12 @@ class World:
 
     def _work(self, member: Member, since: int | None = None) -> None:
         """Useful work begins, or has begun; its end is known from here on."""
-        crew, now = member.crew, self._cluster.now if since is None else since
+        now = self._cluster.now if since is None else since
         self._effort.work(member, now)
-        runs_s, fails_s = crew.arrival.runs_s, crew.arrival.fails_after_s
-        left_s = None if runs_s is None else runs_s - member.saved_s
-        is_first = member.task.id == crew.arrival.tasks[0].id
-        if member.bind and member.bind.node in self._breaking:
-            self._later(now + BREAKS_AFTER_S, Ends(member.task.id, member.turn, succeeded=False))
-        elif is_first and fails_s is not None and (left_s is None or fails_s < left_s):
-            self._later(now + fails_s, Ends(member.task.id, member.turn, succeeded=False))
-        elif left_s is not None:
-            self._later(now + left_s, Ends(member.task.id, member.turn))
+        is_broken = bool(member.bind) and member.bind.node in self._breaking
+        left_s, succeeds = ends_in(member, is_broken)
+        if left_s is not None:
+            self._later(now + left_s, Ends(member.task.id, member.turn, succeeds))
 
     def _end(self, member: Member, succeeded: bool) -> None:
         self._cluster.apply(events.TaskEnded(member.task.id, succeeded))
@@ -300,7 +280,7 @@ class World:
         if not member.terminates:
             crew.record.restarts += 1
             nodes = (member.bind.node,) if member.bind else ()
-            self.note(What.LOST, crew.record.gang.id, nodes, 1)
+            self.diary.tell(self._cluster.now, What.LOST, crew.record.gang, nodes, 1)
         member.runs = False
         self._effort.stop(member, self._cluster.now, displaced=False)
         if crew.works and not is_up(crew):
@@ -329,7 +309,7 @@ class World:
                 nodes = (tasks[each.task].node for each in evictions)
                 self._displaced.note(crew.record.gang.id, nodes)
             self._tell_served(crew)
-        self._note_evicted(crew, evictions, What.EVICTED)
+        self.diary.tell_parted(self._cluster, crew.record.gang, evictions)
 
     def _overrun(self, crew: Crew) -> None:
         """It has run for as long as it may: it ends, or stands in line as if it came just now."""
@@ -361,15 +341,6 @@ class World:
             record.gang = replace(record.gang, served_s=served_s)
             self._cluster.apply(events.GangSeen(record.gang))
 
-    def _note_evicted(self, crew: Crew, evictions: Sequence[Evict], what: What) -> None:
-        of, first = crew.record.gang, evictions[0]
-        if first.moves_to and what is What.EVICTED:
-            what = What.MOVED
-        tasks = self._cluster.tasks
-        nodes = dict.fromkeys(each.moves_to or tasks[each.task].node for each in evictions)
-        note = Note(self._cluster.now, what, of.id, of.job, of.queue, len(evictions), tuple(nodes))
-        self.notes.append(replace(note, rule=first.rule, gainer=first.gainer))
-
     def _replace(self, member: Member) -> None:
         """A task that is gone gives back its devices, and a new one waits in its place."""
         self._release(member)
@@ -388,7 +359,7 @@ class World:
             self._release(member)
         crew.record.stage = stage
         crew.record.ended = self._cluster.now
-        self.note(ENDS[stage], crew.record.gang.id)
+        self.diary.tell_end(self._cluster.now, crew.record.gang, stage)
         del self._crews[crew.record.gang.id]
         self._displaced.forget(crew.record.gang.id)
         self._cluster.apply(events.GangGone(crew.record.gang.id))

@@ -1,0 +1,47 @@
+"""What became of gangs lately, for whoever looks on."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from windlass.model.actions import Evict
+from windlass.model.jobs import Gang
+from windlass.sim.records import Note, Stage, What
+from windlass.state.cluster import Cluster
+
+MOST = 50
+"""How many of the latest notes are kept."""
+_ENDS = {
+    Stage.FINISHED: What.FINISHED,
+    Stage.DELETED: What.DELETED,
+    Stage.OVERRAN: What.OVERRAN,
+}
+
+
+class Diary:
+    """The latest notes, the newest last."""
+
+    def __init__(self) -> None:
+        self.notes: deque[Note] = deque(maxlen=MOST)
+
+    def tell(
+        self, now: int, what: What, gang: Gang, nodes: Iterable[str] = (), tasks: int = 0
+    ) -> None:
+        """Something became of a gang just now."""
+        self.notes.append(Note(now, what, gang.id, gang.job, gang.queue, tasks, tuple(nodes)))
+
+    def tell_end(self, now: int, gang: Gang, stage: Stage) -> None:
+        """A gang is over."""
+        self.tell(now, _ENDS[stage], gang)
+
+    def tell_parted(
+        self, cluster: Cluster, gang: Gang, evictions: Sequence[Evict], is_asked: bool = False
+    ) -> None:
+        """Tasks of a gang are taken away or moved, or it is asked to save before that."""
+        first, tasks = evictions[0], cluster.tasks
+        what = What.ASKED if is_asked else What.MOVED if first.moves_to else What.EVICTED
+        nodes = dict.fromkeys(each.moves_to or tasks[each.task].node for each in evictions)
+        self.tell(cluster.now, what, gang, nodes, len(evictions))
+        self.notes[-1] = replace(self.notes[-1], rule=first.rule, gainer=first.gainer)

@@ -136,7 +136,7 @@ def test_the_command_tells_the_five_figures_and_draws_the_curves(tmp_path):
     nodes, pods = written(tmp_path)
     asked = ["bench", "placement", "--nodes", nodes, "--pods", pods, "--seeds", "1-2", "--json"]
     plot = tmp_path / "plot.svg"
-    more = ["--policy", "best-fit,windlass", "--plot", str(plot)]
+    more = ["--policy", "windlass,best-fit", "--plot", str(plot)]
     told = json.loads(CliRunner().invoke(windlass, asked + more).stdout)
     assert told["allocation_at_130"] == told["policies"][OWN]["allocation_at_130"]
     assert set(told["policies"]["best-fit"]) == {

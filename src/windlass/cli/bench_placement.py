@@ -61,6 +61,8 @@ def command(ctx: click.Context, policy: str, seeds: str, as_json: bool, **_: obj
 
     The protocol of the FGD paper (USENIX ATC'23): docs/reference/bench-placement.md.
     """
+    from windlass.sim.packers import OWN
+
     names, numbers = _names(policy), seeds_of(seeds)
     if ctx.params["load"] is not None and not ctx.params["departures"]:
         raise click.UsageError("--load goes with --departures: without it nobody leaves; add it")
@@ -73,7 +75,8 @@ def command(ctx: click.Context, policy: str, seeds: str, as_json: bool, **_: obj
         found, head = _tried(ctx, names, numbers), HEAD
     if as_json:
         more = {"policies": found} if len(found) > 1 else {}
-        click.echo(json.dumps({**found[names[-1]], **more}))
+        top = found.get(OWN) or found[names[0]]
+        click.echo(json.dumps({**top, **more}))
         return
     click.echo(_table(found, head))
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.given import GIB, ask, job, node, pods, rack, schedule, where
+from tests.given import GIB, ask, group, grouped, job, node, pods, rack, schedule, where
 from windlass.model.constraints import (
     CORDON,
     HOSTNAME,
@@ -18,7 +18,7 @@ from windlass.model.constraints import (
     Taint,
     Toleration,
 )
-from windlass.model.jobs import TaskState
+from windlass.model.jobs import Shape, TaskState
 from windlass.model.nodes import Node
 
 WEB = {"app": "web"}
@@ -165,6 +165,43 @@ def test_the_next_of_its_kind_joins_the_first():
     near = Constraints(near=(pods("web", per="zone"),))
     late = job("a", labels=WEB, constraints=near)
     assert schedule(HERE, THERE, first, late).places == {"a-0": "there"}
+
+
+def test_workers_that_seek_the_server_of_their_gang_come_after_it_however_large_they_are():
+    near = Constraints(near=(pods("server", per="zone"),))
+    server = group("server", 1, ask(cpu=1), labels=(("app", "server"),))
+    workers = group("workers", 2, ask(2, cpu=8), constraints=near)
+    nodes = (node("n1", 4, labels={"zone": "a"}), node("n2", labels={"zone": "b"}, cpu_milli=0))
+    for parts in ((server, workers), (workers, server)):
+        outcome = schedule(*nodes, grouped("a", *parts))
+        assert outcome.started("a") == 3
+        assert set(outcome.places.values()) == {"n1"}
+
+
+def test_a_server_goes_where_there_is_room_for_the_workers_that_seek_it():
+    near = Constraints(near=(pods("server", per="zone"),))
+    server = group("server", 1, ask(cpu=1), labels=(("app", "server"),))
+    workers = group("workers", 2, ask(2, cpu=8), constraints=near)
+    tempting = node("n2", labels={"zone": "b"}, cpu_milli=1)
+    wide = [node(f"n{at}", 2, labels={"zone": "a"}) for at in (3, 4)]
+    outcome = schedule(tempting, *wide, grouped("a", server, workers))
+    assert outcome.started("a") == 3
+    assert "n2" not in outcome.places.values()
+
+
+def test_members_of_one_group_that_seek_each_other_are_placed_in_their_turn():
+    near = Constraints(near=(pods("web", per="zone"),))
+    crew = job("a", 2, ask(1))
+    first = Shape(ask(2), near)
+    crew = crew.become(0, shape=first).become(1, labels=tuple(WEB.items()))
+    outcome = schedule(node("n1", 4, labels={"zone": "a"}), crew)
+    assert outcome.places == {"a-0": "n1", "a-1": "n1"}
+
+
+def test_who_seeks_nobody_of_its_gang_still_keeps_all_of_it_waiting():
+    near = Constraints(near=(pods("db", per="zone"),))
+    server, workers = group("server", 1), group("workers", 2, constraints=near)
+    assert schedule(HERE, THERE, grouped("a", workers, server)).nothing_of("a")
 
 
 def test_a_node_without_the_label_is_near_nothing():

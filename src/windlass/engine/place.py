@@ -8,6 +8,7 @@ neighbours may need another try, at most a few. Every try is an attempt: not kep
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -20,11 +21,12 @@ from windlass.engine.overlay import overlay
 from windlass.engine.progress import Part, Progress
 from windlass.engine.score import NOWHERE
 from windlass.engine.topology import Level, Topologies
+from windlass.engine.turns import hardest_first, largest_first, one_by_one
 from windlass.model.actions import Claim
 from windlass.model.jobs import Domain, Gang, Shape, Task
 from windlass.model.resources import Request
 from windlass.state.columns import Ints
-from windlass.state.neighbours import Who
+from windlass.state.neighbours import Subject, Who, near_subjects
 
 MOST_TRIES = 8
 """Domains tried per wish before giving up for this cycle."""
@@ -134,7 +136,8 @@ class Placer:
         tasks = [task for part in progress.parts for task in part.tasks]
         mark = len(draft.binds)
         with draft.attempt() as keep:
-            there = self._take_places(gang, tasks, kept)
+            take = partial(self._take_place, gang, kept)
+            there = one_by_one(tasks, take, lambda _: bool(draft.neighbours.tallies))
             if there and self._are_together(progress, mark) and self._limits.kept(gang, need):
                 keep()
                 return True
@@ -168,24 +171,7 @@ class Placer:
         domains = [level.domain_of[slots] for level in self._topologies.levels(wish)]
         return bool(domains) and all((each == each[0]).all() and each[0] >= 0 for each in domains)
 
-    def _take_places(
-        self, gang: Gang, tasks: Sequence[Task], kept: dict[Request, list[Claim]]
-    ) -> bool:
-        """Bind all tasks where places are kept; who seeks another of its gang comes after it."""
-        left = list(tasks)
-        while left:
-            later: list[Task] = []
-            for task in left:
-                if not self._take_place(gang, task, kept):
-                    if not self._draft.neighbours.tallies:
-                        return False
-                    later.append(task)
-            if len(later) == len(left):
-                return False
-            left = later
-        return True
-
-    def _take_place(self, gang: Gang, task: Task, kept: dict[Request, list[Claim]]) -> bool:
+    def _take_place(self, gang: Gang, kept: dict[Request, list[Claim]], task: Task) -> bool:
         claims = kept.get(task.shape.request)
         claim = claims[0] if claims else None
         slot = self._draft.columns.slot.get(claim.node) if claim else None
@@ -233,12 +219,16 @@ class Placer:
             near = self._topologies.around(gang.domain, self._slots(gang.home))
             yield from self._scopes(gang.domain, parts, nodes, near)
         yield from self._scopes(gang.domain, parts, nodes, None)
+        if gang.domain is None and not nodes and self._draft.neighbours.tallies:
+            for label in self._meet_by(gang, parts):
+                yield from self._inside(self._topologies.of_label(label), parts, nodes, None)
 
     def _place_parts(self, gang: Gang, parts: Sequence[Part], scope: Ints | None) -> bool:
-        return all(self._place_part(gang, part, scope) for part in _hardest_first(parts))
+        place = partial(self._place_part, gang, scope)
+        return one_by_one(hardest_first(parts), place, partial(self._part_seeks, gang))
 
-    def _place_part(self, gang: Gang, part: Part, outer: Ints | None) -> bool:
-        if part.group.domain is None:
+    def _place_part(self, gang: Gang, outer: Ints | None, part: Part) -> bool:
+        if part.group.domain is None and not self._part_seeks(gang, part):
             return self._place_tasks(gang, part.tasks, outer)
         for scope in self._scopes(part.group.domain, [part], part.nodes, outer):
             with self._draft.attempt() as keep:
@@ -248,21 +238,51 @@ class Placer:
         return False
 
     def _place_tasks(self, gang: Gang, tasks: Sequence[Task], scope: Ints | None) -> bool:
-        shape: Shape | None = None
-        kind: Class | None = None
-        for task in _largest_first(tasks):
-            narrowed = self._limits.narrowed(gang, task.shape)
-            self._by_queue |= narrowed is not task.shape
-            if narrowed is None:
-                return False
-            if kind is None or narrowed is not shape:
-                shape, kind = narrowed, self._draft.index.of(narrowed)
-            kind.sync()
-            slot = self._best(gang, task, kind, scope)
-            if slot is None:
-                return False
-            self._draft.bind(task, gang, slot, kind)
+        place = partial(self._place_task, gang, scope)
+        return one_by_one(largest_first(tasks), place, partial(self._seeks, gang))
+
+    def _place_task(self, gang: Gang, scope: Ints | None, task: Task) -> bool:
+        narrowed = self._limits.narrowed(gang, task.shape)
+        self._by_queue |= narrowed is not task.shape
+        if narrowed is None:
+            return False
+        kind = self._draft.index.of(narrowed)
+        slot = self._best(gang, task, kind, scope)
+        if slot is None:
+            return False
+        self._draft.bind(task, gang, slot, kind)
         return True
+
+    def _part_seeks(self, gang: Gang, part: Part) -> bool:
+        return bool(self._draft.neighbours.tallies) and any(
+            self._seeks(gang, task) for task in part.tasks
+        )
+
+    def _seeks(self, gang: Gang, task: Task) -> bool:
+        """Must a task be near others than its like? They may be of its gang, and come first."""
+        subjects = near_subjects(task.shape.constraints, gang.namespace)
+        return bool(subjects) and not self._is_like(gang, task, subjects[0])
+
+    def _is_like(self, gang: Gang, task: Task, subject: Subject) -> bool:
+        neighbours = self._draft.neighbours
+        return neighbours.tallies[subject] in neighbours.matching(Who(task.labels, gang.namespace))
+
+    def _meet_by(self, gang: Gang, parts: Sequence[Part]) -> list[str]:
+        """The labels in whose domains members of a gang seek others of it."""
+        tasks = {(task.shape, task.labels): task for part in parts for task in part.tasks}.values()
+        sought = (
+            subject
+            for task in tasks
+            if self._seeks(gang, task)
+            for subject in near_subjects(task.shape.constraints, gang.namespace)
+        )
+        return list(
+            dict.fromkeys(
+                subject.topology_key
+                for subject in sought
+                if any(self._is_like(gang, other, subject) for other in tasks)
+            )
+        )
 
     def _best(self, gang: Gang, task: Task, kind: Class, scope: Ints | None) -> int | None:
         """The node with the lowest key; None if none fits."""
@@ -285,16 +305,22 @@ class Placer:
             yield outer
             return
         for level in self._topologies.levels(wish):
-            room = self.maker.room if self.maker else self._room
-            found = domains_with_room(room, self._topologies, level, parts, outer)
-            found = _pinned(found, level, self._slots(nodes))
-            if self.maker:
-                found = self.maker.cheapest(found, level, parts)
-            for domain in _few(found):
-                members = level.members[domain]
-                yield members if outer is None else np.intersect1d(members, outer)
+            yield from self._inside(level, parts, nodes, outer)
         if not wish.required:
             yield outer
+
+    def _inside(
+        self, level: Level, parts: Sequence[Part], nodes: Sequence[str], outer: Ints | None
+    ) -> Iterator[Ints]:
+        """The nodes of each domain that has room, a few of them."""
+        room = self.maker.room if self.maker else self._room
+        found = domains_with_room(room, self._topologies, level, parts, outer)
+        found = _pinned(found, level, self._slots(nodes))
+        if self.maker:
+            found = self.maker.cheapest(found, level, parts)
+        for domain in _few(found):
+            members = level.members[domain]
+            yield members if outer is None else np.intersect1d(members, outer)
 
     def _room(self, shape: Shape) -> Ints:
         return self._draft.index.of(shape).room()
@@ -323,29 +349,3 @@ def _pinned(domains: list[int], level: Level, slots: list[int]) -> list[int]:
         return domains
     theirs = {int(level.domain_of[slot]) for slot in slots}
     return [domain for domain in domains if theirs == {domain}]
-
-
-def _hardest_first(parts: Sequence[Part]) -> list[Part]:
-    """Groups that want a domain, then large requests, then many tasks."""
-    if len(parts) == 1:
-        return list(parts)
-    return sorted(parts, key=_ease)
-
-
-def _largest_first(tasks: Sequence[Task]) -> Sequence[Task]:
-    """Tasks of different shapes by what they ask of GPUs: models by name, then the most."""
-    if len(tasks) == 1 or all(task.shape is tasks[0].shape for task in tasks):
-        return tasks
-    return sorted(tasks, key=_size, reverse=True)
-
-
-def _size(task: Task) -> tuple[bool, int, int, int]:
-    gpu = task.shape.request.gpu
-    if gpu is None:
-        return False, 0, 0, task.shape.request.cpu_milli
-    return bool(gpu.models), gpu.count, gpu.milli, task.shape.request.cpu_milli
-
-
-def _ease(part: Part) -> tuple[bool, int, int, str]:
-    gpu = part.tasks[0].shape.request.gpu
-    return part.group.domain is None, -(gpu.count if gpu else 0), -len(part.tasks), part.group.name

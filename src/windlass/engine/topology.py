@@ -59,6 +59,14 @@ class Topologies:
         found = [self.level(domain.topology, label) for label in labels]
         return [level for level in found if level is not None]
 
+    def of_label(self, label: str) -> Level:
+        """The domains of a label, whether or not a topology has it."""
+        key = ("", label)
+        found = self._levels.get(key)
+        if found is None:
+            found = self._levels[key] = _level(self._columns, Topology("", (label,)), label)
+        return found
+
     def around(self, wish: Domain | None, slots: list[int]) -> Ints:
         """The nodes that share a domain with some: of the level wished for, or the narrowest."""
         topology, label = (wish.topology, wish.level) if wish else self._narrowest()

@@ -1,0 +1,63 @@
+"""In which order the parts of a gang are placed, and its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from windlass.engine.progress import Part
+from windlass.model.jobs import Task
+
+Some = TypeVar("Some", Task, Part)
+
+
+def hardest_first(parts: Sequence[Part]) -> list[Part]:
+    """Groups that want a domain, then large requests, then many tasks."""
+    if len(parts) == 1:
+        return list(parts)
+    return sorted(parts, key=_ease)
+
+
+def largest_first(tasks: Sequence[Task]) -> Sequence[Task]:
+    """Tasks of different shapes by what they ask of GPUs: models by name, then the most."""
+    if len(tasks) == 1 or all(task.shape is tasks[0].shape for task in tasks):
+        return tasks
+    return sorted(tasks, key=_size, reverse=True)
+
+
+def one_by_one(
+    some: Iterable[Some], place: Callable[[Some], bool], seeks: Callable[[Some], bool]
+) -> bool:
+    """Place all; who seeks others, and finds no place yet, comes after them."""
+    left = list(some)
+    while left:
+        later: list[Some] = []
+        for each in left:
+            if not (later and _are_equal(later[-1], each)) and place(each):
+                continue
+            if not seeks(each):
+                return False
+            later.append(each)
+        if len(later) == len(left):
+            return False
+        left = later
+    return True
+
+
+def _are_equal(one: Task | Part, other: Task | Part) -> bool:
+    """Where one found no place, need the other not be tried?"""
+    if isinstance(one, Part) or isinstance(other, Part):
+        return False
+    return one.shape is other.shape and one.labels == other.labels
+
+
+def _size(task: Task) -> tuple[bool, int, int, int]:
+    gpu = task.shape.request.gpu
+    if gpu is None:
+        return False, 0, 0, task.shape.request.cpu_milli
+    return bool(gpu.models), gpu.count, gpu.milli, task.shape.request.cpu_milli
+
+
+def _ease(part: Part) -> tuple[bool, int, int, str]:
+    gpu = part.tasks[0].shape.request.gpu
+    return part.group.domain is None, -(gpu.count if gpu else 0), -len(part.tasks), part.group.name

@@ -49,6 +49,14 @@ def test_without_a_word_everything_has_its_default():
     assert (found.scheduler_names, found.port, found.lease.duration_s) == (["windlass"], 10259, 15)
 
 
+def test_outside_a_pod_only_this_machine_is_served_unless_an_address_is_given(monkeypatch):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    assert Config().listens_on == "127.0.0.1"
+    assert Config(address="10.0.0.7").listens_on == "10.0.0.7"
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    assert Config().listens_on == "0.0.0.0"
+
+
 def test_flags_go_before_the_environment_before_the_file(write: Any):
     file = write("port: 1\nlease: {duration_s: 20, name: mine}\nshadow: true\n")
     environment = {"WINDLASS_PORT": "2", "WINDLASS_LEASE_DURATION_S": "30", "HOME": "/"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
@@ -122,8 +123,8 @@ class Config(Section):
     """In shadow mode, the schedulerName of the pods that another scheduler places."""
     replica: str = ""
     """What this replica calls itself in the Lease; empty: the name of its host."""
-    address: Text = "0.0.0.0"
-    """Where health, readiness, metrics and the dashboard are served."""
+    address: str = ""
+    """Where all is served; empty: every address in a pod, and this machine alone elsewhere."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 10259
     """Health, readiness and metrics are served here; 0: any free port."""
     evictions_per_queue_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 600
@@ -139,6 +140,12 @@ class Config(Section):
     dcgm: Dcgm = Dcgm()
     log: Log = Log()
     history: History = History()
+
+    @property
+    def listens_on(self) -> str:
+        """The address to serve at: a pod has one of its own, a machine may face anybody."""
+        is_pod = bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+        return self.address or ("0.0.0.0" if is_pod else "127.0.0.1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class Dashboard:
 
     def open(self, server: str) -> str:
         """Take the port; answers where other replicas reach it, or nothing if it cannot be had."""
-        address, port = self._config.address, self._config.dashboard.port
+        address, port = self._config.listens_on, self._config.dashboard.port
         try:
             self._listener = socket.create_server((address, port))
             return f"{_own_address(address, server)}:{self._listener.getsockname()[1]}"

@@ -90,8 +90,8 @@ class _Daemon:
             parts = Parts(config, api, self._election, self._metrics, self._log, showing)
             shadow = self._shadow_report if config.shadow else None
             app = application(self._trouble, self._metrics, shadow)
-            web = server(app, config.address, config.port)
-            listener = listen(config.address, config.port)
+            web = server(app, config.listens_on, config.port)
+            listener = listen(config.listens_on, config.port)
             async with asyncio.TaskGroup() as group:
                 serving = group.create_task(web.serve([listener]))
                 standing = group.create_task(self._stand(self._election))

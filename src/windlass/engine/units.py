@@ -204,9 +204,9 @@ def _frees(columns: Columns, tasks: Collection[Task]) -> dict[int, Freed]:
 
 
 def _charges(nodes: Mapping[str, Node], tasks: Collection[Task]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for task in tasks:
-        charges = charges_of(task.shape.request, task.devices, nodes[task.node])
+    first, *others = [charges_of(t.shape.request, t.devices, nodes[t.node]) for t in tasks]
+    total = dict(first)
+    for charges in others:
         for dimension, amount in charges:
             total[dimension] = total.get(dimension, 0) + amount
     return total

@@ -14,7 +14,7 @@ from windlass.model.errors import InputError
 from windlass.model.gpus import GpuRequest, Slice
 from windlass.model.jobs import TaskId
 from windlass.model.resources import Request
-from windlass.sim.departures import allocated_hours, drawn_together, stays_of
+from windlass.sim.departures import LASTS, allocated_hours, lived_in, stays_of
 from windlass.sim.packers import OWN, POLICIES, REDRAWN
 from windlass.sim.placement import Trial, arrivals, figures, milli_of, try_out
 from windlass.sim.referee import Foul, Referee
@@ -86,10 +86,12 @@ def test_pods_that_leave_make_room_for_others():
     assert told["gpu_hours"] > 0.9 * told["gpu_hours_asked"]
 
 
-def test_arrivals_drawn_together_ask_for_as_much_as_said():
-    stays = drawn_together(stays_of(PODS), 1000 * 72, 130)
-    asked = sum(milli_of(stay.pod.request) * stay.seconds for stay in stays)
-    assert asked / (72_000 * max(stay.at for stay in stays)) == pytest.approx(1.3, rel=0.01)
+def test_under_a_load_as_much_is_asked_for_at_any_instant_as_said():
+    stays = lived_in(stays_of(PODS), 1000 * 72, Random(1))
+    for instant in range(0, LASTS, LASTS // 8):
+        there = [each for each in stays if each.at <= instant < each.at + each.seconds]
+        asked = sum(milli_of(each.pod.request) for each in there)
+        assert asked == pytest.approx(72_000, rel=0.35)
 
 
 # --- files and the command ------------------------------------------------------------------------
@@ -130,6 +132,15 @@ def test_a_list_without_rows_is_refused(tmp_path):
     file.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\n")
     with pytest.raises(InputError, match="nothing follows its first line"):
         read_pods(str(file))
+
+
+def test_without_times_nobody_can_depart(tmp_path):
+    nodes, _ = written(tmp_path)
+    pods = tmp_path / "still.csv"
+    pods.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1000,1024,1,500\n")
+    asked = ["bench", "placement", "--nodes", nodes, "--pods", str(pods), "--departures"]
+    told = CliRunner().invoke(windlass, asked)
+    assert "no pod with GPUs has a creation_time" in str(told.exception)
 
 
 def test_the_command_tells_the_five_figures_and_draws_the_curves(tmp_path):

@@ -51,7 +51,7 @@ HOURS = {"gpu_hours_asked": "GPU-hours asked", "gpu_hours": "allocated", "refuse
 @click.option(
     "--load",
     type=click.IntRange(1, 1000),
-    help="With --departures: arrivals so close that they ask for so many per cent of all GPUs.",
+    help="With --departures: as if so many per cent of all GPUs had always been asked for.",
 )
 @click.option("--plot", metavar="FILE", help="Draw allocated against asked, as SVG.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -108,12 +108,17 @@ def _tried(
 
 
 def _hours(ctx: click.Context, name: str, seeds: Sequence[int]) -> dict[str, float]:
-    from windlass.sim.departures import allocated_hours
+    from windlass.model.errors import InputError
+    from windlass.sim.departures import allocated_hours, have_times
 
     rows: list[dict[str, float]] = []
     for seed in seeds:
+        trial = _trial(ctx, name, seed)
+        if not have_times(trial.pods):
+            sentence = "no pod with GPUs has a creation_time and a later deletion_time"
+            raise InputError(ctx.params["pod_file"], None, f"{sentence}; leave out --departures")
         _say(f"{name}, seed {seed}")
-        rows.append(allocated_hours(_trial(ctx, name, seed), ctx.params["load"]))
+        rows.append(allocated_hours(trial, ctx.params["load"]))
     return _means(rows)
 
 

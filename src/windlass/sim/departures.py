@@ -2,8 +2,9 @@
 
 Pods arrive when the trace says, are tried once, and those that are placed leave after as long as
 they ran there. Where the trace asks for less than the cluster has, everything fits whatever the
-policy: `load` draws the arrivals closer together, until so many per cent are asked for on average;
-how long pods run stays as it was.
+policy. With a `load` it is as if the trace had always gone on, so often that so many per cent are
+asked for at every instant: first come those whom one would meet then, the more likely the longer
+they stay, with what is left of their stay; then twelve hours of new ones, drawn by chance.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from windlass.sim.placement import Run, Trial, milli_of, shuffled
 from windlass.sim.traces.openb import Pod
 
 HOUR = 3600
+LASTS = 12 * HOUR
+"""So long pods come and go under a load; what is beyond does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,10 @@ class Stay:
 def allocated_hours(trial: Trial, load: int | None = None) -> dict[str, float]:
     """GPU-hours asked for and allocated, and how many pods found no place."""
     all_gpus = sum(len(node.gpus) for node in trial.nodes) * WHOLE
-    stays = drawn_together(stays_of(trial.pods), all_gpus, load)
-    run = Run(trial, shuffled(trial.nodes, Random(trial.seed)))
+    random, stays = Random(trial.seed), stays_of(trial.pods)
+    run = Run(trial, shuffled(trial.nodes, random))
+    if load is not None:
+        stays = lived_in(stays, all_gpus * load // 100, random)
     leaving: list[tuple[int, int, Bind]] = []
     hours = refused = 0
     for number, stay in enumerate(stays):
@@ -62,15 +67,25 @@ def stays_of(pods: Sequence[Pod]) -> list[Stay]:
     return sorted(_stays(pods), key=lambda stay: (stay.at, stay.pod.name))
 
 
-def drawn_together(stays: Sequence[Stay], all_gpus: int, load: int | None) -> list[Stay]:
-    """The same stays, arriving so closely that they ask for so much on average."""
-    if load is None or not stays:
-        return list(stays)
-    first, last = stays[0].at, stays[-1].at
-    asked = sum(milli_of(stay.pod.request) * stay.seconds for stay in stays)
-    span = max(1, asked * 100 // (all_gpus * load))
-    width = max(1, last - first)
-    return [Stay(each.pod, (each.at - first) * span // width, each.seconds) for each in stays]
+def have_times(pods: Sequence[Pod]) -> bool:
+    """Does any of them hold GPUs for a time?"""
+    return any(stay.seconds and milli_of(stay.pod.request) for stay in _stays(pods))
+
+
+def lived_in(stays: Sequence[Stay], gpu_milli: int, random: Random) -> list[Stay]:
+    """Who would be there if so much were asked for all the time, and who comes then."""
+    found: list[Stay] = []
+    weights, asked = [stay.seconds for stay in stays], 0
+    while asked < gpu_milli:
+        (met,) = random.choices(stays, weights)
+        found.append(Stay(met.pod, 0, min(random.randint(1, met.seconds), LASTS)))
+        asked += milli_of(met.pod.request)
+    each_asks = sum(milli_of(stay.pod.request) * stay.seconds for stay in stays) / len(stays)
+    count = round(gpu_milli * LASTS / each_asks)
+    for number, new in enumerate(random.choices(stays, k=count)):
+        at = LASTS * number // count
+        found.append(Stay(new.pod, at, min(new.seconds, LASTS - at)))
+    return found
 
 
 def _stays(pods: Sequence[Pod]) -> Iterator[Stay]:

@@ -40,6 +40,7 @@ STEP_S = 30
 GROWN = frozenset({"broken", "domains", "elastic", "guarantees", "saved"})
 EVEN = frozenset({"elastic", "ends", "extras", "firm", "mixed", "spread"})
 SHARED = frozenset({"fractions", "neighbours"})
+SPREAD = frozenset({"broken", "fractions", "guarantees", "spread"})
 NEAR = frozenset({"broken", "domains", "ends", "extras", "neighbours", "spread", "taints"})
 CUT = frozenset({"cordons", "labels", "limits", "mig", "mixed", "models", "usage"})
 TORN = frozenset({"spread", "tiers", "torn", "broken", "labels", "fractions"})
@@ -151,6 +152,7 @@ def test_nobody_is_evicted_for_a_gang_that_is_then_not_bound(recipe: Recipe):
 @example(Recipe(20760, 2, 8, False, GROWN - {"saved"} | {"ends", "extras", "models"}))
 @example(Recipe(945, 4, 15, False, SHARED | {"elastic", "modest", "ports", "slow"}))
 @example(Recipe(14563, 3, 5, True, frozenset({"elastic", "mig"})))
+@example(Recipe(818, 4, 18, True, SPREAD | {"ends", "neighbours"}))
 def test_whoever_moves_is_bound_again_where_its_place_was_kept(recipe: Recipe):
     owed: dict[GangId, Counter[str]] = {}
     for each in until_rest(frozen(recipe)):
@@ -172,6 +174,7 @@ def test_whoever_moves_is_bound_again_where_its_place_was_kept(recipe: Recipe):
 @example(Recipe(15, 2, 6, False, CUT))
 @example(Recipe(65536, 1, 10, False, frozenset({"extras", "models", "neighbours"})))
 @example(Recipe(312, 3, 4, False, frozenset({"guarantees", "elastic", "neighbours"})))
+@example(Recipe(4249, 2, 11, False, SPREAD | {"firm", "taints"}))
 def test_what_is_held_is_bound_once_nothing_is_on_its_way_out_whoever_comes(recipe: Recipe):
     rolls, handovers = recipe.dice("newcomers"), recipe.dice("handovers")
     there, owed = Cluster.of(frozen(recipe)), set[GangId]()

@@ -51,7 +51,8 @@ class Displacer:
         """From now on nobody may go whom these must be near."""
         for bind in places:
             task = self._draft.cluster.tasks[bind.task]
-            if task.shape.constraints.near:
+            constraints = task.shape.constraints
+            if constraints.near or any(each.required for each in constraints.spread):
                 self._seeking.append((task, bind.node))
 
     def search(self, progress: Progress, grows: bool) -> Outcome | None:

@@ -6,6 +6,8 @@ each node's key: a wall where a required term forbids it, points where a prefere
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from windlass.engine.index import Index
@@ -41,22 +43,46 @@ def overlay(neighbours: Neighbours, index: Index, task: Task, gang: Gang) -> Int
     return total
 
 
-def still_suits(neighbours: Neighbours, index: Index, task: Task, gang: Gang, slot: int) -> bool:
-    """Would a task that was placed on a node be let in there again, as its neighbours are now?"""
-    who, constraints = Who(task.labels, gang.namespace), task.shape.constraints
-    neighbours.count(who, constraints, slot, -1)
-    over = overlay(neighbours, index, task, gang)
-    neighbours.count(who, constraints, slot, 1)
-    return over is None or int(over[slot]) < NOWHERE
+def can_all_come(
+    neighbours: Neighbours, index: Index, placed: Iterable[tuple[Task, Gang, int]]
+) -> bool:
+    """Would tasks be let in again where they were placed, one after the other in some order?
+
+    None of them is there yet: two that seek each other on a node find nobody when they come.
+    """
+
+    def count(task: Task, gang: Gang, slot: int, sign: int) -> None:
+        neighbours.count(Who(task.labels, gang.namespace), task.shape.constraints, slot, sign)
+
+    left = list(placed)
+    for each in left:
+        count(*each, -1)
+    while left:
+        later: list[tuple[Task, Gang, int]] = []
+        for task, gang, slot in left:
+            over = overlay(neighbours, index, task, gang)
+            if over is None or int(over[slot]) < NOWHERE:
+                count(task, gang, slot, 1)
+            else:
+                later.append((task, gang, slot))
+        if len(later) == len(left):
+            break
+        left = later
+    for each in left:
+        count(*each, 1)
+    return not left
 
 
-def forsaken(neighbours: Neighbours) -> int:
-    """How many of those for whom places are kept would not find there whom they seek."""
+def forsaken(neighbours: Neighbours, index: Index) -> int:
+    """How many of those for whom places are kept would find there not whom they seek, or too many
+    of those among whom they are to be spread."""
     found = 0
     for tally in neighbours.tallies.values():
-        if tally.awaited is not None and tally.awaited.seekers.any():
-            there = tally.matching if tally.matching[:-1].any() else tally.awaited.matching
-            found += int(tally.awaited.seekers[there == 0].sum())
+        if tally.awaited is not None:
+            if tally.awaited.seekers.any():
+                there = tally.matching if tally.matching[:-1].any() else tally.awaited.matching
+                found += int(tally.awaited.seekers[there == 0].sum())
+            found += sum(_is_too_many(index, tally, each) for each in tally.awaited.even)
     return found
 
 
@@ -147,6 +173,13 @@ def _spoils(index: Index, tally: Tally, even: Even) -> bool:
         for matching in (tally.matching, more)
     )
     return then and not now
+
+
+def _is_too_many(index: Index, tally: Tally, even: Even) -> bool:
+    """Are there too many where a place is kept, with all that are still to come there?"""
+    beside, soon = _beside(index, even), tally.matching_soon()
+    matching = np.append(np.where(beside, soon[:-1], tally.matching[:-1]), 0)
+    return bool(_uneven(index, matching, even.spread, even.constraints, is_own=False)[even.slot])
 
 
 def _beside(index: Index, even: Even) -> Mask:

@@ -20,7 +20,7 @@ from windlass.engine.displaceable import Displaceable
 from windlass.engine.draft import Draft
 from windlass.engine.judge import MOST_MOVES, is_hasty, is_too_dear, judge
 from windlass.engine.limits import Limits
-from windlass.engine.overlay import forsaken, still_suits
+from windlass.engine.overlay import can_all_come, forsaken
 from windlass.engine.permits import Permits
 from windlass.engine.place import Placer
 from windlass.engine.progress import Progress
@@ -61,7 +61,7 @@ class Search:
         self._clearing = Clearing(draft, displaceable, permits)
         self._placer = Placer(draft, limits)
         self._topologies = draft.cluster.recall(Topologies)
-        self._forsaken = forsaken(draft.neighbours)
+        self._forsaken = forsaken(draft.neighbours, draft.index)
         self.too_dear = False
         """Was there a way that costs more than the wait has so far?"""
 
@@ -118,13 +118,13 @@ class Search:
         neighbours, tasks, gangs = draft.neighbours, draft.cluster.tasks, draft.cluster.gangs
         if not neighbours.tallies:
             return True
-        if forsaken(neighbours) > self._forsaken:
+        if forsaken(neighbours, draft.index) > self._forsaken:
             return False
         placed = [(tasks[bind.task], bind.node) for bind in draft.binds[mark:]]
-        return all(
-            still_suits(neighbours, draft.index, task, gangs[task.gang], draft.columns.slot[node])
-            for task, node in (*placed, *seeking)
+        there = (
+            (task, gangs[task.gang], draft.columns.slot[node]) for task, node in (*seeking, *placed)
         )
+        return can_all_come(neighbours, draft.index, there)
 
     # -- putting back
 

@@ -72,6 +72,17 @@ def test_a_queue_below_its_share_takes_from_one_above_its_own():
     assert list(outcome.evicted.values()) == [Rule.SHARE, Rule.SHARE]
 
 
+def test_what_one_borrower_gives_back_another_may_have_though_a_third_lends_nothing():
+    keeps = queue("keeps", gpus=4, lend_gpus=0)
+    running = [runs(f"a{i}", i, queue="a") for i in range(4)]
+    outcome = late(
+        *(keeps, queue("a"), queue("b"), node("n1", gpus=8)),
+        *(*running, job("b", 1, TWO, queue="b")),
+    )
+    assert list(outcome.evicted.values()) == [Rule.SHARE, Rule.SHARE]
+    assert outcome_of(outcome.settled()).started("b") == 1
+
+
 def test_nothing_is_taken_from_a_queue_within_its_share():
     running = [*(runs(f"a{i}", i, queue="a") for i in (0, 1)), runs("b0", 2, 3, queue="b")]
     outcome = late(
@@ -207,7 +218,11 @@ def test_a_gang_may_wait_for_free_room_before_others_go_for_it(waits: int | None
 
 def test_the_plan_is_looked_at_again_when_that_wait_is_over():
     high = job("high", 1, ONE, priority=1, displaces_after_s=LATER + 7)
-    assert late(node("n1", gpus=1), runs("low", 0), high).plan.wake_at == LATER + 7
+    early = late(node("n1", gpus=1), runs("low", 0), high)
+    assert early.plan.wake_at == LATER + 7
+    there = early.carried_out()
+    there.advance(LATER + 7)
+    assert set(outcome_of(there).evicted) == {"low-0"}
 
 
 @pytest.mark.parametrize(
@@ -304,6 +319,15 @@ def test_growing_takes_only_what_others_have_grown_by():
     whole, grown = runs("low", 1), runs("low", 1, 2, tasks=2, minimum=1)
     assert late(node("n1", gpus=2), grows, whole).evicted == {}
     assert set(late(node("n1", gpus=3), grows, grown).evicted) == {"low-1"}
+
+
+def test_who_has_grown_by_what_others_gave_up_goes_on_growing():
+    grows = runs("high", 0, minimum=1, priority=1)
+    grows = replace(grows, tasks=(*grows.tasks, *job("high", 3, ONE, minimum=1).tasks[1:]))
+    there = late(node("n1", gpus=4), grows, runs("low", 1, 2, 3, tasks=3, minimum=1)).settled()
+    bound = outcome_of(there)
+    assert bound.started("high") == 1
+    assert bound.plan.wake_at == there.now + 1
 
 
 # --- consolidate ----------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from windlass.engine.score import NOWHERE
 from windlass.engine.topology import Level
 from windlass.engine.units import Unit
 from windlass.model.jobs import Shape, Task
-from windlass.model.queues import GPU
+from windlass.model.queues import GPU, ROOT
+from windlass.model.reasons import Why
 from windlass.state.columns import Ints
 
 MOST_NODES = 16
@@ -72,12 +73,18 @@ class Clearing:
         return sorted(domains, key=lambda domain: (cost(domain), domain))
 
     def goes_below(self, limits: Limits) -> bool:
-        """Take from the gang's own branch of the tree until its queues may have what it needs."""
+        """Take away until the gang's queues may have what it needs.
+
+        Where a limit is reached, from its own branch of the tree; where too little is lent, from
+        anybody: what one borrower gives back another may have.
+        """
         permits, need = self._permits, dict(self._permits.need)
         while (reason := limits.now(permits.gang, need)) is not None:
-            full = str(reason.values["queue"])
+            full = ROOT if reason.why is Why.NOT_LENT else str(reason.values["queue"])
             paths = self._draft.cluster.accounts.path
-            some = (u for u in self.pool.units if not u.gone and full in paths(u.gang.queue))
+            some = (
+                u for u in self.pool.units if not u.gone and full in (ROOT, *paths(u.gang.queue))
+            )
             victims = [u for u in some if permits.may_go(u) and u.charges.get(GPU, 0)]
             if not victims:
                 return False

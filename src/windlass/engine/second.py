@@ -172,11 +172,18 @@ class _Second:
 
     def _is_due(self, gang: Gang) -> bool:
         """Is it time to search for the gang?"""
+        now = self._draft.cluster.now
         if gang.id in self._displacer.leaving:
+            if self._grows and gang.id in self._repaired:
+                self._again(now + 1)  # it has just grown, and would still grow
             return False
         if gang.displaces_after_s is None or not self._draft.cluster.settings.displacing:
             return False
         if self._draft.cluster.gains.has_lost(gang.id):
+            return False
+        ready = gang.created_at + gang.displaces_after_s
+        if ready > now:
+            self._again(ready)
             return False
         at = self._before.get(gang.id)
         if at is not None:
@@ -185,7 +192,7 @@ class _Second:
             again = at + min(max(least, (at - gang.created_at) // 4), 10 * least)
             if least:
                 again = -(-again // epoch) * epoch  # with all others that are due about then
-            if again > self._draft.cluster.now:
+            if again > now:
                 self._found.searched[gang.id] = at
                 self._again(again)
                 return False
@@ -233,10 +240,6 @@ class _Second:
 
     def _search(self, progress: Progress) -> Outcome | None:
         gang, cluster = progress.gang, self._draft.cluster
-        ready = gang.created_at + (gang.displaces_after_s or 0)
-        if ready > cluster.now:
-            self._again(ready)
-            return None
         reach = self._displacer.ranks.reach(gang)
         self._again(self._displacer.ranks.better_at(gang))
         alike = (gang.queue, gang.priority, reach, gang.is_firm, self._grows, progress.signature)

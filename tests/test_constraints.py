@@ -189,6 +189,18 @@ def test_a_server_goes_where_there_is_room_for_the_workers_that_seek_it():
     assert "n2" not in outcome.places.values()
 
 
+def test_servers_apart_leave_the_last_free_gpu_of_a_node_and_go_where_their_workers_fit():
+    near = Constraints(near=(pods("server"),), apart=(pods("worker"),))
+    alone = Constraints(apart=(pods("server"),))
+    server = group("server", 2, ask(1), constraints=alone, labels=(("app", "server"),))
+    worker = group("worker", 2, ask(7), constraints=near, labels=(("app", "worker"),))
+    fill = job("fill", 1, ask(7)).runs(0, on="n1", devices=range(7))
+    nodes = [node(name, 8) for name in ("n1", "n2", "n3")]
+    outcome = schedule(*nodes, fill, grouped("a", server, worker))
+    assert outcome.started("a") == 4
+    assert "n1" not in outcome.places.values()
+
+
 def test_members_of_one_group_that_seek_each_other_are_placed_in_their_turn():
     near = Constraints(near=(pods("web", per="zone"),))
     crew = job("a", 2, ask(1))

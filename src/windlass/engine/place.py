@@ -7,7 +7,7 @@ neighbours may need another try, at most a few. Every try is an attempt: not kep
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -220,8 +220,10 @@ class Placer:
             yield from self._scopes(gang.domain, parts, nodes, near)
         yield from self._scopes(gang.domain, parts, nodes, None)
         if gang.domain is None and not nodes and self._draft.neighbours.tallies:
-            for label in self._meet_by(gang, parts):
-                yield from self._inside(self._topologies.of_label(label), parts, nodes, None)
+            for label, seekers in self._meetings(gang, parts).items():
+                level = self._topologies.of_label(label)
+                yield self._with_room(level, seekers)
+                yield from self._inside(level, parts, nodes, None)
 
     def _place_parts(self, gang: Gang, parts: Sequence[Part], scope: Ints | None) -> bool:
         place = partial(self._place_part, gang, scope)
@@ -267,22 +269,26 @@ class Placer:
         neighbours = self._draft.neighbours
         return neighbours.tallies[subject] in neighbours.matching(Who(task.labels, gang.namespace))
 
-    def _meet_by(self, gang: Gang, parts: Sequence[Part]) -> list[str]:
-        """The labels in whose domains members of a gang seek others of it."""
+    def _meetings(self, gang: Gang, parts: Sequence[Part]) -> dict[str, set[Shape]]:
+        """In the domains of which labels members seek others of their gang, and their shapes."""
         tasks = {(task.shape, task.labels): task for part in parts for task in part.tasks}.values()
-        sought = (
-            subject
-            for task in tasks
-            if self._seeks(gang, task)
-            for subject in near_subjects(task.shape.constraints, gang.namespace)
-        )
-        return list(
-            dict.fromkeys(
-                subject.topology_key
-                for subject in sought
-                if any(self._is_like(gang, other, subject) for other in tasks)
-            )
-        )
+        found: dict[str, set[Shape]] = {}
+        for task in tasks:
+            if self._seeks(gang, task):
+                for subject in near_subjects(task.shape.constraints, gang.namespace):
+                    if any(self._is_like(gang, other, subject) for other in tasks):
+                        found.setdefault(subject.topology_key, set()).add(task.shape)
+        return found
+
+    def _with_room(self, level: Level, shapes: Iterable[Shape]) -> Ints:
+        """The nodes of domains in which there is room for a task of each shape: who is sought by
+        them had better go there."""
+        room = self.maker.room if self.maker else self._room
+        enough = np.ones(len(level.members) + 1, np.bool_)
+        enough[-1] = False  # of nodes in no domain
+        for shape in shapes:
+            enough[:-1] &= level.sums(room(shape), None) > 0
+        return np.flatnonzero(enough[level.domain_of])
 
     def _best(self, gang: Gang, task: Task, kind: Class, scope: Ints | None) -> int | None:
         """The node with the lowest key; None if none fits."""

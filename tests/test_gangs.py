@@ -222,6 +222,12 @@ def test_a_gang_that_waited_long_is_promised_a_place_when_work_ends():
     assert Why.RESERVATION in outcome.whys("big")
 
 
+def test_who_is_promised_a_place_that_others_leave_later_than_expected_is_told_so():
+    there = reserved().carried_out()
+    there.advance(10_700)
+    assert Why.OVERDUE in outcome_of(there).whys("big")
+
+
 def test_a_gang_that_waits_only_a_little_is_promised_nothing():
     old = job("old", 1, ask(gpus=1)).runs(0, on="n1", devices=[0])
     assert schedule(node("n1", gpus=1), old, job("a", 1, ask(gpus=1)), now=100).plan.holds == ()

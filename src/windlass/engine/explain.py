@@ -339,6 +339,6 @@ def _company(progress: Progress) -> Hashable:
 
 def _promise(hold: Hold, now: int) -> Reason:
     if hold.starts_at <= now:
-        return Reason(Why.HELD)
+        return Reason(Why.OVERDUE)
     wait = in_words(hold.starts_at - now)
     return Reason(Why.RESERVATION, {"at": hold.starts_at, "wait": wait})

@@ -38,6 +38,7 @@ class Why(StrEnum):
     REFUSED_BY = "RefusedBy"
     RESERVED = "Reserved"
     RESERVATION = "Reservation"
+    OVERDUE = "Overdue"
     HELD = "Held"
     AWAITS_SAVE = "AwaitsSave"
     RESUMES = "Resumes"
@@ -137,6 +138,8 @@ SENTENCES: dict[Why, str] = {
     Why.RESERVED: "on {nodes} node{nodes_s} places are reserved for {gang} in {wait}, and this "
     "may still run then",
     Why.RESERVATION: "a place is reserved for it; by what is known now it starts in {wait}",
+    Why.OVERDUE: "a place is reserved for it, and whoever was expected to have left it by now is "
+    "still there",
     Why.HELD: "places are held for it and are being freed",
     Why.AWAITS_SAVE: "{gang} is asked to save its work first and goes in {wait} at the latest; "
     "{saved} of {tasks} task{tasks_s} have",

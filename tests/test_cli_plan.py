@@ -45,6 +45,15 @@ jobs:
   - {name: urgent, queue: q, at: 1h, gpus: 8, runs: 1h, priority: 100}
 """
 
+GROWS = """
+name: narrow would grow into what wide has grown by
+nodes: [{name: node, gpus: {model: H100-80GB, count: 8}}]
+queues: [{name: a, limit: {gpu: 1}}, {name: b}]
+jobs:
+  - {name: wide, queue: b, tasks: 7, minimum: 1, gpus: 1, runs: 5h}
+  - {name: narrow, queue: a, at: 1m, tasks: 8, minimum: 1, gpus: 1, runs: 5h}
+"""
+
 
 class Folder:
     """Runs commands on files of its own."""
@@ -186,6 +195,16 @@ def test_the_preview_goes_on_until_nothing_more_follows(folder: Folder):
     assert found["after"]["at_rest"]
     assert [each["gang"] for each in found["after"]["started"]] == ["large"]
     assert [each["tasks"][0]["moves_to"] for each in found["after"]["evicted"]] == ["node-1"]
+
+
+def test_who_gives_up_task_after_task_is_told_once(folder: Folder):
+    now = folder.snapshot(GROWS, "20m")
+    change = folder.write("change.yaml", "queues: [{name: a, guarantee: {gpu: 4}, limit: {}}]")
+    rows = folder.json("plan", now, "--with", change)["evicted"]
+    assert [(each["gang"], each["rule"], len(each["tasks"])) for each in rows] == [
+        ("wide", "guarantee", 3),
+        ("wide", "share", 3),
+    ]
 
 
 def test_a_search_that_was_in_vain_leaves_nothing_to_do(folder: Folder):

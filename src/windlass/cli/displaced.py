@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -68,6 +68,25 @@ def displaced(cluster: Cluster, plan: Plan) -> list[Displaced]:
         row = Displaced(name, gang.queue, rule, gainer, tasks, goes, stops, lost, within.get(name))
         found.append(row)
     return found
+
+
+def added_up(rows: Iterable[Displaced]) -> list[Displaced]:
+    """Those of several plans by gang, rule and gainer: who gives up task after task is one row."""
+    found: dict[object, Displaced] = {}
+    for row in rows:
+        key = (row.gang, row.rule, row.gainer, row.moves)
+        found[key] = _joined(found[key], row) if key in found else row
+    return list(found.values())
+
+
+def _joined(one: Displaced, more: Displaced) -> Displaced:
+    return replace(
+        one,
+        tasks=one.tasks + more.tasks,
+        moves_to=one.moves_to + more.moves_to,
+        stops=one.stops or more.stops,
+        lost=one.lost + more.lost,
+    )
 
 
 def in_a_sentence(row: Displaced) -> str:

@@ -14,6 +14,7 @@ import click
 
 from windlass.cli.displaced import (
     Displaced,
+    added_up,
     displaced,
     displaced_as_json,
     nodes_in_words,
@@ -177,7 +178,7 @@ def _rest(snapshot: Snapshot) -> Rest:
         now=cluster.now,
         cycles=cycles,
         at_rest=is_rest(plan, cluster.now),
-        evicted=tuple(evicted),
+        evicted=tuple(added_up(evicted)),
         started=tuple(_started(cluster, gang) for gang in sorted(_whole(cluster) - ran)),
         waiting=tuple(sorted(waits, key=lambda each: (each.position, each.gang))),
         queues=tuple(queue_rows(cluster, plan)),

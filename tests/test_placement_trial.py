@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from windlass.cli import windlass
 from windlass.model.actions import Bind
-from windlass.model.errors import InputError
+from windlass.model.errors import InputError, WindlassError
 from windlass.model.gpus import GpuRequest, Slice
 from windlass.model.jobs import TaskId
 from windlass.model.resources import Request
@@ -158,6 +158,46 @@ def test_the_command_tells_the_five_figures_and_draws_the_curves(tmp_path):
         "decision_ms_p99",
     }
     assert plot.read_text().count("<polyline") == 2
+
+
+def tried(folder, nodes=None, pods=None, *more):
+    """What the command says of rows like these; the made ones where none are given."""
+    node_file, pod_file = written(folder)
+    if nodes is not None:
+        Path(node_file).write_text("sn,cpu_milli,memory_mib,gpu,model\n" + nodes)
+    if pods is not None:
+        Path(pod_file).write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\n" + pods)
+    asked = ["bench", "placement", "--nodes", node_file, "--pods", pod_file, "--seeds", "1"]
+    return CliRunner().invoke(windlass, [*asked, *more])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pods", "says"),
+    [
+        (None, "p,1000,1024,0,0\n", "no pod asks for GPUs; give"),
+        ("n,9000,9000,0,\n", None, "no node has a GPU; give"),
+        ("n,9000,9000,1,T4\n", "p,1000,1024,2,1000\n", "more than 130 % of all GPUs"),
+        (None, "p,1000,1024,1,1001\n", r'gpu_milli is "1001"; write a number from 1 to 1,000'),
+        (None, "p,1000,1024,1,0\n", r'gpu_milli is "0"; write a number from 1 to 1,000'),
+    ],
+)
+def test_lists_that_cannot_be_tried_are_refused_in_one_sentence(nodes, pods, says, tmp_path):
+    refused = tried(tmp_path, nodes, pods).exception
+    assert isinstance(refused, WindlassError)
+    assert says in str(refused)
+
+
+def test_a_pod_larger_than_everything_is_left_out_and_the_others_are_tried(tmp_path):
+    nodes, pods = "n,9000,9000,2,T4\n", "p,1000,1024,8,1000\nq,1000,1024,1,1000\n"
+    told = json.loads(tried(tmp_path, nodes, pods, "--json").stdout)
+    assert told["allocation_at_100"] == 100
+
+
+@pytest.mark.parametrize("seeds", ["1-1000000000", "1-1001", f"1-{10**30}"])
+def test_more_than_a_thousand_seeds_are_refused(seeds, tmp_path):
+    told = tried(tmp_path, None, None, "--seeds", seeds)
+    assert told.exit_code == 2
+    assert "seeds" in told.output
 
 
 # --- the published traces -------------------------------------------------------------------------

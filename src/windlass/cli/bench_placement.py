@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from windlass.sim.placement import Moment, Trial
 
 NAMES: tuple[str, ...] = ("random", "best-fit", "gpu-packing", "fgd", "windlass")
+MOST_SEEDS = 1000
+LONGEST_SEED = 18
+"""Digits of a seed."""
 HEAD = {
     "allocation_at_100": "at 100 %",
     "allocation_at_130": "at 130 %",
@@ -123,14 +126,18 @@ def _hours(ctx: click.Context, name: str, seeds: Sequence[int]) -> dict[str, flo
 
 
 def _trial(ctx: click.Context, name: str, seed: int) -> Trial:
+    from windlass.model.errors import InputError
     from windlass.sim.packers import POLICIES, REDRAWN
     from windlass.sim.placement import Trial
     from windlass.sim.traces.openb import read_nodes, read_pods
 
     kept = ctx.meta.setdefault("windlass.placement", {})
     if not kept:
-        kept["nodes"] = read_nodes(ctx.params["node_file"])
-        kept["pods"] = read_pods(ctx.params["pod_file"])
+        nodes = read_nodes(ctx.params["node_file"])
+        if not any(node.gpus for node in nodes):
+            sentence = "no node has a GPU; give a node list with GPUs"
+            raise InputError(ctx.params["node_file"], None, sentence)
+        kept["nodes"], kept["pods"] = nodes, read_pods(ctx.params["pod_file"])
     given = ctx.params["mix"] == "given"
     return Trial(kept["nodes"], kept["pods"], seed, given, POLICIES[name], name in REDRAWN)
 
@@ -157,9 +164,16 @@ def _names(text: str) -> list[str]:
 def seeds_of(text: str) -> list[int]:
     """The seeds that a user named, such as 42-51."""
     first, _, last = text.partition("-")
-    if not first.isdecimal() or not (last or first).isdecimal() or int(last or first) < int(first):
+    if not _is_seed(first) or not _is_seed(last or first) or int(last or first) < int(first):
         raise click.UsageError(f'"{text}" are no seeds; write a number or two, such as 42-51')
-    return list(range(int(first), int(last or first) + 1))
+    found = range(int(first), int(last or first) + 1)
+    if len(found[: MOST_SEEDS + 1]) > MOST_SEEDS:
+        raise click.UsageError(f'"{text}" are more than {MOST_SEEDS:,} seeds; name fewer')
+    return list(found)
+
+
+def _is_seed(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= LONGEST_SEED
 
 
 def _say(text: str) -> None:

@@ -18,6 +18,7 @@ from windlass.engine.cycle import plan
 from windlass.engine.devices import Judge
 from windlass.engine.index import Index
 from windlass.model.actions import Bind
+from windlass.model.errors import WindlassError
 from windlass.model.events import GangGone, GangSeen, TaskSeen
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import Gang, GangId, JobId, Shape, Task, TaskId
@@ -144,8 +145,9 @@ class Run:
 
 def arrivals(pods: Sequence[Pod], nodes: Iterable[Node], random: Random) -> list[Pod]:
     """The pods in an order drawn by chance; some again, or some not, to ask for as much as said."""
-    found = random.sample(pods, len(pods))
     most = sum(len(node.gpus) for node in nodes) * WHOLE * ASKED // 100
+    pods = _to_try(pods, most)
+    found = random.sample(pods, len(pods))
     asked = sum(milli_of(pod.request) for pod in found)
     while asked > most:
         asked -= milli_of(found.pop(random.randrange(len(found))).request)
@@ -159,6 +161,19 @@ def arrivals(pods: Sequence[Pod], nodes: Iterable[Node], random: Random) -> list
             return found
         asked += milli_of(pod.request)
         found.append(pod)
+
+
+def _to_try(pods: Sequence[Pod], most: int) -> list[Pod]:
+    """The pods that do not pass the mark alone; an error if that leaves none with GPUs."""
+    if not most:
+        raise WindlassError("no node has a GPU; give a node list with GPUs")
+    if not any(milli_of(pod.request) for pod in pods):
+        raise WindlassError("no pod asks for GPUs; give a pod list in which some do")
+    found = [pod for pod in pods if milli_of(pod.request) <= most]
+    if not any(milli_of(pod.request) for pod in found):
+        sentence = f"every pod with GPUs asks for more than {ASKED} % of all GPUs of the nodes"
+        raise WindlassError(f"{sentence}; give more nodes or smaller pods")
+    return found
 
 
 def shuffled(nodes: Sequence[Node], random: Random) -> list[Node]:

@@ -71,9 +71,12 @@ def _gpus(file: str, line: int, row: Mapping[str, str]) -> GpuRequest | None:
     count = _number(file, line, row, "num_gpu")
     if not count:
         return None
-    share = min(_number(file, line, row, "gpu_milli"), WHOLE) if count == 1 else WHOLE
+    share = _number(file, line, row, "gpu_milli")
+    if not 1 <= share <= WHOLE:
+        sentence = f'gpu_milli is "{share}"; write a number from 1 to {WHOLE:,}'
+        raise InputError(file, line, sentence)
     models = tuple(sorted(filter(None, (row.get("gpu_spec") or "").split("|"))))
-    return GpuRequest(count, share or WHOLE, models=models)
+    return GpuRequest(count, share if count == 1 else WHOLE, models=models)
 
 
 def _rows(file: str, first: str) -> Iterator[tuple[int, dict[str, str]]]:

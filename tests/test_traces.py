@@ -104,6 +104,13 @@ def test_jains_index_is_one_if_all_fare_alike_and_a_half_if_one_of_two_has_it_al
     assert jain([4.0, 0.0]) == pytest.approx(0.5)
 
 
+def test_on_nodes_of_different_sizes_a_job_may_take_all_of_them():
+    nodes = (*cluster_of(1, 4), *cluster_of(2, 2))
+    (arrival,) = workload_of([Job(0, 9, 7)], nodes, Replay()).arrivals
+    gpus = [task.shape.request.gpu for task in arrival.tasks]
+    assert [each.count for each in gpus if each] == [4, 2, 1]
+
+
 # -- the command
 
 
@@ -120,6 +127,55 @@ def test_a_replay_answers_its_numbers_as_json(run: Terminal, tmp_path: Path):
     assert (found["wait_p50_s"], found["wait_p99_s"], found["makespan_s"]) == (0, 90, 150)
     assert (found["utilization"], found["preemptions"], found["lost_gpu_hours"]) == (1.0, 0, 0.0)
     assert found["jain"] == pytest.approx((1 + 2.8) ** 2 / (2 * (1 + 2.8**2)), abs=1e-3)
+
+
+def scenario(folder: Path, *nodes: str) -> str:
+    """A scenario file that lends these nodes."""
+    file = folder / "nodes.yaml"
+    job = "{name: j, queue: q, gpus: 1, runs: 1h}"
+    file.write_text(f"name: s\nnodes: [{', '.join(nodes)}]\nqueues: [{{name: q}}]\njobs: [{job}]\n")
+    return str(file)
+
+
+GPUS = "gpus: {model: A100-80GB, count: 8}"
+ROOM = "cpu: 64, memory: 512Gi"
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        f"{{name: a, {GPUS}}}",
+        f"{{name: a, {GPUS}, {ROOM}, cordoned: true}}",
+        f"{{name: a, {GPUS}, {ROOM}, taints: [{{key: k, value: v, effect: NoSchedule}}]}}",
+        f"{{name: a, gpus: {{model: A100-80GB, unhealthy: [0]}}, {ROOM}}}",
+    ],
+)
+def test_it_is_an_error_with_a_reason_if_no_job_ever_ran(node: str, run: Terminal, tmp_path: Path):
+    file = tmp_path / "trace.csv"
+    file.write_text("submit_s,duration_s,gpus\n0,100,1\n10,50,1\n")
+    found = run("simulate", "--trace", str(file), "--cluster", scenario(tmp_path, node))
+    assert found.status == 2
+    assert "none of 2 jobs ever ended: job-1 waits: no node could ever run" in found.err
+
+
+def test_jobs_that_never_ended_are_told_with_a_reason(run: Terminal, tmp_path: Path):
+    file = tmp_path / "trace.csv"
+    file.write_text("submit_s,duration_s,gpus\n0,100,1\n10,50,8\n")
+    nodes = scenario(tmp_path, f"{{name: a, {GPUS}, cpu: 8, memory: 512Gi}}")
+    found = run("simulate", "--trace", str(file), "--cluster", nodes, "--json")
+    assert found.json["finished"] == 1
+    assert "1 of 2 jobs never ended: job-2 waits: no node could ever run" in found.err
+    assert found.err.endswith("; the figures are of the others\n")
+
+
+def test_jobs_that_are_cut_down_to_the_cluster_are_told(run: Terminal, tmp_path: Path):
+    file = tmp_path / "trace.csv"
+    file.write_text("submit_s,duration_s,gpus\n0,100,4\n10,50,8\n")
+    found = run("simulate", "--trace", str(file), "--cluster", "2x2", "--json")
+    assert found.json["finished"] == 2
+    told = "1 of 2 jobs ask for more GPUs than the cluster has: cut down to its 4\n"
+    assert found.err == told
+    assert not run("simulate", "--trace", str(file), "--cluster", "1x8", "--json").err
 
 
 def test_the_page_of_a_replay_fetches_nothing_from_anywhere(run: Terminal, tmp_path: Path):
@@ -140,6 +196,7 @@ def test_the_page_of_a_replay_fetches_nothing_from_anywhere(run: Terminal, tmp_p
         (("--trace", "nowhere.csv", "--cluster", "1x8"), "nowhere.csv: it cannot be read"),
         (("--trace", "x.csv"), "--trace needs --cluster"),
         (("--trace", "x.csv", "--cluster", "0x8"), "write it like 8x8"),
+        (("--trace", "x.csv", "--cluster", "1x1000"), "1 to 20000 nodes of 1 to 64 GPUs"),
         (("--trace", "x.csv", "--cluster", "1x8", "--compare", "fair"), "name another order"),
         (("day", "--trace", "x.csv", "--cluster", "1x8"), "does not go with --trace"),
         (("day", "--policy", "shortest"), "belongs to --trace"),

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 SRSF = "srsf"
 """A baseline that is not the engine's: shortest remaining service first, by the book."""
+MOST_REASONS = 4
 MOST_BYTES = 512 * 2**20
 MOST_NODES, MOST_GPUS = 20_000, 64
-_GRID = re.compile(r"(\d{1,6})x(\d{1,3})")
+_GRID = re.compile(r"([0-9]{1,18})x([0-9]{1,18})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Played:
 def replay(asked: Asked, policies: Sequence[str]) -> tuple[tuple[Job, ...], list[Played]]:
     """The jobs of the trace, and what became of them under each order."""
     jobs, nodes = _jobs(asked.trace, asked.format_), _nodes(asked.cluster)
+    _tell_cut(jobs, nodes)
     return jobs, [_play(jobs, nodes, asked, each) for each in dict.fromkeys(policies)]
 
 
@@ -145,6 +147,15 @@ def _nodes(cluster: str) -> tuple[Node, ...]:
     return cluster_of(nodes, gpus)
 
 
+def _tell_cut(jobs: Sequence[Job], nodes: Sequence[Node]) -> None:
+    from windlass.sim.traces.replay import larger_than
+
+    cut, total = larger_than(jobs, nodes), sum(len(node.gpus) for node in nodes)
+    if cut:
+        what = f"{cut:,} of {len(jobs):,} jobs ask for more GPUs than the cluster has"
+        click.echo(f"{what}: cut down to its {total:,}", err=True)
+
+
 def _play(jobs: tuple[Job, ...], nodes: tuple[Node, ...], asked: Asked, policy: str) -> Played:
     from functools import partial
 
@@ -161,7 +172,32 @@ def _play(jobs: tuple[Job, ...], nodes: tuple[Node, ...], asked: Asked, policy: 
     gc.collect()
     gc.freeze()  # the jobs of a trace stay: nobody has to look through them for garbage
     _run(simulation, samples, policy)
-    return Played(policy, simulation, samples, outcome(simulation, jobs, asked.restart_s))
+    found = outcome(simulation, jobs, asked.restart_s)
+    if found.finished < found.jobs:
+        _tell_unfinished(simulation, found, policy)
+    return Played(policy, simulation, samples, found)
+
+
+def _tell_unfinished(simulation: Simulation, found: Outcome, policy: str) -> None:
+    """Say how many jobs never ended, and why; it is an error if that is all of them."""
+    from windlass.model.errors import WindlassError, one_line
+
+    why, left = _why_unfinished(simulation), found.jobs - found.finished
+    if not found.finished:
+        raise WindlassError(one_line(f"{policy}: none of {found.jobs:,} jobs ever ended: {why}"))
+    sentence = f"{policy}: {left:,} of {found.jobs:,} jobs never ended: {why}"
+    click.echo(f"{one_line(sentence)}; the figures are of the others", err=True)
+
+
+def _why_unfinished(simulation: Simulation) -> str:
+    """The engine's reason for the first gang that is left, or where to look if it has none."""
+    from windlass.engine.cycle import plan
+
+    for each in plan(simulation.cluster).decisions:
+        if each.reasons:
+            reasons = "; ".join(map(str, each.reasons[:MOST_REASONS]))
+            return f"{simulation.cluster.gangs[each.gang].job} waits: {reasons}"
+    return "they found no place; check the nodes' GPUs, CPUs, memory, taints and cordons"
 
 
 def _run(simulation: Simulation, samples: Samples, policy: str) -> None:

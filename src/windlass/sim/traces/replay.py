@@ -1,12 +1,13 @@
-"""A trace as a workload: gangs of up to eight GPUs per task, saved when they are stopped.
+"""A trace as a workload: gangs of up to a node's GPUs per task, saved when they are stopped.
 
-A job of at most as many GPUs as a node has is one task; a larger one takes whole nodes and, for the
-rest, part of one. The scheduler is told nothing of its run time unless it is meant to be known.
+A job of at most as many GPUs as the largest node has is one task; a larger one takes whole nodes,
+the largest first, and for the rest part of one. The scheduler is told nothing of its run time
+unless it is meant to be known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,6 +22,7 @@ from windlass.sim.traces.rows import Job
 from windlass.sim.workload import Arrival, Workload
 
 CPU_PER_GPU, MIB_PER_GPU = 8000, 64 * 1024
+"""What a job asks for with each GPU, in part with part of one: traces do not tell."""
 EVERYBODY = "everybody"
 """The queue of jobs that name no team, and of all where the order is not between teams."""
 LEAST_EPOCH_S = 60
@@ -62,15 +64,31 @@ def cluster_of(nodes: int, gpus: int) -> tuple[Node, ...]:
 
 def workload_of(jobs: Sequence[Job], nodes: Sequence[Node], how: Replay) -> Workload:
     """The jobs on these nodes; what is larger than all of them is cut down to their size."""
-    per_node = max((len(node.gpus) for node in nodes), default=0)
-    total = per_node * sum(len(node.gpus) == per_node for node in nodes)
+    sizes = sorted((len(node.gpus) for node in nodes if node.gpus), reverse=True)
     teams = sorted({_queue(job, how) for job in jobs})
     arrivals = tuple(
-        _arrival(number, job, min(job.gpus, total), per_node, how)
+        _arrival(number, job, _split(job.gpus, sizes), how)
         for number, job in enumerate(jobs, start=1)
     )
     queues = tuple(Queue(name) for name in teams)
     return Workload(tuple(nodes), queues, arrivals, settings=_settings(how))
+
+
+def larger_than(jobs: Iterable[Job], nodes: Iterable[Node]) -> int:
+    """How many jobs ask for more GPUs than all nodes have, and are cut down."""
+    total = sum(len(node.gpus) for node in nodes)
+    return sum(job.gpus > total for job in jobs)
+
+
+def _split(gpus: int, sizes: Sequence[int]) -> list[int]:
+    """The GPUs of each task: whole nodes, the largest first, and part of one for the rest."""
+    counts: list[int] = []
+    for size in sizes:
+        if not gpus:
+            break
+        counts.append(min(size, gpus))
+        gpus -= counts[-1]
+    return counts
 
 
 def _settings(how: Replay) -> Settings:
@@ -90,8 +108,7 @@ def _queue(job: Job, how: Replay) -> str:
     return (job.team or EVERYBODY) if how.has_teams else EVERYBODY
 
 
-def _arrival(number: int, job: Job, gpus: int, per_node: int, how: Replay) -> Arrival:
-    counts = [per_node] * (gpus // per_node) + [gpus % per_node] * bool(gpus % per_node)
+def _arrival(number: int, job: Job, counts: Sequence[int], how: Replay) -> Arrival:
     name = GangId(f"j{number:06}")
     gang = Gang(
         name,

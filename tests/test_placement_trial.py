@@ -123,7 +123,31 @@ def test_a_trace_is_read_as_it_was_written(tmp_path):
 def test_a_row_that_cannot_be_read_is_named(tmp_path):
     file = tmp_path / "pods.csv"
     file.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,one,1,0,0\n")
-    with pytest.raises(InputError, match=r':2: "one" is no "cpu_milli"; write a whole number'):
+    with pytest.raises(InputError, match=r':2: cpu_milli is "one"; write a whole number'):
+        read_pods(str(file))
+
+
+@pytest.mark.parametrize("before", ["\ufeff", "\n\n", "# a comment\n", "\ufeff# one\n\n# two\n"])
+def test_marks_empty_lines_and_comments_may_stand_before_the_columns(before, tmp_path):
+    for file in written(tmp_path):
+        Path(file).write_text(before + Path(file).read_text(), encoding="utf-8")
+    assert read_nodes(str(tmp_path / "nodes.csv")) == NODES
+    assert read_pods(str(tmp_path / "pods.csv")) == PODS
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("p,1000,1024,1,500,20,10", ":3: deletion_time is before creation_time"),
+        ('"p,1000,1024,1,500,10,20', ":3: it is not CSV"),
+        ("p,1000,1024,1.5,500,10,20", ':3: num_gpu is "1.5"; write a whole number'),
+    ],
+)
+def test_a_row_that_contradicts_itself_is_named(row, says, tmp_path):
+    file = tmp_path / "pods.csv"
+    head = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time"
+    file.write_text(f"# a comment\n{head}\n{row}\n")
+    with pytest.raises(InputError, match=says):
         read_pods(str(file))
 
 
@@ -177,8 +201,8 @@ def tried(folder, nodes=None, pods=None, *more):
         (None, "p,1000,1024,0,0\n", "no pod asks for GPUs; give"),
         ("n,9000,9000,0,\n", None, "no node has a GPU; give"),
         ("n,9000,9000,1,T4\n", "p,1000,1024,2,1000\n", "more than 130 % of all GPUs"),
-        (None, "p,1000,1024,1,1001\n", r'gpu_milli is "1001"; write a number from 1 to 1,000'),
-        (None, "p,1000,1024,1,0\n", r'gpu_milli is "0"; write a number from 1 to 1,000'),
+        (None, "p,1000,1024,1,1001\n", 'gpu_milli is "1001"; write a whole number from 1 to 1,000'),
+        (None, "p,1000,1024,1,0\n", 'gpu_milli is "0"; write a whole number from 1 to 1,000'),
     ],
 )
 def test_lists_that_cannot_be_tried_are_refused_in_one_sentence(nodes, pods, says, tmp_path):

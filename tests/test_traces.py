@@ -14,7 +14,7 @@ from windlass.model.gpus import GpuRequest
 from windlass.sim.traces.formats import guess, read_trace
 from windlass.sim.traces.outcome import jain
 from windlass.sim.traces.replay import Replay, cluster_of, workload_of
-from windlass.sim.traces.rows import Job, TraceError
+from windlass.sim.traces.rows import Job, TraceError, lines_of
 
 PHILLY = "timestamp,duration,num_gpus,gpu_time,cluster"
 MURI = "job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval"
@@ -63,9 +63,21 @@ def test_times_may_be_counted_from_1970():
         ([], None, "it is empty"),
         ([PHILLY], None, "no job"),
         (["submit_s,gpus", "1,2"], 1, 'no column "duration_s"'),
-        ([OURS, "5,60,two,a,,,"], 2, 'gpus is "two"; write a number'),
-        ([OURS, "5,60,0,a,,,"], 2, 'gpus is "0"; write a number from 1'),
-        ([OURS, "5,-1,1,a,,,"], 2, 'duration_s is "-1"'),
+        ([OURS, "5,60,two,a,,,"], 2, 'gpus is "two"; write a whole number'),
+        ([OURS, "5,60,0,a,,,"], 2, 'gpus is "0"; write a whole number from 1 to 100,000'),
+        ([OURS, "5,60,1.5,a,,,"], 2, 'gpus is "1.5"; write a whole number'),
+        ([OURS, "5,-1,1,a,,,"], 2, 'duration_s is "-1"; write a number from 0 to 315,360,000$'),
+        ([OURS, "-5,1,1,a,,,"], 2, 'submit_s is "-5"; write a number from 0$'),
+        ([OURS, "5"], 2, "1 cell for 7 columns"),
+        (["# ours", "", OURS, "5"], 4, "1 cell for 7 columns"),
+        (["# ours", "submit_s,gpus", "1,2"], 2, 'no column "duration_s"'),
+        ([OURS + ",gpus", "5,60,1,a,,,,2"], 1, 'two columns "gpus"; remove or rename one'),
+        ([OURS, "1,1,1,,,,", '5,60,1,"a,,,', "6,60,1,a,,,"], 3, "is a quote left open"),
+        ([OURS, '5,60,1,"a,,,', '6,60,1,a",,,'], 2, "a quote is not closed on this line"),
+        ([OPENB, "p,4000,1,460,,70,10"], 2, "deletion_time is before creation_time"),
+        ([OPENB, "p,4000,1,0,,10,70"], 2, 'gpu_milli is "0"; write a whole number from 1'),
+        (["# only", ""], None, "it is empty"),
+        (["; swf", "1"], 2, "it has 1 field; a line of SWF has 18"),
         ([OURS, "nan,1,1,a,,,"], 2, 'submit_s is "nan"'),
         ([OURS, "1700000000000,1,1,a,,,"], 2, "write seconds, counted from the first job or from"),
         ([OURS, "5,60"], 2, "2 cells for 7 columns"),
@@ -79,6 +91,21 @@ def test_what_cannot_be_read_is_refused_with_its_line(
     with pytest.raises(TraceError, match=says) as refused:
         read_trace(lines)
     assert refused.value.line == line
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        (PHILLY, "2017-10-09 07:00:55,9.6,8,76.8,a"),
+        (OURS, "5,10,8,a,,,"),
+        (MURI, "0,8,0,9,a,128,10000,0"),
+        (OPENB, "a,4000,8,1000,,10,20"),
+    ],
+)
+def test_marks_empty_lines_and_comments_may_stand_before_the_columns(head: str, row: str):
+    lines = lines_of(f"\ufeff\n# a comment\n\n{head}\n{row}\n".encode())
+    (job,) = read_trace(lines)
+    assert (job.runs_s, job.gpus) == (10, 8)
 
 
 def test_the_format_is_known_by_the_first_line():
@@ -166,6 +193,17 @@ def test_jobs_that_never_ended_are_told_with_a_reason(run: Terminal, tmp_path: P
     assert found.json["finished"] == 1
     assert "1 of 2 jobs never ended: job-2 waits: no node could ever run" in found.err
     assert found.err.endswith("; the figures are of the others\n")
+
+
+def test_jobs_that_are_left_out_are_told(run: Terminal, tmp_path: Path):
+    ran = "1 10 -1 60 2 -1 -1 4 120 -1 1 7 3 -1 1 -1 -1 -1"
+    never = "2 20 -1 -1 2 -1 -1 4 120 -1 0 7 3 -1 1 -1 -1 -1"
+    nowhere = "3 20 -1 60 0 -1 -1 -1 120 -1 0 7 3 -1 1 -1 -1 -1"
+    file = tmp_path / "trace.swf"
+    file.write_text("\n".join(["; swf", ran, never, nowhere]), encoding="utf-8-sig")
+    found = run("simulate", "--trace", str(file), "--cluster", "1x8", "--json")
+    assert found.json["jobs"] == 1
+    assert found.err == "2 of 3 jobs are left out: they ask for no GPUs, or never ran\n"
 
 
 def test_jobs_that_are_cut_down_to_the_cluster_are_told(run: Terminal, tmp_path: Path):

@@ -111,16 +111,20 @@ def _how(asked: Asked, policy: str) -> Replay:
 def _jobs(file: str, format_: str | None) -> tuple[Job, ...]:
     from windlass.cli.inputs import read_whole
     from windlass.model.errors import InputError
-    from windlass.sim.traces.formats import read_trace
-    from windlass.sim.traces.rows import TraceError
+    from windlass.sim.traces.formats import read_all
+    from windlass.sim.traces.rows import TraceError, lines_of
 
     data, name = read_whole(file, MOST_BYTES)
     try:
-        return read_trace(data.decode().splitlines(), format_)
+        found = read_all(lines_of(data), format_)
     except UnicodeDecodeError:
         raise InputError(name, None, "it is not text; unpack it first") from None
     except TraceError as error:
         raise InputError(name, error.line, error.sentence) from None
+    if found.left_out:
+        what = f"{found.left_out:,} of {found.left_out + len(found.jobs):,} jobs are left out"
+        click.echo(f"{what}: they ask for no GPUs, or never ran", err=True)
+    return found.jobs
 
 
 def _nodes(cluster: str) -> tuple[Node, ...]:

@@ -5,34 +5,64 @@ muri     job_id,num_gpu,submit_time,…,model_name,duration   milliseconds
 csv      submit_s,duration_s,gpus[,team,user,name,said_s]   our own, in seconds
 openb    num_gpu,gpu_milli,creation_time,deletion_time     seconds; pods without GPUs are left out
 swf      the Standard Workload Format: eighteen numbers a line, processors taken for GPUs
+
+A reader answers None for a line that is right, but no job to be played: no GPUs, or it never ran.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
 from windlass.model.gpus import WHOLE
-from windlass.sim.traces.rows import MOST_GPUS, Job, Row, TraceError, in_order, table
+from windlass.sim.traces.openb import went_before
+from windlass.sim.traces.rows import (
+    MOST_GPUS,
+    Job,
+    Row,
+    TraceError,
+    counted,
+    first_line,
+    in_order,
+    table,
+)
 
-Reader: TypeAlias = Callable[[Sequence[str]], Iterator[Job]]
+Reader: TypeAlias = Callable[[Sequence[str]], Iterator[Job | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The jobs of a trace, in the order in which they came."""
+
+    jobs: tuple[Job, ...]
+    left_out: int = 0
+    """How many lines are of no job that could be played: without GPUs, or it never ran."""
 
 
 def read_trace(lines: Sequence[str], format_: str | None = None) -> tuple[Job, ...]:
     """The jobs of a trace, in the order in which they came."""
-    return in_order(FORMATS[format_ or guess(lines)](lines))
+    return read_all(lines, format_).jobs
+
+
+def read_all(lines: Sequence[str], format_: str | None = None) -> Trace:
+    """The same, and how many lines were left out."""
+    found = list(FORMATS[format_ or guess(lines)](lines))
+    jobs = in_order(job for job in found if job is not None)
+    return Trace(jobs, len(found) - len(jobs))
 
 
 def guess(lines: Sequence[str]) -> str:
     """The format that the first lines look like."""
-    for line in lines:
-        if line.startswith(";") or len(line.split()) == len(_SWF):
-            return "swf"
-        if line.strip():
-            names = {each.strip() for each in line.split(",")}
-            return next((name for name, some in _SIGNS.items() if some <= names), "csv")
-    raise TraceError(None, "it is empty; a trace begins with a line of column names")
+    first = first_line(lines)
+    if first is None:
+        raise TraceError(None, "it is empty; a trace begins with a line of column names")
+    line = lines[first]
+    if line.startswith(";") or len(line.split()) == len(_SWF):
+        return "swf"
+    names = {each.strip().strip('"') for each in line.split(",")}
+    return next((name for name, some in _SIGNS.items() if some <= names), "csv")
 
 
 def _philly(lines: Sequence[str]) -> Iterator[Job]:
@@ -55,14 +85,18 @@ def _csv(lines: Sequence[str]) -> Iterator[Job]:
         yield Job(row.instant("submit_s"), runs_s, _gpus(row, "gpus"), team, user, name, said)
 
 
-def _openb(lines: Sequence[str]) -> Iterator[Job]:
+def _openb(lines: Sequence[str]) -> Iterator[Job | None]:
     for row in table(lines, ("num_gpu", "gpu_milli", "creation_time", "deletion_time")):
-        gpus = int(row.number("num_gpu", 0, MOST_GPUS))
+        gpus = row.whole("num_gpu", 0, MOST_GPUS)
         if not gpus:
+            yield None
             continue
         came, went = row.instant("creation_time"), row.instant("deletion_time")
-        milli = int(row.number("gpu_milli", 0, WHOLE)) if gpus == 1 else WHOLE
-        yield Job(came, max(1, went - came), gpus, name=row.text("name"), milli=milli or WHOLE)
+        if went < came:
+            raise TraceError(row.line, went_before(row.text("creation_time")))
+        share = row.whole("gpu_milli", 1, WHOLE)
+        milli = share if gpus == 1 else WHOLE
+        yield Job(came, max(1, went - came), gpus, name=row.text("name"), milli=milli)
 
 
 _SWF = (
@@ -72,17 +106,19 @@ _SWF = (
 )
 
 
-def _swf(lines: Sequence[str]) -> Iterator[Job]:
+def _swf(lines: Sequence[str]) -> Iterator[Job | None]:
     for at, line in enumerate(lines, start=1):
         cells = line.split()
-        if not cells or line.startswith(";"):
+        if not cells or line.startswith((";", "#")):
             continue
         if len(cells) != len(_SWF):
-            raise TraceError(at, f"it has {len(cells)} fields; a line of SWF has {len(_SWF)}")
+            found = counted(len(cells), "field")
+            raise TraceError(at, f"it has {found}; a line of SWF has {len(_SWF)}")
         row = Row(at, dict(zip(_SWF, cells, strict=True)))
         gpus = "asked" if row.text("asked") not in ("-1", "0") else "used"
         if row.text("run") == "-1" or row.text(gpus) in ("-1", "0"):
-            continue  # never ran, or nobody knows on how many
+            yield None  # never ran, or nobody knows on how many
+            continue
         said = row.seconds("said", least=1) if row.text("said") != "-1" else None
         runs_s = row.seconds("run", least=1)
         team, user, name = (_known(row.text(each)) for each in ("group", "user", "program"))
@@ -94,7 +130,7 @@ def _known(number: str) -> str:
 
 
 def _gpus(row: Row, column: str) -> int:
-    return int(row.number(column, 1, MOST_GPUS))
+    return row.whole(column, 1, MOST_GPUS)
 
 
 def _instant(row: Row) -> int:

@@ -9,21 +9,28 @@ A pod with one GPU and fewer than 1000 thousandths shares it; all others have th
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from windlass.model.errors import InputError
 from windlass.model.gpus import WHOLE, Gpu, GpuRequest
 from windlass.model.nodes import Node
 from windlass.model.resources import Request
+from windlass.sim.traces.rows import MOST_GPUS, Row, TraceError, lines_of, table
 
 LEAST_CPU = 100
 """What a pod takes that asks for no CPU at all."""
 MEMORY_MIB = 16 * 1024
 """What every model is said to have: the trace does not tell, and no model is to seem dearer."""
+MOST = 10**12
+"""Of CPU thousandths and MiB: more is no machine."""
+NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu")
+POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 PODS = 1000
 """How many pods a node takes: the trace knows no such limit."""
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,75 +45,70 @@ class Pod:
 
 def read_nodes(file: str) -> list[Node]:
     """The nodes of a node list, by name."""
-    found = [_node(file, line, row) for line, row in _rows(file, "sn")]
-    return sorted(found, key=lambda node: node.name)
+    return sorted(_read(file, NODE_COLUMNS, _node), key=lambda node: node.name)
 
 
 def read_pods(file: str) -> list[Pod]:
     """The pods of a pod list, by name."""
-    found = [_pod(file, line, row) for line, row in _rows(file, "name")]
-    return sorted(found, key=lambda pod: pod.name)
+    return sorted(_read(file, POD_COLUMNS, _pod), key=lambda pod: pod.name)
 
 
-def _node(file: str, line: int, row: Mapping[str, str]) -> Node:
-    gpus = (Gpu(row.get("model") or "", MEMORY_MIB),) * _number(file, line, row, "gpu")
-    return Node(
-        row["sn"],
-        _number(file, line, row, "cpu_milli"),
-        _number(file, line, row, "memory_mib"),
-        pods=PODS,
-        gpus=gpus,
-    )
+def went_before(came: str) -> str:
+    """The sentence for a pod that left before it came."""
+    return f'deletion_time is before creation_time, "{came}"; write when it ended'
 
 
-def _pod(file: str, line: int, row: Mapping[str, str]) -> Pod:
-    cpu = _number(file, line, row, "cpu_milli") or LEAST_CPU
-    memory = _number(file, line, row, "memory_mib")
-    request = Request(cpu, memory, _gpus(file, line, row))
-    came, went = _time(file, line, row, "creation_time"), _time(file, line, row, "deletion_time")
-    return Pod(row["name"], request, came, went)
-
-
-def _gpus(file: str, line: int, row: Mapping[str, str]) -> GpuRequest | None:
-    count = _number(file, line, row, "num_gpu")
-    if not count:
-        return None
-    share = _number(file, line, row, "gpu_milli")
-    if not 1 <= share <= WHOLE:
-        sentence = f'gpu_milli is "{share}"; write a number from 1 to {WHOLE:,}'
-        raise InputError(file, line, sentence)
-    models = tuple(sorted(filter(None, (row.get("gpu_spec") or "").split("|"))))
-    return GpuRequest(count, share if count == 1 else WHOLE, models=models)
-
-
-def _rows(file: str, first: str) -> Iterator[tuple[int, dict[str, str]]]:
+def _read(file: str, columns: Sequence[str], make: Callable[[Row], Made]) -> list[Made]:
+    """What is made of each row; the first column is its name."""
     try:
-        with open(file, newline="", encoding="utf-8") as stream:
-            rows = csv.DictReader(stream)
-            if first not in (rows.fieldnames or ()):
-                sentence = f'no column "{first}" in its first line; give a file of an openb trace'
-                raise InputError(file, 1, sentence)
-            line = 1
-            for line, row in enumerate(rows, start=2):
-                if not row[first]:
-                    raise InputError(file, line, f'"{first}" is empty; every row has its own')
-                yield line, row
-            if line == 1:
-                raise InputError(file, 1, "nothing follows its first line; give it rows")
+        with open(file, "rb") as stream:
+            lines = lines_of(stream.read())
+        found = [make(_named(row, columns[0])) for row in table(lines, columns)]
+        if not found:
+            raise TraceError(None, "nothing follows its first line; give it rows")
+    except TraceError as error:
+        raise InputError(file, error.line, error.sentence) from None
     except OSError as error:
         sentence = f"it cannot be read ({error.strerror}); check its name"
         raise InputError(file, None, sentence) from None
-    except (UnicodeDecodeError, csv.Error):
+    except UnicodeDecodeError:
         sentence = "it is not a table of comma-separated text; give a file of an openb trace"
         raise InputError(file, None, sentence) from None
+    return found
 
 
-def _time(file: str, line: int, row: Mapping[str, str], column: str) -> int | None:
-    return _number(file, line, row, column) if row.get(column) else None
+def _named(row: Row, column: str) -> Row:
+    if not row.text(column):
+        raise TraceError(row.line, f'"{column}" is empty; every row has its own')
+    return row
 
 
-def _number(file: str, line: int, row: Mapping[str, str], column: str) -> int:
-    text = row.get(column) or ""
-    if not (text.isascii() and text.isdecimal()):
-        raise InputError(file, line, f'"{text}" is no "{column}"; write a whole number')
-    return int(text)
+def _node(row: Row) -> Node:
+    gpus = (Gpu(row.text("model"), MEMORY_MIB),) * row.whole("gpu", 0, MOST_GPUS)
+    cpu, memory = _amount(row, "cpu_milli"), _amount(row, "memory_mib")
+    return Node(row.text("sn"), cpu, memory, pods=PODS, gpus=gpus)
+
+
+def _pod(row: Row) -> Pod:
+    cpu, memory = _amount(row, "cpu_milli") or LEAST_CPU, _amount(row, "memory_mib")
+    came, went = _time(row, "creation_time"), _time(row, "deletion_time")
+    if came is not None and went is not None and went < came:
+        raise TraceError(row.line, went_before(row.text("creation_time")))
+    return Pod(row.text("name"), Request(cpu, memory, _gpus(row)), came, went)
+
+
+def _gpus(row: Row) -> GpuRequest | None:
+    count = row.whole("num_gpu", 0, MOST_GPUS)
+    if not count:
+        return None
+    share = row.whole("gpu_milli", 1, WHOLE)
+    models = tuple(sorted(filter(None, row.text("gpu_spec").split("|"))))
+    return GpuRequest(count, share if count == 1 else WHOLE, models=models)
+
+
+def _time(row: Row, column: str) -> int | None:
+    return row.instant(column) if row.text(column) else None
+
+
+def _amount(row: Row, column: str) -> int:
+    return row.whole(column, 0, MOST)

@@ -57,17 +57,17 @@ class Row:
 
     def number(self, column: str, least: float, most: float) -> float:
         """A cell as a number within bounds."""
-        written = self.text(column)
-        try:
-            value = float(written)
-        except ValueError:
-            value = float("nan")
+        value = self._value(column)
         if not least <= value <= most:
-            raise TraceError(
-                self.line,
-                f'{column} is "{written}"; write a number from {least:g} to {most:g}',
-            )
+            raise self._refusal(column, f"a number {_bounds(least, most)}")
         return value
+
+    def whole(self, column: str, least: int, most: int) -> int:
+        """A cell as a whole number within bounds."""
+        value = self._value(column)
+        if not least <= value <= most or not value.is_integer():
+            raise self._refusal(column, f"a whole number {_bounds(least, most)}")
+        return int(value)
 
     def seconds(self, column: str, per_second: int = 1, least: int = 0) -> int:
         """A time in whole seconds, of so many units each."""
@@ -79,36 +79,88 @@ class Row:
         value = self.number(column, 0, math.inf)
         if value > LATEST_S * per_second:
             units = "seconds" if per_second == 1 else "milliseconds"
-            sentence = f"write {units}, counted from the first job or from 1970"
-            raise TraceError(self.line, f'{column} is "{self.text(column)}"; {sentence}')
+            raise self._refusal(column, f"{units}, counted from the first job or from 1970")
         return round(value / per_second)
 
+    def _value(self, column: str) -> float:
+        try:
+            return float(self.text(column))
+        except ValueError:
+            return math.nan
 
-def table(lines: Iterable[str], needed: Sequence[str]) -> Iterator[Row]:
-    """The rows of a comma-separated file with a header."""
-    numbered = csv.reader(lines)
-    head = next(numbered, None)
-    if head is None:
+    def _refusal(self, column: str, instead: str) -> TraceError:
+        return TraceError(self.line, f'{column} is "{self.text(column)}"; write {instead}')
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things in words: "1 field", "2 fields"."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def lines_of(data: bytes) -> list[str]:
+    """The lines of a file, without the mark that some programs put before UTF-8."""
+    return data.decode("utf-8-sig").splitlines()
+
+
+def first_line(lines: Sequence[str]) -> int | None:
+    """Where the first line is that is neither empty nor a comment; counted from 0."""
+    return next((at for at, line in enumerate(lines) if not _says_nothing(line)), None)
+
+
+def table(lines: Sequence[str], needed: Sequence[str]) -> Iterator[Row]:
+    """The rows of a comma-separated file with a header, maybe after comments and empty lines."""
+    first = first_line(lines)
+    if first is None:
         raise TraceError(None, "it is empty; a trace begins with a line of column names")
+    rows = _cells(lines[first:], first)
+    line, head = next(rows)
     names = [each.strip() for each in head]
-    missing = [each for each in needed if each not in names]
-    if missing:
-        raise TraceError(
-            1, f'there is no column "{missing[0]}"; name the columns in the first line'
-        )
-    try:
-        for cells in numbered:
-            if any(cells):
-                yield _row(numbered.line_num, names, cells)
-    except csv.Error as error:
-        raise TraceError(numbered.line_num, f"it is not CSV ({error}); mend the line") from None
+    _check_names(line, names, needed)
+    for line, cells in rows:
+        if any(cells):
+            yield _row(line, names, cells)
+
+
+def _says_nothing(line: str) -> bool:
+    return not line.strip() or line.lstrip().startswith("#")
+
+
+def _cells(lines: Iterable[str], before: int) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row, and the line on which it begins, where so many lines went before."""
+    rows = csv.reader(lines, strict=True)
+    while True:
+        line = before + rows.line_num + 1
+        try:
+            cells = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            sentence = f"it is not CSV ({error}); is a quote left open? Mend the line"
+            raise TraceError(line, sentence) from None
+        if before + rows.line_num != line:
+            raise TraceError(line, "a quote is not closed on this line; close it")
+        yield line, cells
+
+
+def _check_names(line: int, names: Sequence[str], needed: Sequence[str]) -> None:
+    for each in needed:
+        if each not in names:
+            sentence = f'there is no column "{each}"; name the columns in the first line'
+            raise TraceError(line, sentence)
+    twice = next((each for each in names if each and names.count(each) > 1), None)
+    if twice:
+        raise TraceError(line, f'there are two columns "{twice}"; remove or rename one')
 
 
 def _row(line: int, names: Sequence[str], cells: Sequence[str]) -> Row:
     if len(cells) != len(names):
-        found, wanted = len(cells), len(names)
-        raise TraceError(line, f"it has {found} cells for {wanted} columns; fill or remove some")
+        found, wanted = counted(len(cells), "cell"), counted(len(names), "column")
+        raise TraceError(line, f"it has {found} for {wanted}; fill or remove some")
     return Row(line, dict(zip(names, cells, strict=True)))
+
+
+def _bounds(least: float, most: float) -> str:
+    return f"from {least:,.0f}" + ("" if math.isinf(most) else f" to {most:,.0f}")
 
 
 def in_order(jobs: Iterable[Job]) -> tuple[Job, ...]:

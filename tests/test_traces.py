@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from tests.test_commands import Terminal
+from windlass import __version__
 from windlass.model.gpus import GpuRequest
 from windlass.sim.traces.formats import guess, read_trace
 from windlass.sim.traces.outcome import jain
@@ -226,6 +227,34 @@ def test_the_page_of_a_replay_fetches_nothing_from_anywhere(run: Terminal, tmp_p
     assert page.count("<svg") == 6
     assert "http" not in page
     assert "<script" not in page
+
+
+def test_the_page_says_what_was_played_and_how(run: Terminal, tmp_path: Path):
+    file = tmp_path / "a&b.csv"
+    file.write_text("submit_s,duration_s,gpus\n0,3000,1\n10,20000,8\n")
+    asked = ("simulate", "--trace", str(file), "--cluster", "1x8", "--report", str(tmp_path))
+    assert not run(*asked, "--compare", "first-come", "--restart", "150s").status
+    page = (tmp_path / "index.html").read_text()
+    about = page.split("</h1><p>")[1].split("</p>")[0]
+    assert about == (
+        "trace a&amp;b.csv; cluster 1x8 (1 node, 8 GPUs); policy fair and first-come; "
+        "restart 150 s; least run 1,800 s; durations not known to the scheduler; "
+        f"Windlass {__version__}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("runs_s", "marks"), [(1, ["0 min"]), (900, ["0 min", "5 min"]), (30_000, ["0:00 h", "1:00 h"])]
+)
+def test_the_time_axis_is_labelled_however_short_the_trace(
+    runs_s: int, marks: list[str], run: Terminal, tmp_path: Path
+):
+    file = tmp_path / "trace.csv"
+    rows = [f"{at},{runs_s // 10 + 1},8" for at in range(0, runs_s, max(1, runs_s // 10))]
+    file.write_text("\n".join(["submit_s,duration_s,gpus", *rows]))
+    run("simulate", "--trace", str(file), "--cluster", "1x8", "--report", str(tmp_path))
+    page = (tmp_path / "index.html").read_text()
+    assert [page.count(f">{mark}</text>") for mark in marks] == [4] * len(marks)
 
 
 @pytest.mark.parametrize(

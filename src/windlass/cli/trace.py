@@ -50,6 +50,7 @@ class Played:
     simulation: Simulation
     samples: Samples
     outcome: Outcome
+    asked: Asked
 
 
 def replay(asked: Asked, policies: Sequence[str]) -> tuple[tuple[Job, ...], list[Played]]:
@@ -179,7 +180,7 @@ def _play(jobs: tuple[Job, ...], nodes: tuple[Node, ...], asked: Asked, policy: 
     found = outcome(simulation, jobs, asked.restart_s)
     if found.finished < found.jobs:
         _tell_unfinished(simulation, found, policy)
-    return Played(policy, simulation, samples, found)
+    return Played(policy, simulation, samples, found, asked)
 
 
 def _tell_unfinished(simulation: Simulation, found: Outcome, policy: str) -> None:

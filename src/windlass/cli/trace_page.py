@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from windlass.cli.plots import Bar, bars, lines
+from windlass.cli.plots import DAY, HEIGHT, LEFT, WIDTH, Bar, bars, lines
 
 if TYPE_CHECKING:
     from windlass.cli.trace import Played
@@ -15,9 +15,15 @@ if TYPE_CHECKING:
     from windlass.sim.traces.rows import Job
     from windlass.sim.traces.samples import Sample
 
+Series: TypeAlias = dict[str, list[tuple[int, float]]]
+
 FILE = "index.html"
 MOST_TEAMS = 12
 SIZES = ((1, 1), (2, 4), (5, 8), (9, 16), (17, 1 << 30))
+HOUR, MOST_MARKS = 3600, 10
+STEPS = (60, 300, 600, HOUR // 2, HOUR, 2 * HOUR, 3 * HOUR)
+"""Seconds between the marks of a time axis of less than a day."""
+END = "</svg>"
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#1c2430;--paper:#fff;--faint:#d5dae1}
@@ -66,7 +72,32 @@ def _numbers(played: Sequence[Played]) -> str:
         for key, words in WORDS.items()
     )
     title = f"<h1>A replay of {played[0].outcome.jobs:,} jobs</h1>"
-    return f"{title}<table><tr><th></th>{head}</tr>{rows}</table>"
+    return f"{title}<p>{escape(_about(played))}</p><table><tr><th></th>{head}</tr>{rows}</table>"
+
+
+def _about(played: Sequence[Played]) -> str:
+    """What was played, and how, in one line."""
+    from windlass import __version__
+    from windlass.cli.inputs import name_of
+    from windlass.sim.traces.rows import counted
+
+    asked = played[0].asked
+    nodes = played[0].simulation.workload.nodes
+    gpus = sum(len(node.gpus) for node in nodes)
+    size = f"{counted(len(nodes), 'node')}, {counted(gpus, 'GPU')}"
+    known = "known" if asked.known else "not known"
+    after = asked.reserve_after_s
+    parts = [
+        f"trace {os.path.basename(name_of(asked.trace))}",
+        f"cluster {os.path.basename(asked.cluster)} ({size})",
+        f"policy {' and '.join(each.policy for each in played)}",
+        f"restart {asked.restart_s:,} s",
+        f"least run {asked.min_run_s:,} s",
+        *([] if after is None else [f"reserved after {after:,} s"]),
+        f"durations {known} to the scheduler",
+        f"Windlass {__version__}",
+    ]
+    return "; ".join(parts)
 
 
 def _plots(jobs: Sequence[Job], played: Played) -> str:
@@ -74,27 +105,46 @@ def _plots(jobs: Sequence[Job], played: Played) -> str:
 
     samples, done = played.samples.taken, done_of(played.simulation, jobs)
     figures = (
-        ("GPUs in use, of all", lines(_parts(samples, lambda each: each.allocated), "used", 1.0)),
-        ("Jobs that wait", lines({"waiting": [(s.at, float(s.waiting)) for s in samples]}, "jobs")),
+        ("GPUs in use, of all", _course(_parts(samples, lambda each: each.allocated), "used", 1.0)),
+        (
+            "Jobs that wait",
+            _course({"waiting": [(s.at, float(s.waiting)) for s in samples]}, "jobs"),
+        ),
         ("Wait by size: half, and nine of ten, wait at most", bars(_waits(done), "seconds")),
-        ("GPUs by queue, of all", lines(_shares(samples), "part", 1.0)),
+        ("GPUs by queue, of all", _course(_shares(samples), "part", 1.0)),
         ("Mean bounded slowdown by team", bars(_slowdowns(done), "times the run time")),
         (
             "Fragmentation: GPUs free where the typical task does not fit, of all",
-            lines(_parts(samples, lambda each: each.stranded), "stranded", 1.0),
+            _course(_parts(samples, lambda each: each.stranded), "stranded", 1.0),
         ),
     )
     drawn = "".join(f"<h3>{escape(title)}</h3>{figure}" for title, figure in figures)
     return f"<h2>{escape(played.policy)}</h2>{drawn}"
 
 
-def _parts(
-    samples: Sequence[Sample], amount: Callable[[Sample], int]
-) -> dict[str, list[tuple[int, float]]]:
+def _course(series: Series, unit: str, top: float | None = None) -> str:
+    """Values over time; the plot marks days, so what is over within a day is marked here."""
+    drawn = lines(series, unit, top)
+    end = max((at for some in series.values() for at, _ in some), default=0)
+    if end >= DAY:
+        return drawn
+    step = next(each for each in STEPS if end // each <= MOST_MARKS)
+    marks = "".join(_mark(at, end) for at in range(0, end + 1, step))
+    return f"{drawn.removesuffix(END)}{marks}{END}"
+
+
+def _mark(at: int, end: int) -> str:
+    x = LEFT + (WIDTH - LEFT - 10) * at / max(1, end)
+    hours, minutes = divmod(at // 60, 60)
+    said = f"{hours}:{minutes:02} h" if end >= HOUR else f"{minutes} min"
+    return f'<text x="{x:.0f}" y="{HEIGHT - 6}">{said}</text>'
+
+
+def _parts(samples: Sequence[Sample], amount: Callable[[Sample], int]) -> Series:
     return {"all": [(each.at, amount(each) / max(1, each.capacity)) for each in samples]}
 
 
-def _shares(samples: Sequence[Sample]) -> dict[str, list[tuple[int, float]]]:
+def _shares(samples: Sequence[Sample]) -> Series:
     total: dict[str, int] = {}
     for each in samples:
         for queue, has in each.queues.items():

@@ -199,6 +199,7 @@ def tried(folder, nodes=None, pods=None, *more):
     ("nodes", "pods", "says"),
     [
         (None, "p,1000,1024,0,0\n", "no pod asks for GPUs; give"),
+        ("n,9000,9000,99999,T4\n", None, 'gpu is "99999"; write a whole number from 0 to 64'),
         ("n,9000,9000,0,\n", None, "no node has a GPU; give"),
         ("n,9000,9000,1,T4\n", "p,1000,1024,2,1000\n", "more than 130 % of all GPUs"),
         (None, "p,1000,1024,1,1001\n", 'gpu_milli is "1001"; write a whole number from 1 to 1,000'),

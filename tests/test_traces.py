@@ -77,6 +77,8 @@ def test_times_may_be_counted_from_1970():
         ([OURS, '5,60,1,"a,,,', '6,60,1,a",,,'], 2, "a quote is not closed on this line"),
         ([OPENB, "p,4000,1,460,,70,10"], 2, "deletion_time is before creation_time"),
         ([OPENB, "p,4000,1,0,,10,70"], 2, 'gpu_milli is "0"; write a whole number from 1'),
+        ([OURS, "5,60,1_0,a,,,"], 2, 'gpus is "1_0"; write a whole number'),
+        ([OPENB, "p,4000,0,0,,10,70"], None, "none of its 1 jobs asks for GPUs and ran"),
         (["# only", ""], None, "it is empty"),
         (["; swf", "1"], 2, "it has 1 field; a line of SWF has 18"),
         ([OURS, "nan,1,1,a,,,"], 2, 'submit_s is "nan"'),

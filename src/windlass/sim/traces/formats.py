@@ -49,8 +49,11 @@ def read_trace(lines: Sequence[str], format_: str | None = None) -> tuple[Job, .
 def read_all(lines: Sequence[str], format_: str | None = None) -> Trace:
     """The same, and how many lines were left out."""
     found = list(FORMATS[format_ or guess(lines)](lines))
-    jobs = in_order(job for job in found if job is not None)
-    return Trace(jobs, len(found) - len(jobs))
+    some = [job for job in found if job is not None]
+    if found and not some:
+        count = f"{len(found):,}"
+        raise TraceError(None, f"none of its {count} jobs asks for GPUs and ran; give another file")
+    return Trace(in_order(some), len(found) - len(some))
 
 
 def guess(lines: Sequence[str]) -> str:

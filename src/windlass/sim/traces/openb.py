@@ -25,6 +25,8 @@ MEMORY_MIB = 16 * 1024
 """What every model is said to have: the trace does not tell, and no model is to seem dearer."""
 MOST = 10**12
 """Of CPU thousandths and MiB: more is no machine."""
+MOST_ON_A_NODE = 64
+"""GPUs; as many as a node of a replay may have."""
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 PODS = 1000
@@ -84,7 +86,7 @@ def _named(row: Row, column: str) -> Row:
 
 
 def _node(row: Row) -> Node:
-    gpus = (Gpu(row.text("model"), MEMORY_MIB),) * row.whole("gpu", 0, MOST_GPUS)
+    gpus = (Gpu(row.text("model"), MEMORY_MIB),) * row.whole("gpu", 0, MOST_ON_A_NODE)
     cpu, memory = _amount(row, "cpu_milli"), _amount(row, "memory_mib")
     return Node(row.text("sn"), cpu, memory, pods=PODS, gpus=gpus)
 

@@ -83,8 +83,9 @@ class Row:
         return round(value / per_second)
 
     def _value(self, column: str) -> float:
+        written = self.text(column)
         try:
-            return float(self.text(column))
+            return math.nan if "_" in written else float(written)
         except ValueError:
             return math.nan
 

@@ -97,8 +97,7 @@ def _openb(lines: Sequence[str]) -> Iterator[Job | None]:
         came, went = row.instant("creation_time"), row.instant("deletion_time")
         if went < came:
             raise TraceError(row.line, went_before(row.text("creation_time")))
-        share = row.whole("gpu_milli", 1, WHOLE)
-        milli = share if gpus == 1 else WHOLE
+        milli = row.whole("gpu_milli", 1, WHOLE) if gpus == 1 else WHOLE
         yield Job(came, max(1, went - came), gpus, name=row.text("name"), milli=milli)
 
 

@@ -103,9 +103,9 @@ def _gpus(row: Row) -> GpuRequest | None:
     count = row.whole("num_gpu", 0, MOST_GPUS)
     if not count:
         return None
-    share = row.whole("gpu_milli", 1, WHOLE)
+    share = row.whole("gpu_milli", 1, WHOLE) if count == 1 else WHOLE
     models = tuple(sorted(filter(None, row.text("gpu_spec").split("|"))))
-    return GpuRequest(count, share if count == 1 else WHOLE, models=models)
+    return GpuRequest(count, share, models=models)
 
 
 def _time(row: Row, column: str) -> int | None:

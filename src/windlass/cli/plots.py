@@ -12,7 +12,10 @@ COLOURS = (
     *("#3b7dd8", "#d9822b", "#3a9d5d", "#b5485f", "#7d5bbe", "#8a8f3c"),
     *("#2aa3a3", "#c05ca8", "#7a6a58", "#5c7ea0", "#d0a92b", "#777777"),
 )
-DAY = 86400
+HOUR, DAY = 3600, 86400
+STEPS = (60, 300, 600, HOUR // 2, HOUR, 2 * HOUR, 3 * HOUR)
+"""Seconds between the marks of a time axis of less than a day."""
+MOST_MARKS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +71,27 @@ def _svg(height: int, drawn: Sequence[str]) -> str:
 
 
 def _axes(end: int, most: float, unit: str) -> str:
-    days = max(1, end // DAY // 10)
-    marks = range(0, end // DAY + 1, days) if end >= DAY else range(0)
     base = HEIGHT - BELOW
     drawn = [
         f'<path d="M{LEFT},10 V{base} H{WIDTH - 10}" fill="none" stroke="var(--faint)"/>',
         f'<text x="0" y="18">{most:,.4g}</text><text x="0" y="36">{escape(unit)}</text>',
         f'<text x="0" y="{base}">0</text>',
     ]
-    drawn += [f'<text x="{_x(at * DAY, end):.0f}" y="{HEIGHT - 6}">day {at}</text>' for at in marks]
+    step = DAY * max(1, end // DAY // MOST_MARKS)
+    if end < DAY:
+        step = next(each for each in STEPS if end // each <= MOST_MARKS)
+    drawn += [
+        f'<text x="{_x(at, end):.0f}" y="{HEIGHT - 6}">{_time(at, end)}</text>'
+        for at in range(0, end + 1, step)
+    ]
     return "".join(drawn)
+
+
+def _time(at: int, end: int) -> str:
+    """An instant, as finely as an axis of this length tells it."""
+    if end >= DAY:
+        return f"day {at // DAY}"
+    return f"{at // HOUR}:{at // 60 % 60:02} h" if end >= HOUR else f"{at // 60} min"
 
 
 def _key(number: int, name: str, colour: str) -> str:

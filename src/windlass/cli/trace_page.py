@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, TypeAlias
 
-from windlass.cli.plots import DAY, HEIGHT, LEFT, WIDTH, Bar, bars, lines
+from windlass.cli.plots import Bar, bars, lines
 
 if TYPE_CHECKING:
     from windlass.cli.trace import Played
@@ -20,10 +20,6 @@ Series: TypeAlias = dict[str, list[tuple[int, float]]]
 FILE = "index.html"
 MOST_TEAMS = 12
 SIZES = ((1, 1), (2, 4), (5, 8), (9, 16), (17, 1 << 30))
-HOUR, MOST_MARKS = 3600, 10
-STEPS = (60, 300, 600, HOUR // 2, HOUR, 2 * HOUR, 3 * HOUR)
-"""Seconds between the marks of a time axis of less than a day."""
-END = "</svg>"
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#1c2430;--paper:#fff;--faint:#d5dae1}
@@ -105,39 +101,21 @@ def _plots(jobs: Sequence[Job], played: Played) -> str:
 
     samples, done = played.samples.taken, done_of(played.simulation, jobs)
     figures = (
-        ("GPUs in use, of all", _course(_parts(samples, lambda each: each.allocated), "used", 1.0)),
+        ("GPUs in use, of all", lines(_parts(samples, lambda each: each.allocated), "used", 1.0)),
         (
             "Jobs that wait",
-            _course({"waiting": [(s.at, float(s.waiting)) for s in samples]}, "jobs"),
+            lines({"waiting": [(s.at, float(s.waiting)) for s in samples]}, "jobs"),
         ),
         ("Wait by size: half, and nine of ten, wait at most", bars(_waits(done), "seconds")),
-        ("GPUs by queue, of all", _course(_shares(samples), "part", 1.0)),
+        ("GPUs by queue, of all", lines(_shares(samples), "part", 1.0)),
         ("Mean bounded slowdown by team", bars(_slowdowns(done), "times the run time")),
         (
             "Fragmentation: GPUs free where the typical task does not fit, of all",
-            _course(_parts(samples, lambda each: each.stranded), "stranded", 1.0),
+            lines(_parts(samples, lambda each: each.stranded), "stranded", 1.0),
         ),
     )
     drawn = "".join(f"<h3>{escape(title)}</h3>{figure}" for title, figure in figures)
     return f"<h2>{escape(played.policy)}</h2>{drawn}"
-
-
-def _course(series: Series, unit: str, top: float | None = None) -> str:
-    """Values over time; the plot marks days, so what is over within a day is marked here."""
-    drawn = lines(series, unit, top)
-    end = max((at for some in series.values() for at, _ in some), default=0)
-    if end >= DAY:
-        return drawn
-    step = next(each for each in STEPS if end // each <= MOST_MARKS)
-    marks = "".join(_mark(at, end) for at in range(0, end + 1, step))
-    return f"{drawn.removesuffix(END)}{marks}{END}"
-
-
-def _mark(at: int, end: int) -> str:
-    x = LEFT + (WIDTH - LEFT - 10) * at / max(1, end)
-    hours, minutes = divmod(at // 60, 60)
-    said = f"{hours}:{minutes:02} h" if end >= HOUR else f"{minutes} min"
-    return f'<text x="{x:.0f}" y="{HEIGHT - 6}">{said}</text>'
 
 
 def _parts(samples: Sequence[Sample], amount: Callable[[Sample], int]) -> Series:

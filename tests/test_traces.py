@@ -9,9 +9,11 @@ from random import Random
 
 import pytest
 
+from tests.given import GIB, ask, cluster, job, node
 from tests.test_commands import Terminal
 from windlass import __version__
-from windlass.model.gpus import GpuRequest
+from windlass.model.gpus import Gpu, GpuRequest
+from windlass.sim.srsf import srsf
 from windlass.sim.traces.formats import guess, read_trace
 from windlass.sim.traces.outcome import jain
 from windlass.sim.traces.replay import Replay, cluster_of, workload_of
@@ -328,6 +330,13 @@ def test_srsf_by_the_book_needs_durations_and_stops_more_than_shortest(
     found = run(*asked, "--compare", "srsf", "--durations-known", "--min-run", "1m").json
     assert found["srsf"]["finished"] == found["shortest"]["finished"] == 150
     assert found["shortest"]["preemptions"] < found["srsf"]["preemptions"]
+
+
+def test_srsf_by_the_book_uses_healthy_gpus_only():
+    cards = (Gpu("H100-80GB", 80 * GIB, healthy=False), Gpu("H100-80GB", 80 * GIB))
+    there = cluster(node("n1", cards=cards), job("a", 1, ask(2)), job("b", 1, ask(1)))
+    (bind,) = srsf(there).binds
+    assert (bind.task, [each.device for each in bind.devices]) == ("b-0", [1])
 
 
 def test_srsf_by_the_book_stops_nobody_whose_node_has_other_gpus_left(

@@ -4,7 +4,7 @@ At every event all jobs are sorted anew by the GPU time they still need, which i
 given places in that order; whoever fits may pass one that does not. A job that runs stays where
 it is if its node has that many GPUs left after those before it, whichever they are; else it is
 stopped, and starts again elsewhere if there is room. Small tasks go to the fullest node that takes
-them. Queues are not looked at.
+them. Queues are not looked at, nor anything of nodes but their healthy GPUs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from windlass.engine.plan import Plan
 from windlass.model.actions import Action, Bind, Evict, Rule
 from windlass.model.gpus import WHOLE, Slice
 from windlass.model.jobs import ACTIVE, OCCUPYING, Gang, Task, TaskState
+from windlass.model.nodes import Node
 from windlass.state.cluster import Cluster
 
 Room: TypeAlias = dict[str, int]
@@ -25,7 +26,7 @@ Place: TypeAlias = tuple[Task, str]
 
 def srsf(cluster: Cluster) -> Plan:
     """Stop whoever is not among the first that fit; start those that are, once there is room."""
-    wanted = {name: len(node.gpus) for name, node in sorted(cluster.nodes.items())}
+    wanted = {name: len(_healthy(node)) for name, node in sorted(cluster.nodes.items())}
     free = _now_free(cluster)
     actions: list[Action] = []
     for gang in sorted(cluster.gangs.values(), key=lambda each: _left(cluster, each)):
@@ -52,12 +53,18 @@ def _left(cluster: Cluster, gang: Gang) -> tuple[int, int, str]:
 
 def _now_free(cluster: Cluster) -> dict[str, list[int]]:
     """Per node, the devices that nobody has."""
-    free = {name: list(range(len(node.gpus))) for name, node in cluster.nodes.items()}
+    taken: dict[str, set[int]] = {}
     for task in cluster.tasks.values():
         if task.state in OCCUPYING:
-            for each in task.devices:
-                free[task.node].remove(each.device)
-    return free
+            taken.setdefault(task.node, set()).update(each.device for each in task.devices)
+    return {
+        name: [device for device in _healthy(node) if device not in taken.get(name, ())]
+        for name, node in cluster.nodes.items()
+    }
+
+
+def _healthy(node: Node) -> list[int]:
+    return [device for device, gpu in enumerate(node.gpus) if gpu.healthy]
 
 
 def _take(room: Room, places: Iterable[Place]) -> bool:

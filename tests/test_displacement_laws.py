@@ -41,6 +41,7 @@ GROWN = frozenset({"broken", "domains", "elastic", "guarantees", "saved"})
 EVEN = frozenset({"elastic", "ends", "extras", "firm", "mixed", "spread"})
 SHARED = frozenset({"fractions", "neighbours"})
 SPREAD = frozenset({"broken", "fractions", "guarantees", "spread"})
+SPOILT = frozenset({"ends", "neighbours", "spread"})
 NEAR = frozenset({"broken", "domains", "ends", "extras", "neighbours", "spread", "taints"})
 CUT = frozenset({"cordons", "labels", "limits", "mig", "mixed", "models", "usage"})
 TORN = frozenset({"spread", "tiers", "torn", "broken", "labels", "fractions"})
@@ -139,6 +140,7 @@ def test_nothing_is_overcommitted_torn_or_above_its_limit_in_any_cycle(recipe: R
 @example(Recipe(13, 3, 11, False, EVEN))
 @example(Recipe(247, 2, 17, False, frozenset({"neighbours", "ports", "tiers"})))
 @example(Recipe(566, 3, 8, False, frozenset({"broken", "cordons", "ends", "labels", "neighbours"})))
+@example(Recipe(10, 3, 8, True, CUT - {"labels", "mig", "mixed", "usage"} | SPOILT))
 def test_nobody_is_evicted_for_a_gang_that_is_then_not_bound(recipe: Recipe):
     owed: set[GangId] = set()
     for each in until_rest(frozen(recipe)):

@@ -7,6 +7,7 @@ each node's key: a wall where a required term forbids it, points where a prefere
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from windlass.state.neighbours import (
 
 MOST_POINTS = 100
 
+Placed: TypeAlias = tuple[Task, Gang, int]
+"""A task, its gang, and the slot of its node."""
+
 
 def overlay(neighbours: Neighbours, index: Index, task: Task, gang: Gang) -> Ints | None:
     """What to add to each node's key for this task now; None if neighbours do not matter."""
@@ -43,34 +47,48 @@ def overlay(neighbours: Neighbours, index: Index, task: Task, gang: Gang) -> Int
     return total
 
 
-def can_all_come(
-    neighbours: Neighbours, index: Index, placed: Iterable[tuple[Task, Gang, int]]
-) -> bool:
-    """Would tasks be let in again where they were placed, one after the other in some order?
+def can_all_come(neighbours: Neighbours, index: Index, placed: Iterable[Placed]) -> bool:
+    """Would tasks be let in again where they were placed, whoever of them comes first?
 
-    None of them is there yet: two that seek each other on a node find nobody when they come.
+    Each must be let in beside all others. And since none is there yet, they must find whom they
+    seek when they come: two that seek each other on a node find nobody.
     """
+    some = list(placed)
+    for each in some:
+        _count(neighbours, each, -1)
+        is_let_in = _is_let_in(neighbours, index, each)
+        _count(neighbours, each, 1)
+        if not is_let_in:
+            return False
+    return _come_in_turn(neighbours, index, some)
 
-    def count(task: Task, gang: Gang, slot: int, sign: int) -> None:
-        neighbours.count(Who(task.labels, gang.namespace), task.shape.constraints, slot, sign)
 
-    left = list(placed)
+def _come_in_turn(neighbours: Neighbours, index: Index, left: list[Placed]) -> bool:
     for each in left:
-        count(*each, -1)
-    while left:
-        later: list[tuple[Task, Gang, int]] = []
-        for task, gang, slot in left:
-            over = overlay(neighbours, index, task, gang)
-            if over is None or int(over[slot]) < NOWHERE:
-                count(task, gang, slot, 1)
+        _count(neighbours, each, -1)
+    is_any_let_in = True
+    while left and is_any_let_in:
+        later: list[Placed] = []
+        for each in left:
+            if _is_let_in(neighbours, index, each):
+                _count(neighbours, each, 1)
             else:
-                later.append((task, gang, slot))
-        if len(later) == len(left):
-            break
-        left = later
+                later.append(each)
+        is_any_let_in, left = len(later) < len(left), later
     for each in left:
-        count(*each, 1)
+        _count(neighbours, each, 1)
     return not left
+
+
+def _count(neighbours: Neighbours, placed: Placed, sign: int) -> None:
+    task, gang, slot = placed
+    neighbours.count(Who(task.labels, gang.namespace), task.shape.constraints, slot, sign)
+
+
+def _is_let_in(neighbours: Neighbours, index: Index, placed: Placed) -> bool:
+    task, gang, slot = placed
+    over = overlay(neighbours, index, task, gang)
+    return over is None or int(over[slot]) < NOWHERE
 
 
 def forsaken(neighbours: Neighbours, index: Index) -> int:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.browser.conftest import Site
 from windlass.engine.suggest import suggest
+from windlass.web.look import ending
 
 PICTURES = Path(__file__).parents[2] / "docs/pictures"
 SIZE = {"width": 1280, "height": 760}
@@ -26,16 +27,15 @@ def test_the_guide_has_a_picture_of_every_page(
     shared_site: Site, open_page: Any, tmp_path: Path, name: str
 ):
     size = SIZE | TALLER.get(name, {})
-    page = open_page(
-        f"{shared_site.address}#{name}/{chosen(shared_site, name)}",
-        viewport=size,
-        color_scheme=SCHEMES[name],
-    )
+    address = f"{shared_site.address}#{name}/"
+    page = open_page(address, viewport=size, color_scheme=SCHEMES[name])
+    if name == "jobs":
+        shared_site.forecast(page)
+    page.goto(f"{address}{chosen(shared_site, name)}")
     page.locator("h1").wait_for()
     page.get_by_text("Live", exact=True).first.wait_for()
     page.locator(".drawer, .cycle h2, .chart canvas, .map canvas[role]").first.wait_for()
     if name == "jobs":
-        shared_site.forecast(page)
         page.locator(".drawer .expected").wait_for()
         page.locator(".starts li").first.wait_for()
     if name == "cluster":
@@ -53,10 +53,13 @@ def taken(page: Any, name: str, elsewhere: Path) -> None:
 
 
 def chosen(site: Site, name: str) -> str:
-    """Of the first in line, the one that most changes would start; the cycle that evicted most."""
+    """Of the first in line whose start can be told, the one that most changes would start; the
+    cycle that evicted most."""
     if name == "jobs":
+        assert site.expected is not None
         here, line = site.simulation.cluster.snapshot(), site.simulation.plan.decisions
         first = [each.gang for each in line if 0 < each.position <= IN_VIEW]
+        first = [gang for gang in first if gang in ending(site.expected.etas)]
         return max(first, key=lambda gang: len(suggest(here, gang).suggestions))
     if name == "decisions":
         return f"{max(site.dashboard.board.cycles(), key=lambda each: each.evicted).cycle}"

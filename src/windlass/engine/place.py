@@ -133,7 +133,10 @@ class Placer:
         kept: dict[Request, list[Claim]] = {}
         for claim in hold.claims:
             kept.setdefault(claim.request, []).append(claim)
+        # in the order in which they were placed: who seeks its like anywhere is the first of it
+        order = {request: at for at, request in enumerate(kept)}
         tasks = [task for part in progress.parts for task in part.tasks]
+        tasks.sort(key=lambda task: order.get(task.shape.request, len(order)))
         mark = len(draft.binds)
         with draft.attempt() as keep:
             take = partial(self._take_place, gang, kept)

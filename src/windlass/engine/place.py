@@ -51,7 +51,7 @@ class Maker(Protocol):
 class Placer:
     """Places gangs on a draft."""
 
-    __slots__ = ("_by_queue", "_draft", "_failed", "_limits", "_topologies", "maker")
+    __slots__ = ("_by_queue", "_draft", "_failed", "_kind", "_limits", "_topologies", "maker")
 
     def __init__(self, draft: Draft, limits: Limits) -> None:
         self._draft, self._limits = draft, limits
@@ -59,6 +59,8 @@ class Placer:
         self._failed: set[Hashable] = set()
         self._by_queue = False
         """Did a rule of the gang's queue have a say in the last attempt?"""
+        self._kind: Class | None = None
+        """Of the last task: most tasks of a gang are alike."""
         self.maker: Maker | None = None
         """Makes room where there is none; nobody does while gangs are placed on free room."""
 
@@ -251,7 +253,10 @@ class Placer:
         self._by_queue |= narrowed is not task.shape
         if narrowed is None:
             return False
-        kind = self._draft.index.of(narrowed)
+        if self._kind is None or self._kind.shape is not narrowed:
+            self._kind = self._draft.index.of(narrowed)
+        kind = self._kind
+        kind.sync()
         slot = self._best(gang, task, kind, scope)
         if slot is None:
             return False

@@ -73,6 +73,7 @@ def test_everything_can_be_reached_by_keyboard(site: Site, open_page: Any):
     page.keyboard.press("Escape")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
+    assert page.get_by_role("dialog").count() == 1
 
 
 def test_the_map_is_told_to_screen_readers_and_opens_the_job(site: Site, open_page: Any):
@@ -145,6 +146,7 @@ def test_while_changes_are_tried_a_quiet_line_says_so(shared_site: Site, open_pa
     asked[0].fulfill(json={"gang": gang, "cycle": 1, "sentences": [], "starts": [], "notes": []})
     expect(page.get_by_text("Nothing has to change")).to_be_visible()
     expect(waits).to_have_count(0)
+    assert asked, "the page asks for it by itself"
 
 
 def test_light_and_dark_follow_the_system_until_somebody_chooses(site: Site, open_page: Any):

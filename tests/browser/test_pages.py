@@ -53,6 +53,7 @@ def test_the_way_to_the_jobs_says_how_many_wait(shared_site: Site, open_page: An
     link.wait_for()
     link.click()
     expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
+    assert waiting, "the busiest hour has a line"
 
 
 def test_every_queue_has_its_numbers(shared_site: Site, open_page: Any):

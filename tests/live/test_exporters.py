@@ -167,6 +167,7 @@ async def test_what_exporters_measure_is_on_the_dashboard(ward: Ward) -> None:
         return await utilisation(daemon, token) == expected
 
     await wait_until(is_shown, "the dashboard shows how busy the GPUs are")
+    assert await is_shown(), "and goes on showing it"
     await viewer.leave()
 
 

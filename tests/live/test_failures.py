@@ -56,6 +56,7 @@ async def test_a_gang_leaves_a_node_that_is_about_to_go(made: Scene) -> None:
     before = await node_of(made, "train")
     await taint(made, before, "karpenter.sh/disrupted", "NoSchedule")
     await wait_elsewhere(made, "train", 2, before)
+    assert await node_of(made, "train") != before
 
 
 async def test_a_pod_that_nobody_can_end_is_deleted_once_its_node_is_out_of_service(

@@ -56,7 +56,7 @@ async def test_pods_that_come_before_their_gang_wait_for_it(troupe: Troupe) -> N
     await member(troupe, "a")
     await troupe.wait_told(1, "there is no Gang train in its namespace")
     await troupe.make("Gang", "train", {"minimum": 1})
-    await troupe.wait_running(1)
+    assert len(await troupe.wait_running(1)) == 1
 
 
 async def test_the_status_says_why_a_gang_waits_and_when_it_is_over(troupe: Troupe) -> None:
@@ -69,6 +69,7 @@ async def test_the_status_says_why_a_gang_waits_and_when_it_is_over(troupe: Trou
     for name in ("a", "b"):
         await troupe.delete("Pod", name)
     await wait_status(troupe, state="Finished", running=0)
+    assert await troupe.pods() == []
 
 
 async def test_a_gang_that_asks_for_one_domain_runs_in_one(troupe: Troupe) -> None:
@@ -98,6 +99,7 @@ async def test_a_gang_that_contradicts_its_pods_is_told_so_in_its_conditions(
         return ready.get("status") == "False" and '"ladder"' in ready["message"]
 
     await wait_until(told, "the Gang is not ready, and says why")
+    assert await told(), "and goes on saying it"
 
 
 async def test_many_gangs_have_their_statuses_written(troupe: Troupe) -> None:

@@ -178,6 +178,7 @@ def test_whoever_moves_is_bound_again_where_its_place_was_kept(recipe: Recipe):
 @example(Recipe(312, 3, 4, False, frozenset({"guarantees", "elastic", "neighbours"})))
 @example(Recipe(4249, 2, 11, False, SPREAD | {"firm", "taints"}))
 @example(Recipe(524289, 3, 8, False, SPREAD - {"spread"} | {"mixed", "neighbours"}))
+@example(Recipe(362879, 3, 13, False, SHARED | {"broken", "elastic", "limits", "spread"}))
 def test_what_is_held_is_bound_once_nothing_is_on_its_way_out_whoever_comes(recipe: Recipe):
     rolls, handovers = recipe.dice("newcomers"), recipe.dice("handovers")
     there, owed = Cluster.of(frozen(recipe)), set[GangId]()

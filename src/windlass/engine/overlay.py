@@ -183,21 +183,35 @@ def _uneven(
 
 
 def _spoils(index: Index, tally: Tally, even: Even) -> bool:
-    """Would one more that matches keep away whom a place is kept for, and who may come now?"""
-    slot, more = even.slot, tally.matching.copy()
-    more[slot] += 1
-    now, then = (
-        bool(_uneven(index, matching, even.spread, even.constraints, even.is_own)[slot])
-        for matching in (tally.matching, more)
+    """Would one more that matches keep away whom a place is kept for, and who may come as it is?
+
+    Be it now, after those for whom places are kept beside it, or after all who are awaited.
+    """
+    slot = even.slot
+    return any(
+        _is_uneven(index, even, matching + (np.arange(matching.size) == slot), is_own)
+        and not _is_uneven(index, even, matching, is_own)
+        for matching, is_own in (
+            (tally.matching, even.is_own),
+            (_with_those_beside(index, tally, even), False),
+            (tally.matching_soon(), False),
+        )
     )
-    return then and not now
 
 
 def _is_too_many(index: Index, tally: Tally, even: Even) -> bool:
     """Are there too many where a place is kept, with all that are still to come there?"""
+    return _is_uneven(index, even, _with_those_beside(index, tally, even), is_own=False)
+
+
+def _with_those_beside(index: Index, tally: Tally, even: Even) -> Ints:
+    """Who matches, with those who are awaited where the place is kept; the kept one is of them."""
     beside, soon = _beside(index, even), tally.matching_soon()
-    matching = np.append(np.where(beside, soon[:-1], tally.matching[:-1]), 0)
-    return bool(_uneven(index, matching, even.spread, even.constraints, is_own=False)[even.slot])
+    return np.append(np.where(beside, soon[:-1], tally.matching[:-1]), 0)
+
+
+def _is_uneven(index: Index, even: Even, matching: Ints, is_own: bool) -> bool:
+    return bool(_uneven(index, matching, even.spread, even.constraints, is_own)[even.slot])
 
 
 def _beside(index: Index, even: Even) -> Mask:

@@ -24,10 +24,11 @@ from tests.given import (
     queue,
     rack,
     submit,
+    where,
     within,
 )
 from windlass.model.actions import Rule
-from windlass.model.constraints import Constraints
+from windlass.model.constraints import HOSTNAME, Constraints, Spread
 from windlass.model.events import EvictFailed, GangGone, GangSeen, NodeSeen, TaskEnded, TaskGone
 from windlass.model.gpus import Slice
 from windlass.model.jobs import GangId, TaskId, TaskState
@@ -89,6 +90,18 @@ def test_no_newcomer_spoils_a_held_place_by_being_where_it_is(wish: str):
     assert there.tasks[TaskId("late-0")].state == TaskState.WAITING
     let_go(there)
     assert outcome_of(there).started("high") == 1
+
+
+def test_no_newcomer_makes_too_many_where_several_places_are_held():
+    """Two of `high` come to n1, and there may be two more of them than on n2: none is left over."""
+    evenly = Constraints(spread=(Spread(HOSTNAME, 2, where("app", "web")),))
+    high = job("high", 2, ONE, priority=1, labels=WEB, constraints=evenly)
+    there = late(node("n1", gpus=2), node("n2", gpus=0), runs("low", 0, 1), high).carried_out()
+    submit(there, job("late", labels=WEB, constraints=only("n1")))
+    there = outcome_of(there).carried_out()
+    assert there.tasks[TaskId("late-0")].state == TaskState.WAITING
+    let_go(there)
+    assert outcome_of(there).started("high") == 2
 
 
 def test_nobody_is_moved_away_from_who_holds_a_place_near_it():

@@ -137,7 +137,9 @@ class _Second:
             # for whom others already make room is about to be repaired
             others = earlier.repaired | self._held_before | self._displacer.leaving
             self._give_back([(task, Rule.STALE) for task in stale(cluster, others)])
-        self._frees = self._let_go(earlier)
+        self._leave = [cluster.tasks[each.task] for each in earlier.evictions]
+        self._leave += cluster.coming_free()
+        self._frees = bool(self._leave or self._found.evictions)
         """Is anything on its way out?"""
 
     def run(self, line: Order) -> None:
@@ -145,6 +147,9 @@ class _Second:
         due = {each.gang.id for each in line.gangs if self._is_due(each.gang)}
         if not due and not self._frees:
             return
+        if all(each.gang.id in self._displacer.leaving for each in line.gangs):
+            return
+        self._release(self._leave)  # from here on they are gone
         while (progress := line.next()) is not None:
             gang = progress.gang.id
             if gang in self._displacer.leaving:
@@ -214,14 +219,6 @@ class _Second:
             self._found.evictions.append(Evict(task.id, rule))
             self._displacer.leaving.add(task.gang)
         self._release([task for task, _ in tasks])
-
-    def _let_go(self, earlier: Found) -> bool:
-        """Show the cluster as it will be without what is on its way out."""
-        cluster = self._draft.cluster
-        leave = [cluster.tasks[each.task] for each in earlier.evictions]
-        leave += cluster.coming_free()
-        self._release(leave)
-        return bool(leave or self._found.evictions)
 
     def _release(self, tasks: list[Task]) -> None:
         if tasks:

@@ -19,9 +19,10 @@ from functools import partial
 
 from windlass.engine.crowd import Heads, heads
 from windlass.engine.draft import Draft
-from windlass.engine.explain import decide, in_line
+from windlass.engine.explain import decide
 from windlass.engine.first import pass_one
 from windlass.engine.grow import grow
+from windlass.engine.in_line import in_line
 from windlass.engine.limits import Limits
 from windlass.engine.order import Order
 from windlass.engine.part import part

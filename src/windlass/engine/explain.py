@@ -11,11 +11,11 @@ import numpy as np
 
 from windlass.engine import bounds
 from windlass.engine.draft import Draft
-from windlass.engine.failing import gives_up
+from windlass.engine.in_line import Refusals
 from windlass.engine.limits import Limits
 from windlass.engine.overlay import overlay
 from windlass.engine.plan import Decision, Verdict
-from windlass.engine.progress import Progress, Progresses
+from windlass.engine.progress import Progress
 from windlass.engine.score import NOWHERE
 from windlass.engine.second import Found
 from windlass.engine.topology import Topologies
@@ -65,22 +65,6 @@ def decide(
     return tuple(decisions)
 
 
-def in_line(cluster: Cluster) -> tuple[list[Progress], list[Progress]]:
-    """The gangs with waiting tasks that may stand in line, and those that may not, by name."""
-    ready: list[Progress] = []
-    refused: list[Progress] = []
-    leaves = {queue for queue in cluster.waiting if cluster.is_leaf(queue)}
-    asked, failing = cluster.partings.standing, cluster.failures.gangs()
-    for progress in cluster.recall(Progresses).waiting():
-        gang = progress.gang
-        is_odd = gang.refusal is not None or progress.short or gang.queue not in leaves
-        is_odd = is_odd or gang.id in asked or gang.id in failing
-        # against most nothing can be said, and they are many
-        (refused if is_odd and _refusal(cluster, progress) else ready).append(progress)
-    refused.sort(key=lambda each: each.gang.id)
-    return ready, refused
-
-
 def displaced(cluster: Cluster, evictions: Iterable[Evict]) -> list[Decision]:
     """Who loses a place, for whom and by which right."""
     causes: dict[GangId, dict[tuple[str, str, bool], int]] = {}
@@ -124,6 +108,7 @@ class _Explainer:
     def __init__(self, draft: Draft, limits: Limits) -> None:
         self._draft, self._limits = draft, limits
         self._topologies = draft.cluster.recall(Topologies)
+        self._refusals = Refusals(draft.cluster)
         self._known: dict[Hashable, tuple[Verdict, tuple[Reason, ...]]] = {}
 
     def decision(self, progress: Progress, position: int) -> Decision:
@@ -158,7 +143,7 @@ class _Explainer:
 
     def _verdict(self, progress: Progress) -> tuple[Verdict, tuple[Reason, ...]]:
         gang = progress.gang
-        refusal = _refusal(self._draft.cluster, progress)
+        refusal = self._refusals.of(progress)
         if refusal is not None:
             return Verdict.WAITS, (refusal,)
         need = self._limits.need(progress.counts)
@@ -306,22 +291,6 @@ def _counted(rules: Iterable[tuple[str, Mask]], nodes: int) -> list[tuple[str, i
         if count:
             counts.append((cause, count))
     return counts
-
-
-def _refusal(cluster: Cluster, progress: Progress) -> Reason | None:
-    gang = progress.gang
-    if gang.refusal is not None:
-        return gang.refusal
-    if not cluster.is_leaf(gang.queue):
-        return Reason(Why.UNKNOWN_QUEUE, {"queue": gang.queue})
-    if gang.id in cluster.partings.standing:
-        return Reason(Why.SAVING)
-    if (failing := gives_up(cluster, gang.id)) is not None:
-        return failing
-    if progress.short:
-        seen = gang.needed() - progress.short
-        return Reason(Why.INCOMPLETE, {"seen": seen, "needed": gang.needed()})
-    return None
 
 
 def _minds_others(shape: Shape) -> bool:

@@ -21,7 +21,7 @@ from windlass.engine.overlay import overlay
 from windlass.engine.progress import Part, Progress
 from windlass.engine.score import NOWHERE
 from windlass.engine.topology import Level, Topologies
-from windlass.engine.turns import hardest_first, largest_first, one_by_one
+from windlass.engine.turns import hardest_first, largest_first, look_of, one_by_one
 from windlass.model.actions import Claim
 from windlass.model.jobs import Domain, Gang, Shape, Task
 from windlass.model.resources import Request
@@ -142,7 +142,7 @@ class Placer:
         mark = len(draft.binds)
         with draft.attempt() as keep:
             take = partial(self._take_place, gang, kept)
-            there = one_by_one(tasks, take, lambda _: bool(draft.neighbours.tallies))
+            there = one_by_one(tasks, take, lambda _: bool(draft.neighbours.tallies), look_of)
             if there and self._are_together(progress, mark) and self._limits.kept(gang, need):
                 keep()
                 return True
@@ -246,7 +246,7 @@ class Placer:
 
     def _place_tasks(self, gang: Gang, tasks: Sequence[Task], scope: Ints | None) -> bool:
         place = partial(self._place_task, gang, scope)
-        return one_by_one(largest_first(tasks), place, partial(self._seeks, gang))
+        return one_by_one(largest_first(tasks), place, partial(self._seeks, gang), look_of)
 
     def _place_task(self, gang: Gang, scope: Ints | None, task: Task) -> bool:
         narrowed = self._limits.narrowed(gang, task.shape)

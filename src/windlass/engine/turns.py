@@ -26,14 +26,20 @@ def largest_first(tasks: Sequence[Task]) -> Sequence[Task]:
 
 
 def one_by_one(
-    some: Iterable[Some], place: Callable[[Some], bool], seeks: Callable[[Some], bool]
+    some: Iterable[Some],
+    place: Callable[[Some], bool],
+    seeks: Callable[[Some], bool],
+    look: Callable[[Some], object] = id,
 ) -> bool:
-    """Place all; who seeks others, and finds no place yet, comes after them."""
+    """Place all; who seeks others, and finds no place yet, comes after them.
+
+    Where one found no place, the next that looks the same is not tried.
+    """
     left = list(some)
     while left:
         later: list[Some] = []
         for each in left:
-            if not (later and _are_equal(later[-1], each)) and place(each):
+            if not (later and look(later[-1]) == look(each)) and place(each):
                 continue
             if not seeks(each):
                 return False
@@ -44,11 +50,9 @@ def one_by_one(
     return True
 
 
-def _are_equal(one: Task | Part, other: Task | Part) -> bool:
-    """Where one found no place, need the other not be tried?"""
-    if isinstance(one, Part) or isinstance(other, Part):
-        return False
-    return one.shape is other.shape and one.labels == other.labels
+def look_of(task: Task) -> object:
+    """What decides where a task may go, in one gang."""
+    return task.shape, task.labels
 
 
 def _size(task: Task) -> tuple[bool, int, int, int]:

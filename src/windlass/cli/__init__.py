@@ -7,6 +7,7 @@ Exit status: 0 all is well, 1 the answer is no, 2 the input cannot be used, 130 
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -45,12 +46,16 @@ COMMANDS = {
     "webhook": "windlass.cli.webhook:command",
 }
 
+YOUNG = 100_000
+"""So many new objects are looked through for garbage at once: a cycle makes many, and hardly any
+of them refers to itself."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command; every error a user can mend is one sentence on stderr."""
+    gc.set_threshold(YOUNG)
     try:
         status = _run(arguments)
         sys.stdout.flush()

@@ -176,7 +176,7 @@ class Gang:
 
     def needed(self) -> int:
         """How many members it takes for the gang to run."""
-        return max(self.minimum, sum(group.minimum for group in self.groups))
+        return max(self.minimum, sum([group.minimum for group in self.groups]))
 
     def has_minimum(self, there: Mapping[str, int]) -> bool:
         """Do so many members of each group, by its name, make up the minimum?"""

@@ -33,6 +33,8 @@ RACKS_PER_BLOCK = 25
 GANG = 8
 BUSY = 60
 """Percent of the nodes that run something already."""
+ONE_GPU = Shape(Request(2_000, 8_192, GpuRequest(1)))
+WHOLE_NODE = Shape(Request(8_000, 65_536, GpuRequest(GPUS_PER_NODE)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +68,12 @@ def single(name: str, queue: str) -> tuple[Gang, list[Task]]:
 
 def many(name: str, queue: str, size: int) -> tuple[Gang, list[Task]]:
     """A gang of pods with one GPU each."""
-    return _gang(name, queue, [Shape(Request(2_000, 8_192, GpuRequest(1)))] * size, None)
+    return _gang(name, queue, [ONE_GPU] * size, None)
 
 
 def whole_nodes(name: str, queue: str, size: int) -> tuple[Gang, list[Task]]:
     """A gang of pods that take a node's GPUs each."""
-    shape = Shape(Request(8_000, 65_536, GpuRequest(GPUS_PER_NODE)))
-    return _gang(name, queue, [shape] * size, None)
+    return _gang(name, queue, [WHOLE_NODE] * size, None)
 
 
 def _node(random: Random, at: int) -> Node:

@@ -42,7 +42,13 @@ def task_of(
 
 def shape_of(pod: Pod, namespaces: Namespaces | None = None) -> Shape:
     """All that decides where the pod can run, given the namespaces that there are."""
-    return Shape(request_of(pod), constraints_of(pod, namespaces))
+    return _known(Shape(request_of(pod), constraints_of(pod, namespaces)))
+
+
+@lru_cache(maxsize=1 << 12)
+def _known(shape: Shape) -> Shape:
+    """The first of equal shapes: what is one object is kept once, and compared in no time."""
+    return shape
 
 
 def state_of(pod: Pod) -> TaskState:

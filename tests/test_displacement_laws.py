@@ -25,6 +25,7 @@ from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan
 from windlass.model.actions import Rule
 from windlass.model.events import TaskStarted
+from windlass.model.gpus import WHOLE
 from windlass.model.jobs import GangId, Task, TaskState
 from windlass.model.settings import Settings
 from windlass.sim.run import Simulation
@@ -78,14 +79,14 @@ def frozen(recipe: Recipe) -> Snapshot:
     return replace(seen, settings=replace(seen.settings, epoch_s=10**9))
 
 
-def cycles(seen: Snapshot, most: int = ENOUGH) -> Iterator[Cycle]:
+def cycles(seen: Snapshot, most: int = ENOUGH, step_s: int = STEP_S) -> Iterator[Cycle]:
     """Cycle after cycle, each carried out; what was evicted is gone by the next."""
     there = Cluster.of(seen)
     for _ in range(most):
         before = there.snapshot()
         yield Cycle(before, carried_out(there), there)
         let_go(there)
-        there.advance(there.now + STEP_S)
+        there.advance(there.now + step_s)
 
 
 def carried_out(there: Cluster) -> Plan:
@@ -260,6 +261,25 @@ def still_fits(seen: Snapshot, found: Plan, gainers: set[GangId], spared: GangId
 # --- while shares sway ----------------------------------------------------------------------------
 
 WEEK_S = 7 * 24 * 3600
+DWELL_S = 600
+SWAYING: dict[str, int] = {"dwell_s": DWELL_S, "epoch_s": 300, "half_life_s": 1800}
+
+
+@MANY
+@given(crowds())
+def test_while_shares_sway_no_gpu_changes_hands_twice_within_the_dwell_time(recipe: Recipe):
+    """For ten dwell times, in which usage decays by far more than half."""
+    seen, taken = crowd_of(recipe), dict[tuple[str, int], int]()
+    swaying = replace(seen, settings=replace(seen.settings, **SWAYING))
+    for each in cycles(swaying, most=40, step_s=DWELL_S // 4):
+        assert broken_rights(each.seen, each.plan) == []
+        by_share = {evict.task for evict in each.plan.evictions if evict.rule == Rule.SHARE}
+        for task in each.seen.tasks:
+            for gpu in task.devices if task.id in by_share else ():
+                if gpu.milli == WHOLE:
+                    before = taken.get((task.node, gpu.device), -DWELL_S)
+                    assert each.seen.now - before >= DWELL_S
+                    taken[task.node, gpu.device] = each.seen.now
 
 
 def test_while_shares_sway_two_queues_exchange_little_and_still_use_the_same():

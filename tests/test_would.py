@@ -111,6 +111,13 @@ def test_below_a_full_queue_only_its_own_branch_counts():
     assert [each.queue for each in found.sides] == ["x"]
 
 
+def test_where_nothing_is_lent_it_counts_what_others_would_have_to_give():
+    tree = queue("owner", gpus=2, lend_gpus=0), queue("a"), queue("b")
+    found = asked(*tree, running("one", 0, queue="b"), running("two", 1, queue="b"), new(1))
+    assert (found.lent, found.free, found.may_take) == (False, 2000, 1000)
+    assert [way.rule for way in found.ways] == [Rule.SHARE]
+
+
 def test_a_gang_that_waits_patiently_is_told_whom_it_would_displace_then():
     low = running("low", 0, 1, 2, 3, queue="a")
     found = asked(queue("a"), low, new(1, priority=1, displaces_after_s=60))

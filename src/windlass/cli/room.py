@@ -77,6 +77,7 @@ def would_as_json(would: Would) -> dict[str, Any]:
         "may_take_gpus": would.may_take / WHOLE,
         "queue": _line_as_json(would.own),
         "full": would.full or None,
+        "lent": would.lent,
         "ready_at": would.ready_at,
         "too_dear": would.too_dear,
         "would_displace": would.ways,
@@ -102,6 +103,8 @@ def would_told(would: Would, now: int) -> Iterator[str]:
     if would.full:
         only = f"queue {would.full} is full, so only work of that queue could make way"
         yield f"{only}: it may lose {taken}"
+    elif not would.lent:
+        yield f"what is free is not lent to its queue, and others may lose {taken}"
     else:
         free = f"{_none_or(would.free)} {'is' if would.free <= WHOLE else 'are'} free"
         then = ", once what leaves is gone and what is held is taken" if would.settles else ""
@@ -129,7 +132,7 @@ def _conclusion(would: Would, now: int) -> Iterator[str]:
             "others could move out of its way, but that would cost more GPU time than its wait has "
             "so far; it is weighed again the longer it waits"
         )
-    elif not would.full and would.free + would.may_take >= would.need:
+    elif not would.full and would.lent and would.free + would.may_take >= would.need:
         yield "that would be enough, but not on nodes where it fits"
 
 

@@ -98,6 +98,8 @@ class Would:
     """Is something on its way out or held? The one counts as gone, the other as had."""
     full: str = ""
     """The queue at its limit, if one is: only work of that queue and below it could make way."""
+    lent: bool = True
+    """May its queue use what is free? Else others guard it for themselves."""
     ready_at: int | None = None
     """Before this nobody is displaced for it; None: never."""
     too_dear: bool = False
@@ -119,11 +121,12 @@ def would(cluster: Cluster, gang_id: GangId) -> Would | None:
         with draft.attempt(), draft.holds.lifted(found.gang):
             settles = _let_go(draft)
             reason = limits.now(found.gang, need)
-            if reason is not None and reason.why != Why.AT_LIMIT:
+            if reason is not None and reason.why not in (Why.AT_LIMIT, Why.NOT_LENT):
                 return None
-            full = str(reason.values["queue"]) if reason is not None else ""
+            lent = reason is None or reason.why is not Why.NOT_LENT
+            full = "" if reason is None or not lent else str(reason.values["queue"])
             answer = _Asked(draft, limits, standing, found, full).answer()
-            return replace(answer, settles=settles or bool(cluster.holds))
+            return replace(answer, settles=settles or bool(cluster.holds), lent=lent)
     finally:
         draft.close()
 

@@ -4,6 +4,7 @@
 - `namespace`: a fresh one in it, ready for pods.
 - `fresh_plane`: one for this test alone, to be broken; `Options` by indirect parametrization.
 - `kubectl`: the program, with an administrator's access to `plane`.
+- `windlass`: our own, looking at the scene that the test's file has `made`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import pytest
 
 from tests.live.kubectl import Kubectl
+from tests.live.scene import Scene
+from tests.live.shell import Shell, shell
 from windlass.lab.errors import PartsMissing
 from windlass.lab.parts import NAMES, Part, find
 from windlass.lab.plane import Plane
@@ -118,3 +121,9 @@ def namespace(kubectl: Kubectl) -> Iterator[str]:
     kubectl("wait", "-n", name, "--for=create", "serviceaccount/default", "--timeout=60s")
     yield name
     kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def windlass(plane: Plane, made: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    monkeypatch.setenv("COLUMNS", "80")
+    return shell(made, plane.kubeconfig, tmp_path)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.live.kubectl import Kubectl
 from tests.live.scene import LABEL, Scene, scene
-from tests.live.shell import Shell, shell
+from tests.live.shell import Shell
 from windlass.lab.plane import Plane
 
 
@@ -20,12 +20,6 @@ async def made(plane: Plane, tmp_path: Path) -> AsyncIterator[Scene]:
     async with scene(plane.api_access(), tmp_path, nodes=2, team=16) as made:
         yield made
         made.check()
-
-
-@pytest.fixture
-def windlass(plane: Plane, made: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    monkeypatch.setenv("COLUMNS", "80")
-    return shell(made, plane.kubeconfig, tmp_path)
 
 
 async def test_the_doctor_is_content_with_a_plane_where_the_scheduler_works(

@@ -17,7 +17,7 @@ import yaml
 from tests.live.bound import wait_until
 from tests.live.kubectl import Kubectl
 from tests.live.scene import Scene, reason_of, scene
-from tests.live.shell import Shell, call, shell
+from tests.live.shell import Shell, call
 from windlass.config import read_config
 from windlass.daemon.once import Sight, follow
 from windlass.lab.plane import Plane
@@ -28,12 +28,6 @@ async def made(plane: Plane, tmp_path: Path) -> AsyncIterator[Scene]:
     async with scene(plane.api_access(), tmp_path, nodes=2, team=16) as made:
         yield made
         made.check()
-
-
-@pytest.fixture
-def windlass(plane: Plane, made: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    monkeypatch.setenv("COLUMNS", "80")
-    return shell(made, plane.kubeconfig, tmp_path)
 
 
 async def test_a_submitted_command_is_bound_whole_and_its_pods_find_each_other(

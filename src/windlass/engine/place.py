@@ -15,6 +15,7 @@ import numpy as np
 
 from windlass.engine.bounds import domains_with_room, never
 from windlass.engine.draft import Draft
+from windlass.engine.held import Held
 from windlass.engine.index import Class
 from windlass.engine.limits import Limits
 from windlass.engine.overlay import overlay
@@ -22,9 +23,7 @@ from windlass.engine.progress import Part, Progress
 from windlass.engine.score import NOWHERE
 from windlass.engine.topology import Level, Topologies
 from windlass.engine.turns import hardest_first, largest_first, look_of, one_by_one
-from windlass.model.actions import Claim
 from windlass.model.jobs import Domain, Gang, Shape, Task
-from windlass.model.resources import Request
 from windlass.state.columns import Ints
 from windlass.state.neighbours import Subject, Who, near_subjects
 
@@ -51,10 +50,19 @@ class Maker(Protocol):
 class Placer:
     """Places gangs on a draft."""
 
-    __slots__ = ("_by_queue", "_draft", "_failed", "_kind", "_limits", "_topologies", "maker")
+    __slots__ = (
+        "_by_queue",
+        "_draft",
+        "_failed",
+        "_held",
+        "_kind",
+        "_limits",
+        "_topologies",
+        "maker",
+    )
 
     def __init__(self, draft: Draft, limits: Limits) -> None:
-        self._draft, self._limits = draft, limits
+        self._draft, self._limits, self._held = draft, limits, Held(draft, limits)
         self._topologies = draft.cluster.recall(Topologies)
         self._failed: set[Hashable] = set()
         self._by_queue = False
@@ -76,32 +84,17 @@ class Placer:
     def start(self, progress: Progress) -> bool:
         """Bind what the gang lacks to run, or nothing; what equals a failure is not tried again."""
         alike = self._alike(progress)
-        if alike in self._failed or self._is_kept_waiting(progress):
+        if alike in self._failed or self._held.is_awaited(progress):
             return False
         with self._draft.holds.lifted(progress.gang):
             return self._start(progress, alike)
 
-    def _is_kept_waiting(self, progress: Progress) -> bool:
-        """Are its places kept, but still occupied, and is there no room elsewhere either?
-
-        Many gangs may wait like that while pods take their time to stop: this is asked first.
-        """
-        gang, holds = progress.gang, self._draft.holds
-        hold = holds.standing.get(gang.id)
-        if hold is None or not hold.firm:
-            return False
-        for shape in progress.counts:
-            kind = self._draft.index.of(shape)
-            if kind.key.min(initial=NOWHERE) >= NOWHERE:
-                return not any(_fits(kind, *at) for at in holds.beneath(gang))
-        return False
-
     def _start(self, progress: Progress, alike: Hashable) -> bool:
         gang = progress.gang
         need = self._limits.need(progress.counts)
-        if self._take_held(progress, need):
+        if self._held.take(progress, need):
             return True
-        if self._is_sought(progress) or self._limits.now(gang, need) is not None:
+        if self._held.are_sought(progress) or self._limits.now(gang, need) is not None:
             return False
         self._by_queue = False
         if not self._is_refused(progress) and self.place(
@@ -121,74 +114,6 @@ class Placer:
             if count > 1 and int(kind.room().sum()) < count:
                 return True
         return False
-
-    def _take_held(self, progress: Progress, need: dict[str, int]) -> bool:
-        """Bind the gang where places were kept for it, if they are free by now.
-
-        Seeking anew might end elsewhere, or nowhere: others were placed since. What it borrows was
-        lent to it when it was promised, whatever has become scarce meanwhile.
-        """
-        gang, draft = progress.gang, self._draft
-        hold = draft.holds.standing.get(gang.id)
-        if hold is None or not hold.firm or self._limits.beyond(gang, need) is not None:
-            return False
-        kept: dict[Request, list[Claim]] = {}
-        for claim in hold.claims:
-            kept.setdefault(claim.request, []).append(claim)
-        # in the order in which they were placed: who seeks its like anywhere is the first of it
-        order = {request: at for at, request in enumerate(kept)}
-        tasks = [task for part in progress.parts for task in part.tasks]
-        tasks.sort(key=lambda task: order.get(task.shape.request, len(order)))
-        mark = len(draft.binds)
-        with draft.attempt() as keep:
-            take = partial(self._take_place, gang, kept)
-            there = one_by_one(tasks, take, lambda _: bool(draft.neighbours.tallies), look_of)
-            if there and self._are_together(progress, mark) and self._limits.kept(gang, need):
-                keep()
-                return True
-        return False
-
-    def _is_sought(self, progress: Progress) -> bool:
-        """Is it to come where places are held for it, because others are promised to be near it?"""
-        gang, draft = progress.gang, self._draft
-        if not draft.neighbours.tallies or not draft.holds.is_firm(gang.id):
-            return False
-        tasks = (task for part in progress.parts for task in part.tasks)
-        whos = {Who(task.labels, gang.namespace) for task in tasks}
-        tallies = (tally for who in whos for tally in draft.neighbours.matching(who))
-        return any(tally.awaited is not None and tally.awaited.seekers.any() for tally in tallies)
-
-    def _are_together(self, progress: Progress, mark: int) -> bool:
-        """Are the binds since a mark in the domains that the gang and its groups require?
-
-        A kept place may have been another member's, whose group had another domain.
-        """
-        at = {bind.task: bind.node for bind in self._draft.binds[mark:]}
-        return self._is_one(progress.gang.domain, (*progress.nodes, *at.values())) and all(
-            self._is_one(part.group.domain, (*part.nodes, *(at[task.id] for task in part.tasks)))
-            for part in progress.parts
-        )
-
-    def _is_one(self, wish: Domain | None, nodes: Sequence[str]) -> bool:
-        if wish is None or not wish.required:
-            return True
-        slots = self._slots(nodes)
-        domains = [level.domain_of[slots] for level in self._topologies.levels(wish)]
-        return bool(domains) and all((each == each[0]).all() and each[0] >= 0 for each in domains)
-
-    def _take_place(self, gang: Gang, kept: dict[Request, list[Claim]], task: Task) -> bool:
-        claims = kept.get(task.shape.request)
-        claim = claims[0] if claims else None
-        slot = self._draft.columns.slot.get(claim.node) if claim else None
-        if not claims or claim is None or slot is None:
-            return False
-        kind = self._draft.index.of(task.shape)
-        if self._best(gang, task, kind, np.array([slot])) is None:
-            return False
-        if not self._draft.bind_at(task, gang, claim):
-            return False
-        del claims[0]
-        return True
 
     def place(
         self, gang: Gang, parts: Sequence[Part], nodes: Sequence[str], need: dict[str, int]
@@ -221,7 +146,7 @@ class Placer:
     ) -> Iterator[Ints | None]:
         """The sets of nodes to try; for one that lost its place, what is near that comes first."""
         if gang.home and not nodes and not self.maker:
-            near = self._topologies.around(gang.domain, self._slots(gang.home))
+            near = self._topologies.around(gang.domain, self._draft.columns.slots_of(gang.home))
             yield from self._scopes(gang.domain, parts, nodes, near)
         yield from self._scopes(gang.domain, parts, nodes, None)
         if gang.domain is None and not nodes and self._draft.neighbours.tallies:
@@ -329,7 +254,7 @@ class Placer:
         """The nodes of each domain that has room, a few of them."""
         room = self.maker.room if self.maker else self._room
         found = domains_with_room(room, self._topologies, level, parts, outer)
-        found = _pinned(found, level, self._slots(nodes))
+        found = _pinned(found, level, self._draft.columns.slots_of(nodes))
         if self.maker:
             found = self.maker.cheapest(found, level, parts)
         for domain in _few(found):
@@ -338,17 +263,6 @@ class Placer:
 
     def _room(self, shape: Shape) -> Ints:
         return self._draft.index.of(shape).room()
-
-    def _slots(self, nodes: Sequence[str]) -> list[int]:
-        slots = self._draft.columns.slot
-        return [slots[node] for node in nodes if node in slots]
-
-
-def _fits(kind: Class, free: Ints, number: int) -> bool:
-    """Would a task fit a node in this condition, if the node lets it in?"""
-    if kind.amounts is None or kind.chooser.look_up_one(number)[0] <= 0:
-        return False
-    return bool((free >= kind.amounts).all())
 
 
 def _few(domains: list[int]) -> list[int]:

@@ -150,6 +150,10 @@ class Columns:
             and (not each.profile or profile_of(gpus[each.device].model, each.profile))
         )
 
+    def slots_of(self, names: Iterable[str]) -> list[int]:
+        """The slots of those of the named nodes that there are."""
+        return [self.slot[name] for name in names if name in self.slot]
+
     def labels(self, key: str) -> tuple[Ints, list[str]]:
         """Per node the number of its value for a label (-1: none), and the values, sorted."""
         if key not in self._labels:

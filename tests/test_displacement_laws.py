@@ -23,7 +23,7 @@ from tests.monitor_rights import broken_rights
 from tests.played import arrives, work
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan
-from windlass.model.actions import Rule
+from windlass.model.actions import FOR_NOBODY, Rule
 from windlass.model.events import TaskStarted
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import GangId, Task, TaskState
@@ -156,6 +156,7 @@ def test_nobody_is_evicted_for_a_gang_that_is_then_not_bound(recipe: Recipe):
 @example(Recipe(945, 4, 15, False, SHARED | {"elastic", "modest", "ports", "slow"}))
 @example(Recipe(14563, 3, 5, True, frozenset({"elastic", "mig"})))
 @example(Recipe(818, 4, 18, True, SPREAD | {"ends", "neighbours"}))
+@example(Recipe(878, 3, 11, False, frozenset({"fractions", "spread", "young"})))
 def test_whoever_moves_is_bound_again_where_its_place_was_kept(recipe: Recipe):
     owed: dict[GangId, Counter[str]] = {}
     for each in until_rest(frozen(recipe)):
@@ -180,9 +181,11 @@ def test_whoever_moves_is_bound_again_where_its_place_was_kept(recipe: Recipe):
 @example(Recipe(4249, 2, 11, False, SPREAD | {"firm", "taints"}))
 @example(Recipe(524289, 3, 8, False, SPREAD - {"spread"} | {"mixed", "neighbours"}))
 @example(Recipe(362879, 3, 13, False, SHARED | {"broken", "elastic", "limits", "spread"}))
+@example(Recipe(1, 1, 17, False, SHARED | {"saved", "tiers", "torn", "usage"}))
 def test_what_is_held_is_bound_once_nothing_is_on_its_way_out_whoever_comes(recipe: Recipe):
+    """But for those who must be near others, or spread among them, some of whom were lost."""
     rolls, handovers = recipe.dice("newcomers"), recipe.dice("handovers")
-    there, owed = Cluster.of(frozen(recipe)), set[GangId]()
+    there, owed, excused = Cluster.of(frozen(recipe)), set[GangId](), set[GangId]()
     teams = [name for name in sorted(there.queues) if there.is_leaf(name)]
     for cycle in range(12):
         if handovers.random() < 0.2:
@@ -197,7 +200,15 @@ def test_what_is_held_is_bound_once_nothing_is_on_its_way_out_whoever_comes(reci
             submit(there, Job(replace(gang, priority=rolls.choice([0, 9])), tasks))
         there.advance(there.now + STEP_S)
         firm = {hold.gang for hold in there.holds.values() if hold.firm}
-        owed = set() if list(there.leaving()) else firm
+        if any(each.rule in FOR_NOBODY for each in found.evictions):
+            excused |= {gang for gang in firm if minds_others(there, gang)}
+        owed = set() if list(there.leaving()) else firm - excused
+
+
+def minds_others(there: Cluster, gang: GangId) -> bool:
+    """Does where it may be depend on who else is there?"""
+    wishes = [task.shape.constraints for task in there.members(gang)]
+    return any(each.near or each.spread for each in wishes)
 
 
 @MANY

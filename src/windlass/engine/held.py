@@ -83,21 +83,18 @@ class Held:
         return any(tally.awaited is not None and tally.awaited.seekers.any() for tally in tallies)
 
     def _take_place(self, gang: Gang, kept: dict[Request, list[Claim]], task: Task) -> bool:
-        claims = kept.get(task.shape.request)
-        slot = self._draft.columns.slot.get(claims[0].node) if claims else None
-        if not claims or slot is None or not self._may_come(gang, task, slot):
-            return False
-        if not self._draft.bind_at(task, gang, claims[0]):
-            return False
-        del claims[0]
-        return True
-
-    def _may_come(self, gang: Gang, task: Task, slot: int) -> bool:
-        draft = self._draft
-        if int(draft.index.of(task.shape).key[slot]) >= NOWHERE:
-            return False
+        """Bind a task in the first of the places kept for its like that lets it in."""
+        draft, claims = self._draft, kept.get(task.shape.request, [])
+        key = draft.index.of(task.shape).key
         over = overlay(draft.neighbours, draft.index, task, gang)
-        return over is None or int(over[slot]) < NOWHERE
+        open_now = key if over is None else key + over
+        # only neighbours make a difference between them: else one that is not free settles it
+        for at, claim in enumerate(claims if draft.neighbours.tallies else claims[:1]):
+            slot = draft.columns.slot.get(claim.node)
+            if slot is not None and open_now[slot] < NOWHERE and draft.bind_at(task, gang, claim):
+                del claims[at]
+                return True
+        return False
 
     def _are_together(self, progress: Progress, mark: int) -> bool:
         """Are the binds since a mark in the domains that the gang and its groups require?

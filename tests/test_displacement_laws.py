@@ -45,6 +45,7 @@ SPREAD = frozenset({"broken", "fractions", "guarantees", "spread"})
 SPOILT = frozenset({"ends", "neighbours", "spread"})
 NEAR = frozenset({"broken", "domains", "ends", "extras", "neighbours", "spread", "taints"})
 CUT = frozenset({"cordons", "labels", "limits", "mig", "mixed", "models", "usage"})
+CHOOSY = frozenset({"broken", "fractions", "models", "patient", "saved"})
 TORN = frozenset({"spread", "tiers", "torn", "broken", "labels", "fractions"})
 
 
@@ -225,6 +226,7 @@ def test_evictions_come_to_an_end_while_nothing_happens(recipe: Recipe):
 @given(crowds(without=CONSTRAINED))
 @example(Recipe(0, 1, 12, False, frozenset({"domains", "elastic", "fractions", "mig"})))
 @example(Recipe(5098, 4, 14, True, frozenset({"elastic", "ends", "limits", "mixed", "troubles"})))
+@example(Recipe(146513, 3, 11, False, CHOOSY))
 def test_without_any_one_of_its_victims_there_is_no_room(recipe: Recipe):
     seen = crowd_of(recipe)
     found = plan(Cluster.of(seen))

@@ -174,7 +174,8 @@ class Draft:
         """Take away again what was bound since a mark; an undo brings it back."""
         taken = self.binds[mark:]
         del self.binds[mark:]
-        self._journal.append(partial(self.binds.extend, taken))
+        # whatever was bound after it goes first
+        self._journal.append(partial(self.binds.__setitem__, slice(mark, None), taken))
         tasks = self.cluster.tasks
         self.release_all(
             replace(tasks[bind.task], node=bind.node, devices=bind.devices) for bind in taken

@@ -3,7 +3,8 @@
     1   where the gang finds no room, the cheapest node is cleared of what may go, whole gangs
         (`clear.py`, `permits.py`)
     2   what turns out not to be needed returns to its own place, the dearest first
-    3   what is still away is placed elsewhere if possible: it moves
+    3   what is still away is placed elsewhere if possible: it moves; where others lie by then may
+        let somebody return who could not before
     4   what is then lost must be lost by right (`judge.py`), or nothing happens at all
 
 Judged is the outcome, not the way to it. Whoever asks keeps it or undoes it.
@@ -11,7 +12,7 @@ Judged is the outcome, not the way to it. Whoever asks keeps it or undoes it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from windlass.engine import bounds
@@ -78,14 +79,15 @@ class Search:
         if len(draft.evicted) > 1 and not self._spare(mark):
             return None
         claims = draft.claims(mark)
-        moved = list(self._move_all())
+        moved = dict(self._move_all())
+        if 0 < len(moved) < len(draft.evicted) <= MOST_MOVES:
+            claims = self._spare_once_moved(mark, claims, moved)
         if not self._suits_still(mark, seeking):
             return None
-        away = {unit for unit, _ in moved}
-        rights = judge(draft.cluster, permits, list(draft.evicted), away)
-        if rights is None or not self._is_worth_it(rights, away):
+        rights = judge(draft.cluster, permits, list(draft.evicted), moved.keys())
+        if rights is None or not self._is_worth_it(rights, moved.keys()):
             return None
-        return Outcome(self._progress, claims, tuple(rights), tuple(moved))
+        return Outcome(self._progress, claims, tuple(rights), tuple(moved.items()))
 
     def _make_room(self) -> bool:
         """Place the gang, and take away what may go where it finds no room."""
@@ -101,7 +103,7 @@ class Search:
         progress, need = self._progress, dict(self._permits.need)
         return self._placer.place(progress.gang, progress.parts, progress.nodes, need)
 
-    def _is_worth_it(self, rights: list[tuple[Unit, Rule]], moved: set[Unit]) -> bool:
+    def _is_worth_it(self, rights: list[tuple[Unit, Rule]], moved: Set[Unit]) -> bool:
         """Is what others lose, or only have to do again, in proportion to what is gained?"""
         cluster, permits = self._draft.cluster, self._permits
         if not rights and len(moved) > MOST_MOVES:
@@ -145,6 +147,33 @@ class Search:
                     keep()
                     spare -= unit.charges.get(GPU, 0)
         return self._place()
+
+    def _spare_once_moved(
+        self, mark: int, claims: tuple[Claim, ...], moved: dict[Unit, tuple[Claim, ...]]
+    ) -> tuple[Claim, ...]:
+        """Return what the gang fits beside now that others have moved; answers its places then."""
+        draft = self._draft
+        away = sorted(draft.evicted, key=self._dearest)
+        for unit in (*away, *away):
+            if not unit.gone or any(each.gone for each in unit.after):
+                continue
+            others = {each: places for each, places in moved.items() if each is not unit}
+            with draft.attempt() as keep:
+                draft.unbind(mark)
+                for each, places in others.items():
+                    self._move_to(each, places)
+                middle = len(draft.binds)
+                if draft.put_back(unit) and self._keeps_limits(unit) and self._place():
+                    keep()
+                    moved.pop(unit, None)
+                    claims = draft.claims(middle)
+        return claims
+
+    def _move_to(self, unit: Unit, places: tuple[Claim, ...]) -> None:
+        """To where it had moved before: nobody has come there since."""
+        tasks = {task.id: task for task in unit.tasks}
+        for claim in places:
+            self._draft.bind_at(tasks[claim.task], unit.gang, claim)
 
     def _least(self) -> int:
         """GPU that it surely takes; how much a MIG instance or memory is depends on the device."""

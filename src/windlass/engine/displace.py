@@ -62,7 +62,7 @@ class Displacer:
         before anybody's growth.
         """
         self.too_dear = False
-        with self._draft.holds.lifted(progress.gang):
+        with self._draft.holds.lifted(progress.gang, displaces=True):
             permits = self._permits(progress, grows)
             ways = list(self._ways(permits))
         return self._try(progress, permits, ways) if ways else None
@@ -113,21 +113,28 @@ class Displacer:
         return found >= enough
 
     def _try(self, progress: Progress, permits: Permits, ways: Sequence[Way]) -> Outcome | None:
-        self._draft.begin()
-        with self._draft.holds.lifted(progress.gang):
-            search = Search(self._draft, self._limits, self._displaceable, progress, permits)
+        draft, gang = self._draft, progress.gang
+        draft.begin()
+        with draft.holds.lifted(gang):
             too_many = self._too_many(progress) if self.ranks.policy.weighs else NEVER
-            for way in ways:
-                permits.way = way
-                with self._draft.attempt() as keep:
-                    outcome = search.attempt(self._seeking)
-                    if outcome is not None and outcome.by_order() >= too_many:
-                        search.too_dear = True
-                    elif outcome is not None:
-                        keep()
-                        return outcome
-        self.too_dear = search.too_dear
+        for way in ways:
+            permits.way = way
+            displaces = way is not Way.MOVE
+            with draft.holds.lifted(gang, displaces), draft.attempt() as keep:
+                search = Search(draft, self._limits, self._displaceable, progress, permits)
+                outcome = search.attempt(self._seeking)
+                self.too_dear |= search.too_dear
+                if outcome is None or (way is Way.BOTH and self._only_moves(outcome)):
+                    continue
+                if outcome.by_order() < too_many:
+                    keep()
+                    return outcome
+                self.too_dear = True
         return None
+
+    def _only_moves(self, outcome: Outcome) -> bool:
+        """Does nobody lose anything, where that is no right to what was promised to others?"""
+        return not outcome.lost and bool(self._draft.holds.in_the_way(outcome.progress.gang))
 
     def _too_many(self, progress: Progress) -> int:
         """So many others a gang does not stop for its place in line: it finds room soon enough.

@@ -1,9 +1,10 @@
 """Holds and reservations: places others must leave alone.
 
 A claim keeps its amounts and devices from everyone but its gang. A reservation's claims bind only
-work that might still run when it starts; what ends in time may use the places (backfill), and what
-is guaranteed need not wait for what is borrowed. Columns
-show a claimed node without its claims; `lifted` shows it to those who may look.
+work that might still run when it starts; what ends in time may use the places (backfill). What is
+guaranteed need not wait for what is borrowed, nor a higher priority for a lower one of its queue,
+nor who displaces others by right for what is only promised. Columns show a claimed node without its
+claims; `lifted` shows it to those who may look.
 """
 
 from __future__ import annotations
@@ -115,19 +116,22 @@ class Holds:
         free, devices, _ = self._base[slot]
         self._set_base(slot, free + amounts, with_back(devices, slices))
 
-    def lifted(self, gang: Gang) -> AbstractContextManager[None]:
-        """Show the claimed nodes as this gang may see them, and its queue without its claims."""
+    def lifted(self, gang: Gang, displaces: bool = False) -> AbstractContextManager[None]:
+        """Show the claimed nodes as this gang may see them, and its queue without its claims.
+
+        Who `displaces` others by right looks past all reservations.
+        """
         if self._owner == gang.id or not self.concern(gang):
             return _AS_IT_IS
-        return self._lift(gang)
+        return self._lift(gang, displaces)
 
     @contextmanager
-    def _lift(self, gang: Gang) -> Generator[None]:
+    def _lift(self, gang: Gang, displaces: bool) -> Generator[None]:
         own = self.standing.get(gang.id)
         if own is not None:
             self._charge(own, -1)
             self._expect(own, -1)
-        lifted = frozenset(self._lifted_for(gang))
+        lifted = frozenset((*self._lifted_for(gang), *(self._soft if displaces else ())))
         slots = sorted({slot for owner in lifted for slot in self._slots[owner]})
         self._lifted, self._owner = lifted, gang.id
         for slot in slots:
@@ -179,6 +183,13 @@ class Holds:
             claims[:] = [claim for claim in claims if claim[0] != gang]
             self._show(slot)
 
+    def give_way(self, taken: Iterable[Claim]) -> None:
+        """Drop the reservations that lie where others are now to come. Not to be undone."""
+        places = list(taken)
+        for gang, hold in sorted(self._soft.items()):
+            if any(own.meets(at.node, at.devices) for own in hold.claims for at in places):
+                self.drop(gang)
+
     def _lifted_for(self, gang: Gang) -> Iterator[GangId]:
         own = self.standing.get(gang.id)
         if own is not None:
@@ -191,7 +202,8 @@ class Holds:
         is_guaranteed = self._is_guaranteed(gang)
         for owner, hold in self._soft.items():
             in_time = duration is not None and self._cluster.now + duration <= hold.starts_at
-            if owner != gang.id and (in_time or (is_guaranteed and self._is_borrower(owner))):
+            goes_before = is_guaranteed and self._is_borrower(owner)
+            if owner != gang.id and (in_time or goes_before or self._outranks(gang, owner)):
                 yield owner
 
     def _charge(self, hold: Hold, sign: int) -> None:
@@ -215,6 +227,10 @@ class Holds:
             if slot is not None and task is not None:
                 who = Who(task.labels, gang.namespace)
                 cluster.neighbours.expect(who, task.shape.constraints, slot, sign)
+
+    def _outranks(self, gang: Gang, owner: GangId) -> bool:
+        other = self._cluster.gangs.get(owner)
+        return other is None or (other.queue == gang.queue and other.priority < gang.priority)
 
     def _is_borrower(self, owner: GangId) -> bool:
         gang = self._cluster.gangs.get(owner)

@@ -109,6 +109,7 @@ def pass_two(
     holds = [hold for each in found.outcomes for hold in _holds(each, draft.cluster.now)]
     for hold in holds:
         draft.holds.drop(hold.gang)
+    draft.holds.give_way(claim for hold in holds for claim in hold.claims)
     draft.holds.add_all(holds)
     return found
 

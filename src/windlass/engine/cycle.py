@@ -32,6 +32,7 @@ from windlass.engine.remember import Remembered, wake_at
 from windlass.engine.reserve import drop_broken, reserve
 from windlass.engine.second import Found, pass_two
 from windlass.engine.shares import shares
+from windlass.engine.spare import is_outdated
 from windlass.state.cluster import Cluster
 
 
@@ -66,10 +67,12 @@ def plan(cluster: Cluster, told: bool = True) -> Plan:
     parted = part(draft, room.evictions)
     actions = (*draft.binds, *parted.actions)
     holds = tuple(draft.holds.standing.values())
+    # who is spared is asked before a plan: what this one binds may change the answer
+    soon = cluster.now + 1 if draft.binds and is_outdated(limits, first.waiting) else None
     draft.close()
 
     again = front.again_at(first.gangs | room.decided, cluster.now)
-    by_time = (room.wake_at, parted.wake_at, again)
+    by_time = (room.wake_at, parted.wake_at, again, soon)
     wake = wake_at(cluster, (each.gang for each in first.waiting), holds, by_time)
     found = Plan(actions, decisions, holds, standing.shares, wake, room.in_vain())
     return remembered.keep(found, told)

@@ -17,7 +17,7 @@ from windlass.engine.draft import Draft
 from windlass.engine.estimate import Estimates
 from windlass.engine.part import awaited
 from windlass.engine.place import Placer
-from windlass.engine.progress import Progress
+from windlass.engine.progress import Progress, progress
 from windlass.model.actions import Hold
 from windlass.model.jobs import Task, TaskId
 from windlass.state.cluster import Cluster
@@ -39,12 +39,19 @@ def drop_broken(draft: Draft) -> None:
         settings = cluster.settings
         patience = settings.stuck_after_s if hold.firm else settings.reserve_after_s
         late = cluster.now - hold.starts_at > patience and gang not in saving
-        tasks = [cluster.tasks.get(claim.task) for claim in hold.claims]
         # a firm hold may wait for the successors of tasks that are on their way out
-        broken = not hold.firm and any(task is None or task.node for task in tasks)
+        broken = not hold.firm and _is_outdated(cluster, hold)
         lost = any(claim.node not in cluster.nodes for claim in hold.claims)
         if gang not in cluster.gangs or broken or lost or (hold.starts_at and late):
             draft.holds.drop(gang)
+
+
+def _is_outdated(cluster: Cluster, hold: Hold) -> bool:
+    """Does the gang lack others by now than those for whom places are reserved?"""
+    if hold.gang not in cluster.gangs:
+        return True
+    lacking = {task.id for part in progress(cluster, hold.gang).parts for task in part.tasks}
+    return lacking != {claim.task for claim in hold.claims}
 
 
 def reserve(
@@ -62,8 +69,9 @@ def reserve(
     unserved = [each for each in waiting if each.gang.id not in holds.standing]
     patient = (each for each in _heads(placer, unserved) if each.gang.created_at <= latest)
     ends = [(end, task) for end, task in expected_ends(draft) if task.id not in leaving]
-    for progress in islice(patient, room_for):
-        hold = _reserve(draft, placer, progress, ends)
+    for head in islice(patient, room_for):
+        others = [(end, task) for end, task in ends if task.gang != head.gang.id]
+        hold = _reserve(draft, placer, head, others)
         if hold is not None:
             holds.add(hold)
 
@@ -71,8 +79,8 @@ def reserve(
 def _heads(placer: Placer, waiting: Sequence[Progress]) -> Iterator[Progress]:
     """Of each queue the gang that deserves it most, of those that lack nothing but room."""
     lines: dict[str, list[Progress]] = {}
-    for progress in waiting:
-        lines.setdefault(progress.gang.queue, []).append(progress)
+    for each in waiting:
+        lines.setdefault(each.gang.queue, []).append(each)
     for line in lines.values():
         head = next((each for each in sorted(line, key=_claim) if placer.may_fit(each)), None)
         if head is not None:

@@ -17,6 +17,7 @@ from windlass.engine.draft import Draft
 from windlass.engine.limits import Limits
 from windlass.engine.order import Order
 from windlass.engine.overrun import overrun
+from windlass.engine.part import needless
 from windlass.engine.place import Placer
 from windlass.engine.progress import Progress
 from windlass.engine.rights import Rights
@@ -139,7 +140,8 @@ class _Second:
             others = earlier.repaired | self._held_before | self._displacer.leaving
             self._give_back([(task, Rule.STALE) for task in stale(cluster, others)])
         self._leave = [cluster.tasks[each.task] for each in earlier.evictions]
-        self._leave += cluster.coming_free()
+        stays = needless(draft)
+        self._leave += [task for task in cluster.coming_free() if task.gang not in stays]
         self._frees = bool(self._leave or self._found.evictions)
         """Is anything on its way out?"""
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from windlass.engine.limits import Limits
-from windlass.engine.progress import progress
+from windlass.engine.progress import Progress, progress
 from windlass.model.jobs import OCCUPYING, Gang, GangId
 from windlass.model.settings import Victims
 from windlass.state.cluster import Cluster
@@ -69,6 +69,12 @@ class Displaced:
             found = self.standing(gang)
             if found != gang:
                 yield found
+
+
+def is_outdated(limits: Limits, waiting: Iterable[Progress]) -> bool:
+    """Is somebody still spared for whom the guarantee, as it is used now, has no room?"""
+    spared = (each for each in waiting if each.gang.spared)
+    return any(limits.beyond(each.gang, limits.need(each.counts)) is not None for each in spared)
 
 
 def _is_there(cluster: Cluster, gang: Gang) -> bool:

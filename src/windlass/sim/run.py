@@ -90,6 +90,8 @@ class Simulation:
         self._sequence = 0
         self._wake_at: int | None = None
         self._idle_wakes = 0
+        self._end = workload.until
+        """Until when it is played; else until it rests."""
         self._here = 0
         self._prepare()
 
@@ -115,7 +117,8 @@ class Simulation:
         if self._heap:
             at = self._heap[0][0]
             return at if self._wake_at is None else min(at, self._wake_at)
-        return None if self._idle_wakes > self._patience() else self._wake_at
+        rests = self._end is None and self._idle_wakes > self._patience()
+        return None if rests else self._wake_at
 
     def step(self) -> None:
         """Go to the next instant, let everything happen that happens then, and plan once."""
@@ -183,7 +186,7 @@ class Simulation:
         return min(IDLE_CYCLES, 4 * (len(self.plan.holds) + len(self.plan.decisions)))
 
     def _steps(self, until: int | None) -> Iterator[None]:
-        end = self.workload.until if until is None else until
+        end = self._end = self.workload.until if until is None else until
         while (at := self.next_at()) is not None and (end is None or at <= end):
             self.step()
             yield

@@ -164,7 +164,7 @@ def test_a_job_that_would_wait_is_told_why_and_what_would_start_it(explain: Expl
     assert "it needs room for 2 tasks of 3 GPUs, 2 CPU, 1 GiB at once; there is room for 1" in told
     assert "- it would start at once with 2 GPUs per task instead of 3" in told
     assert "- it would start at once with a minimum of 1 task instead of 2" in told
-    assert "if old (queue others, 4 GPUs) stopped, which it may not displace" in told
+    assert "if old (queue others, 4 GPUs) stopped, which it may not displace now" in told
 
 
 def test_a_job_in_the_words_of_scenarios_is_taken_as_it_is(explain: Explain):

@@ -184,7 +184,7 @@ def test_an_eviction_that_policy_forbids_names_whom():
     held = runs("small", 0, queue="a"), runs("large", 1, 2, 3, queue="b")
     found = asked(A, B, node("n1", gpus=4), *held, new(1, 3))
     assert found[Kind.STOP] == (
-        "it would start at once if large (queue b, 3 GPUs) stopped, which it may not displace"
+        "it would start at once if large (queue b, 3 GPUs) stopped, which it may not displace now"
     )
 
 

@@ -149,7 +149,7 @@ def test_what_a_gang_may_not_displace_is_told_last():
     rows, notes = starts(crowded().carried_out().snapshot(), GangId("b"))
     assert [row.allowed for row in rows] == [True, False]
     assert (rows[-1].kind, notes) == ("stop", [])
-    assert rows[-1].sentence.endswith("which it may not displace")
+    assert rows[-1].sentence.endswith("which it may not displace now")
 
 
 def test_the_page_has_a_word_for_every_kind_of_change():

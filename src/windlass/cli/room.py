@@ -80,6 +80,7 @@ def would_as_json(would: Would) -> dict[str, Any]:
         "lent": would.lent,
         "ready_at": would.ready_at,
         "too_dear": would.too_dear,
+        "patient_until": would.patient_until,
         "would_displace": would.ways,
         "others": [
             {
@@ -127,6 +128,9 @@ def _conclusion(would: Would, now: int) -> Iterator[str]:
         ways = dict.fromkeys(f"{known_as(each.gang)} ({each.rule})" for each in would.ways)
         then = "else" if would.ready_at is None else "then" if would.ready_at > now else "next"
         yield f"{then} it would displace {listed(ways)}"
+    elif would.patient_until is not None:
+        wait = in_words(would.patient_until - now)
+        yield f"others would lose far more than it needs: it waits {wait} more for a gentler way"
     elif would.too_dear:
         yield (
             "others could move out of its way, but that would cost more GPU time than its wait has "
@@ -168,9 +172,17 @@ def _barred(side: Side, wait: str) -> str:
         case _:
             if gainer is None or loser is None:
                 return "no rule allows it"
+            if _fullness(gainer) < _fullness(loser):
+                almost = f"and queue {loser.queue} is not fuller by a quarter"
+                return f"{_has(gainer, 'would have')}, {almost}, as it must be while past use counts"
             if loser.has > max(loser.guarantee, loser.share):
                 return f"{_has(gainer, 'would have')}, more of its share than queue {loser.queue}"
             return f"{_has(loser)}, no more than it is entitled to"
+
+
+def _fullness(line: Line) -> float:
+    """How much it has of what it is entitled to."""
+    return line.has / max(line.guarantee, line.share, 1)
 
 
 def _has(line: Line, verb: str = "has") -> str:

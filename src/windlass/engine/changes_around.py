@@ -176,7 +176,7 @@ def _stop(asked: Asked, names: Sequence[GangId], _: int) -> Change:
     sizes = [_size(asked, name) for name in names]
     gangs = [asked.cluster.gangs[name] for name in names]
     said = [_named(gang, size) for gang, size in zip(gangs, sizes, strict=True)]
-    says = f"if {' and '.join(said)} stopped, which it may not displace"
+    says = f"if {' and '.join(said)} stopped, which it may not displace now"
     events = tuple(GangGone(name) for name in names)
     return Change(Kind.STOP, says, {"gangs": list(names)}, events, sum(sizes))
 

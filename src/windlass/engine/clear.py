@@ -118,7 +118,8 @@ class Clearing:
         reach = permits.rights.ranks.reach(gang)
         whose = (own, gang.priority, reach) if own in pool.queues else None
         rules = permits.case.rules(pool.queues)
-        return pool.offer(kind, (permits.way, permits.grows, whose), rules, permits)
+        most = permits.need.get(GPU, 0) if permits.modest else None
+        return pool.offer(kind, (permits.way, permits.grows, whose, most), rules, permits)
 
 
 def _cheapest(costs: Ints, scope: Ints | None) -> Iterator[int]:

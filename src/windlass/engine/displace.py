@@ -37,6 +37,8 @@ class Displacer:
         """Who was promised a place in this cycle, near others, and where."""
         self.too_dear = False
         """Did the last search find only ways that cost more than the wait has so far?"""
+        self.patient_until: int | None = None
+        """Until when it waits for a gentler way: others would lose far more than is needed."""
 
     @property
     def ranks(self) -> Ranks:
@@ -61,7 +63,7 @@ class Displacer:
         Whoever only grows takes nothing from others but what they have grown by: all minimums come
         before anybody's growth.
         """
-        self.too_dear = False
+        self.too_dear, self.patient_until = False, None
         with self._draft.holds.lifted(progress.gang, displaces=True):
             permits = self._permits(progress, grows)
             ways = list(self._ways(permits))
@@ -113,24 +115,38 @@ class Displacer:
         return found >= enough
 
     def _try(self, progress: Progress, permits: Permits, ways: Sequence[Way]) -> Outcome | None:
-        draft, gang = self._draft, progress.gang
-        draft.begin()
-        with draft.holds.lifted(gang):
+        self._draft.begin()
+        with self._draft.holds.lifted(progress.gang):
             too_many = self._too_many(progress) if self.ranks.policy.weighs else NEVER
         for way in ways:
-            permits.way = way
-            displaces = way is not Way.MOVE
-            with draft.holds.lifted(gang, displaces), draft.attempt() as keep:
-                search = Search(draft, self._limits, self._displaceable, progress, permits)
-                outcome = search.attempt(self._seeking)
-                self.too_dear |= search.too_dear
-                if outcome is None or (way is Way.BOTH and self._only_moves(outcome)):
-                    continue
-                if outcome.by_order() < too_many:
-                    keep()
-                    return outcome
-                self.too_dear = True
+            permits.way, permits.modest = way, False
+            outcome, until = self._attempt(progress, permits, too_many)
+            if outcome is None and until is not None:
+                # the least harm is far more than is needed: a set of the right size may go at once
+                permits.modest = True
+                outcome, _ = self._attempt(progress, permits, too_many)
+            if outcome is not None:
+                return outcome
+            self.patient_until = self.patient_until or until
         return None
+
+    def _attempt(
+        self, progress: Progress, permits: Permits, too_many: int
+    ) -> tuple[Outcome | None, int | None]:
+        """What comes of one search; and until when to wait for a gentler way, if that is why."""
+        draft, way = self._draft, permits.way
+        looks_past = draft.holds.lifted(progress.gang, displaces=way is not Way.MOVE)
+        with looks_past, draft.attempt() as keep:
+            search = Search(draft, self._limits, self._displaceable, progress, permits)
+            outcome = search.attempt(self._seeking)
+            self.too_dear |= search.too_dear
+            if outcome is None or (way is Way.BOTH and self._only_moves(outcome)):
+                return None, search.patient_until
+            if outcome.by_order() >= too_many:
+                self.too_dear = True
+                return None, None
+            keep()
+            return outcome, None
 
     def _only_moves(self, outcome: Outcome) -> bool:
         """Does nobody lose anything, where that is no right to what was promised to others?"""

@@ -74,20 +74,23 @@ def is_too_dear(cluster: Cluster, permits: Permits, moved: Iterable[Unit]) -> bo
     return again > rate * waited_s
 
 
-def is_hasty(cluster: Cluster, permits: Permits, rights: Sequence[tuple[Unit, Rule]]) -> bool:
-    """Would other queues lose far more than is needed, before it has waited for a gentler way?
+def patient_until(
+    cluster: Cluster, permits: Permits, rights: Sequence[tuple[Unit, Rule]]
+) -> int | None:
+    """Until when a gang waits for a gentler way, where other queues lose far more than it needs.
 
     Most often something ends meanwhile. It waits only if that cannot cost more than the loss.
     For a mere share, which breaks no promise, it waits until it would, within reason.
     """
-    settings, waited_s = cluster.settings, cluster.now - permits.gang.created_at
+    settings = cluster.settings
     lost = [unit for unit, rule in rights if rule not in WITHIN_QUEUE]
     if settings.victims is not Victims.LEAST_HARM or len(lost) < len(rights):
-        return False
+        return None
     need = max(permits.need.get(GPU, 0), 1)
     is_far_more = sum(unit.charges.get(GPU, 0) for unit in lost) >= FAR_MORE * need
     patience_s, harmed = settings.patience_s, sum(unit.harm for unit in lost)
     is_dear = harmed > need * patience_s
     if all(rule is Rule.SHARE for _, rule in rights):
         patience_s = max(patience_s, min(harmed // need, MOST_PATIENCE * patience_s))
-    return is_far_more and is_dear and waited_s < patience_s
+    until = permits.gang.created_at + patience_s
+    return until if is_far_more and is_dear and cluster.now < until else None

@@ -14,6 +14,7 @@ from windlass.engine.rights import Case, Rights
 from windlass.engine.units import Unit
 from windlass.model.actions import Rule
 from windlass.model.jobs import Gang, GangId
+from windlass.model.queues import GPU
 
 
 class Way(Enum):
@@ -40,6 +41,8 @@ class Permits:
     case: Case
     now: int
     way: Way = Way.MOVE
+    modest: bool = False
+    """Is nobody to be lost who has more than is needed?"""
 
     def may_go(self, unit: Unit) -> bool | None:
         """The same as `may`, but that no gang displaces members of its own."""
@@ -49,13 +52,19 @@ class Permits:
         """May it be lost (True), only moved (False), or not be touched (None)?"""
         if unit.gang.id in self.leaving:
             return None
-        if self.way is not Way.MOVE and not (self.grows and unit.is_core):
+        if self.way is not Way.MOVE and not self._is_too_much(unit):
             rule = self._rule(unit)
             if rule is not None and self.is_unprotected(unit, rule):
                 return True
         if self.way is Way.TAKE or unit.is_torn or unit.gang.spared:
             return None
         return False if self.is_unprotected(unit, Rule.CONSOLIDATE) else None
+
+    def _is_too_much(self, unit: Unit) -> bool:
+        """Would more be lost with it than is meant to be?"""
+        if self.grows and unit.is_core:
+            return True
+        return self.modest and unit.charges.get(GPU, 0) > self.need.get(GPU, 0)
 
     def may_any(self, queue: str, since: int, priority: int) -> bool:
         """Could anything go of a queue, given its oldest and its lowest? If not, `may` says None.

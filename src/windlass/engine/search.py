@@ -19,7 +19,7 @@ from windlass.engine import bounds
 from windlass.engine.clear import Clearing
 from windlass.engine.displaceable import Displaceable
 from windlass.engine.draft import Draft
-from windlass.engine.judge import MOST_MOVES, is_hasty, is_too_dear, judge
+from windlass.engine.judge import MOST_MOVES, is_too_dear, judge, patient_until
 from windlass.engine.limits import Limits
 from windlass.engine.overlay import can_all_come, forsaken
 from windlass.engine.permits import Permits
@@ -64,7 +64,9 @@ class Search:
         self._topologies = draft.cluster.recall(Topologies)
         self._forsaken = forsaken(draft.neighbours, draft.index)
         self.too_dear = False
-        """Was there a way that costs more than the wait has so far?"""
+        """Do moves cost more than the wait has so far?"""
+        self.patient_until: int | None = None
+        """Until when it waits, because others would lose far more than it needs."""
 
     def attempt(self, seeking: Iterable[tuple[Task, str]]) -> Outcome | None:
         """Make room as the permits allow; `seeking` are tasks that were promised to be near others.
@@ -106,13 +108,13 @@ class Search:
     def _is_worth_it(self, rights: list[tuple[Unit, Rule]], moved: Set[Unit]) -> bool:
         """Is what others lose, or only have to do again, in proportion to what is gained?"""
         cluster, permits = self._draft.cluster, self._permits
-        if not rights and len(moved) > MOST_MOVES:
+        if rights:
+            self.patient_until = patient_until(cluster, permits, rights)
+            return self.patient_until is None
+        if len(moved) > MOST_MOVES:
             return False
-        is_dear = (
-            is_hasty(cluster, permits, rights) if rights else is_too_dear(cluster, permits, moved)
-        )
-        self.too_dear |= is_dear
-        return not is_dear
+        self.too_dear = is_too_dear(cluster, permits, moved)
+        return not self.too_dear
 
     def _suits_still(self, mark: int, seeking: Iterable[tuple[Task, str]]) -> bool:
         """Is everybody who was promised a place near what they seek, with the others gone?"""

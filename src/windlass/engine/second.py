@@ -253,9 +253,10 @@ class _Second:
         if outcome is None:
             until = self._displacer.protected_until()
             self._again(until)
+            self._again(self._displacer.patient_until)
             if self._displacer.too_dear:
                 self._again(_next_try(gang.created_at, cluster.now))
-            else:
+            elif self._displacer.patient_until is None:
                 self._failures[alike] = until
         return outcome
 

@@ -104,6 +104,8 @@ class Would:
     """Before this nobody is displaced for it; None: never."""
     too_dear: bool = False
     """Others could move, but that costs more GPU time than its wait has so far."""
+    patient_until: int | None = None
+    """Until then it waits for a gentler way: others would lose far more than it needs."""
     ways: tuple[Way, ...] = ()
     """Whom it would displace as soon as it may, or as soon as the search gets there."""
 
@@ -155,7 +157,8 @@ class _Asked:
     def answer(self) -> Would:
         gang, settings = self._gang, self._cluster.settings
         units = self._displaceable()
-        outcome, too_dear = self._searched() if settings.displacing else (None, False)
+        displacer = Displacer(self._draft, self._limits, self._rights)
+        outcome = self._searched(displacer) if settings.displacing else None
         wait = gang.displaces_after_s
         return Would(
             need=self._need[GPU],
@@ -165,7 +168,8 @@ class _Asked:
             sides=tuple(self._sides(units)),
             full=self._full,
             ready_at=None if wait is None else gang.created_at + wait,
-            too_dear=too_dear,
+            too_dear=displacer.too_dear,
+            patient_until=displacer.patient_until,
             ways=_ways(outcome),
         )
 
@@ -183,13 +187,11 @@ class _Asked:
         ]
         return sorted(some, key=lambda each: (-each.gang.created_at, each.gang.id, each.is_core))
 
-    def _searched(self) -> tuple[Outcome | None, bool]:
+    def _searched(self, displacer: Displacer) -> Outcome | None:
         """What the search itself says, as if it were the gang's turn."""
-        displacer = Displacer(self._draft, self._limits, self._rights)
         displacer.leaving |= {hold.gang for hold in self._cluster.holds.values() if hold.firm}
         with self._draft.attempt():
-            outcome = displacer.search(self._progress, grows=False)
-        return outcome, displacer.too_dear
+            return displacer.search(self._progress, grows=False)
 
     def _sides(self, units: Sequence[Unit]) -> Iterator[Side]:
         paths = self._cluster.accounts.path

@@ -173,8 +173,9 @@ def _barred(side: Side, wait: str) -> str:
             if gainer is None or loser is None:
                 return "no rule allows it"
             if _fullness(gainer) < _fullness(loser):
-                almost = f"and queue {loser.queue} is not fuller by a quarter"
-                return f"{_has(gainer, 'would have')}, {almost}, as it must be while past use counts"
+                other = f"queue {loser.queue} is not fuller by a quarter"
+                then = "as it must be while past use counts"
+                return f"{_has(gainer, 'would have')}, and {other}, {then}"
             if loser.has > max(loser.guarantee, loser.share):
                 return f"{_has(gainer, 'would have')}, more of its share than queue {loser.queue}"
             return f"{_has(loser)}, no more than it is entitled to"

@@ -28,6 +28,7 @@ from windlass.engine.topology import Topologies
 from windlass.engine.troubled import leaving
 from windlass.model.actions import Evict, Hold, Rule
 from windlass.model.jobs import Gang, GangId, Task
+from windlass.model.queues import GPU
 from windlass.state.cluster import Cluster
 from windlass.state.snapshot import Searched
 
@@ -44,7 +45,7 @@ class Found:
     """Is it about growth?"""
     evictions: list[Evict] = field(default_factory=list[Evict])
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
-    searched: dict[GangId, int] = field(default_factory=dict[GangId, int])
+    searched: dict[GangId, Searched] = field(default_factory=dict[GangId, Searched])
     """The gangs for which others could not be displaced, and when that was found out."""
     wake_at: int | None = None
 
@@ -72,7 +73,7 @@ class Found:
 
     def in_vain(self) -> tuple[Searched, ...]:
         """The searches that failed, as they are kept."""
-        return tuple(Searched(gang, at) for gang, at in sorted(self.searched.items()))
+        return tuple(each for _, each in sorted(self.searched.items()))
 
 
 class Failures:
@@ -118,15 +119,17 @@ def pass_two(
 class _Second:
     def __init__(self, draft: Draft, limits: Limits, standing: Standing, earlier: Found) -> None:
         cluster = draft.cluster
-        self._draft, self._limits = draft, limits
+        self._draft, self._limits, self._standing = draft, limits, standing
         self._placer = Placer(draft, limits)
         self._displacer = Displacer(draft, limits, Rights(cluster, standing))
         self._topologies = cluster.recall(Topologies)
         self._failures = cluster.recall(Failures).as_things_stand(standing)
         self._found, self._grows = Found(), earlier.grows
         self._left = cluster.settings.search_steps
-        self._before = {each.gang: each.at for each in cluster.searched}
+        self._before = {each.gang: each for each in cluster.searched}
         self._until: int | None = None
+        self._ready_at: int | None = None
+        """When something may go that kept the last search from its end."""
         self._never: dict[Hashable, bool] = {}
         holds = draft.holds.standing.values()
         self._repaired = earlier.repaired
@@ -166,7 +169,7 @@ class _Second:
                 outcome = self._search(progress)
                 self._left -= self._draft.steps - began
                 if outcome is None:
-                    self._found.searched[gang] = self._draft.cluster.now
+                    self._found.searched[gang] = self._in_vain(progress)
             if outcome is not None:
                 self._keep(outcome)
                 line.placed(progress)
@@ -193,18 +196,28 @@ class _Second:
         if ready > now:
             self._again(ready)
             return False
-        at = self._before.get(gang.id)
-        if at is not None:
-            settings = self._draft.cluster.settings
-            least, epoch = settings.search_again_s, settings.epoch_s
-            again = at + min(max(least, (at - gang.created_at) // 4), 10 * least)
-            if least:
-                again = -(-again // epoch) * epoch  # with all others that are due about then
-            if again > now:
-                self._found.searched[gang.id] = at
-                self._again(again)
-                return False
-        return True
+        before = self._before.get(gang.id)
+        again = now if before is None else self._searched_again_at(gang, before)
+        if before is not None and again > now:
+            self._found.searched[gang.id] = before
+            self._again(again)
+        return again <= now
+
+    def _searched_again_at(self, gang: Gang, before: Searched) -> int:
+        """The longer a gang has waited, the later; but what it is promised comes when it can."""
+        settings, at = self._draft.cluster.settings, before.at
+        least, epoch = settings.search_again_s, settings.epoch_s
+        again = at + min(max(least, (at - gang.created_at) // 4), 10 * least)
+        if least:
+            again = -(-again // epoch) * epoch  # with all others that are due about then
+        return again if before.ready_at is None else min(again, before.ready_at)
+
+    def _in_vain(self, progress: Progress) -> Searched:
+        """A search that failed; within a guarantee it is made again once something may go."""
+        gang, cluster = progress.gang, self._draft.cluster
+        after = cluster.allocated(gang.queue, GPU) + self._limits.need(progress.counts).get(GPU, 0)
+        is_guaranteed = after <= self._standing.guarantees[gang.queue].get(GPU, 0)
+        return Searched(gang.id, cluster.now, self._ready_at if is_guaranteed else None)
 
     def _has_budget(self) -> bool:
         """May this cycle search on? Else the next one will."""
@@ -244,14 +257,15 @@ class _Second:
         self._again(self._displacer.ranks.better_at(gang))
         alike = (gang.queue, gang.priority, reach, gang.is_firm, self._grows, progress.signature)
         self._draft.steps += 1
+        self._ready_at = self._failures.get(alike)
         if alike in self._failures:
-            self._again(self._failures[alike])
+            self._again(self._ready_at)
             return None
         if self._hopeless(progress):
             return None
         outcome = self._displacer.search(progress, self._grows)
         if outcome is None:
-            until = self._displacer.protected_until()
+            self._ready_at = until = self._displacer.protected_until()
             self._again(until)
             self._again(self._displacer.patient_until)
             if self._displacer.too_dear:

@@ -44,6 +44,8 @@ class Searched:
 
     gang: GangId
     at: int
+    ready_at: int | None = None
+    """When something that is protected now may go, and so keep what the gang is guaranteed."""
 
 
 @dataclass(frozen=True, slots=True)

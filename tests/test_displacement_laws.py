@@ -183,6 +183,7 @@ def test_whoever_moves_is_bound_again_where_its_place_was_kept(recipe: Recipe):
 @example(Recipe(524289, 3, 8, False, SPREAD - {"spread"} | {"mixed", "neighbours"}))
 @example(Recipe(362879, 3, 13, False, SHARED | {"broken", "elastic", "limits", "spread"}))
 @example(Recipe(1, 1, 17, False, SHARED | {"saved", "tiers", "torn", "usage"}))
+@example(Recipe(514528, 1, 7, False, frozenset({"elastic", "ends", "spread"})))
 def test_what_is_held_is_bound_once_nothing_is_on_its_way_out_whoever_comes(recipe: Recipe):
     """But for those who must be near others, or spread among them, some of whom were lost."""
     rolls, handovers = recipe.dice("newcomers"), recipe.dice("handovers")

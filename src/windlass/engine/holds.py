@@ -131,13 +131,17 @@ class Holds:
         if own is not None:
             self._charge(own, -1)
             self._expect(own, -1)
-        lifted = frozenset((*self._lifted_for(gang), *(self._soft if displaces else ())))
-        slots = sorted({slot for owner in lifted for slot in self._slots[owner]})
-        self._lifted, self._owner = lifted, gang.id
+        # who is moved looks while another does, whose own places are about to be given up
+        outer, looking = self._lifted, self._owner
+        lifted = {*self._lifted_for(gang), *(self._soft if displaces else ())}
+        if looking is not None and looking in self.standing:
+            lifted.add(looking)
+        slots = sorted({slot for owner in lifted | outer for slot in self._slots[owner]})
+        self._lifted, self._owner = frozenset(lifted), gang.id
         for slot in slots:
             self._show(slot)
         yield
-        self._lifted, self._owner = frozenset(), None
+        self._lifted, self._owner = outer, looking
         for slot in slots:
             self._show(slot)
         if own is not None:

@@ -162,20 +162,19 @@ class Search:
             others = {each: places for each, places in moved.items() if each is not unit}
             with draft.attempt() as keep:
                 draft.unbind(mark)
-                for each, places in others.items():
-                    self._move_to(each, places)
+                there = all(self._move_to(*each) for each in others.items())
                 middle = len(draft.binds)
-                if draft.put_back(unit) and self._keeps_limits(unit) and self._place():
+                if there and draft.put_back(unit) and self._keeps_limits(unit) and self._place():
                     keep()
                     moved.pop(unit, None)
                     claims = draft.claims(middle)
         return claims
 
-    def _move_to(self, unit: Unit, places: tuple[Claim, ...]) -> None:
-        """To where it had moved before: nobody has come there since."""
+    def _move_to(self, unit: Unit, places: tuple[Claim, ...]) -> bool:
+        """To where it had moved before."""
         tasks = {task.id: task for task in unit.tasks}
-        for claim in places:
-            self._draft.bind_at(tasks[claim.task], unit.gang, claim)
+        with self._draft.holds.lifted(unit.gang):
+            return all(self._draft.bind_at(tasks[at.task], unit.gang, at) for at in places)
 
     def _least(self) -> int:
         """GPU that it surely takes; how much a MIG instance or memory is depends on the device."""

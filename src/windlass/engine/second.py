@@ -111,7 +111,8 @@ def pass_two(
     holds = [hold for each in found.outcomes for hold in _holds(each, draft.cluster.now)]
     for hold in holds:
         draft.holds.drop(hold.gang)
-    draft.holds.give_way(claim for hold in holds for claim in hold.claims)
+    paid = (each for each in found.outcomes if each.lost or each.moved)
+    draft.holds.give_way(claim for each in paid for claim in each.claims)
     draft.holds.add_all(holds)
     return found
 

@@ -158,6 +158,7 @@ def test_nobody_is_evicted_for_a_gang_that_is_then_not_bound(recipe: Recipe):
 @example(Recipe(14563, 3, 5, True, frozenset({"elastic", "mig"})))
 @example(Recipe(818, 4, 18, True, SPREAD | {"ends", "neighbours"}))
 @example(Recipe(878, 3, 11, False, frozenset({"fractions", "spread", "young"})))
+@example(Recipe(78, 4, 4, False, frozenset({"neighbours", "ports"})))
 def test_whoever_moves_is_bound_again_where_its_place_was_kept(recipe: Recipe):
     owed: dict[GangId, Counter[str]] = {}
     for each in until_rest(frozen(recipe)):
@@ -228,6 +229,7 @@ def test_evictions_come_to_an_end_while_nothing_happens(recipe: Recipe):
 @example(Recipe(0, 1, 12, False, frozenset({"domains", "elastic", "fractions", "mig"})))
 @example(Recipe(5098, 4, 14, True, frozenset({"elastic", "ends", "limits", "mixed", "troubles"})))
 @example(Recipe(146513, 3, 11, False, CHOOSY))
+@example(Recipe(146513, 4, 14, True, CHOOSY | {"guarantees"}))
 def test_without_any_one_of_its_victims_there_is_no_room(recipe: Recipe):
     seen = crowd_of(recipe)
     found = plan(Cluster.of(seen))

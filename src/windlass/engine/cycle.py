@@ -21,6 +21,7 @@ from windlass.engine.crowd import Heads, heads
 from windlass.engine.draft import Draft
 from windlass.engine.explain import decide
 from windlass.engine.first import pass_one
+from windlass.engine.found import Found
 from windlass.engine.grow import grow
 from windlass.engine.in_line import in_line
 from windlass.engine.limits import Limits
@@ -30,7 +31,7 @@ from windlass.engine.place import Placer
 from windlass.engine.plan import Plan
 from windlass.engine.remember import Remembered, wake_at
 from windlass.engine.reserve import drop_broken, reserve
-from windlass.engine.second import Found, pass_two
+from windlass.engine.second import pass_two
 from windlass.engine.shares import shares
 from windlass.engine.spare import is_outdated
 from windlass.state.cluster import Cluster

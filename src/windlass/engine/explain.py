@@ -11,13 +11,13 @@ import numpy as np
 
 from windlass.engine import bounds
 from windlass.engine.draft import Draft
+from windlass.engine.found import Found
 from windlass.engine.in_line import Refusals
 from windlass.engine.limits import Limits
 from windlass.engine.overlay import overlay
 from windlass.engine.plan import Decision, Verdict
 from windlass.engine.progress import Progress
 from windlass.engine.score import NOWHERE
-from windlass.engine.second import Found
 from windlass.engine.topology import Topologies
 from windlass.engine.troubled import told, troubled
 from windlass.model.actions import Evict, Hold, Rule

@@ -14,7 +14,7 @@ import numpy as np
 from windlass.engine.index import Index
 from windlass.engine.score import NOWHERE, POINT
 from windlass.model.constraints import Constraints, Spread
-from windlass.model.jobs import Gang, Task
+from windlass.model.jobs import Gang, GangId, Task
 from windlass.state.columns import Ints, Mask
 from windlass.state.neighbours import (
     Awaited,
@@ -63,20 +63,37 @@ def can_all_come(neighbours: Neighbours, index: Index, placed: Iterable[Placed])
     return _come_in_turn(neighbours, index, some)
 
 
-def _come_in_turn(neighbours: Neighbours, index: Index, left: list[Placed]) -> bool:
-    for each in left:
+def _come_in_turn(neighbours: Neighbours, index: Index, some: list[Placed]) -> bool:
+    """Gang after gang, each whole: whoever may not come yet comes after others."""
+    gangs: dict[GangId, list[Placed]] = {}
+    for each in some:
+        gangs.setdefault(each[0].gang, []).append(each)
         _count(neighbours, each, -1)
+    left = list(gangs.values())
     is_any_let_in = True
+    while left and is_any_let_in:
+        later = [members for members in left if not _comes_whole(neighbours, index, members)]
+        is_any_let_in, left = len(later) < len(left), later
+    for each in (each for members in left for each in members):
+        _count(neighbours, each, 1)
+    return not left
+
+
+def _comes_whole(neighbours: Neighbours, index: Index, members: list[Placed]) -> bool:
+    """Are all of them let in, one after the other? Else none of them is there."""
+    came: list[Placed] = []
+    left, is_any_let_in = members, True
     while left and is_any_let_in:
         later: list[Placed] = []
         for each in left:
             if _is_let_in(neighbours, index, each):
                 _count(neighbours, each, 1)
+                came.append(each)
             else:
                 later.append(each)
         is_any_let_in, left = len(later) < len(left), later
-    for each in left:
-        _count(neighbours, each, 1)
+    for each in came if left else ():
+        _count(neighbours, each, -1)
     return not left
 
 

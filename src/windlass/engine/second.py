@@ -8,12 +8,12 @@ steps; the next cycle goes on where this one stopped.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable
 
 from windlass.engine import bounds
 from windlass.engine.displace import Displacer
 from windlass.engine.draft import Draft
+from windlass.engine.found import Found
 from windlass.engine.limits import Limits
 from windlass.engine.order import Order
 from windlass.engine.overrun import overrun
@@ -27,53 +27,12 @@ from windlass.engine.stale import stale
 from windlass.engine.topology import Topologies
 from windlass.engine.troubled import leaving
 from windlass.model.actions import Evict, Hold, Rule
-from windlass.model.jobs import Gang, GangId, Task
+from windlass.model.jobs import Gang, Task
 from windlass.model.queues import GPU
 from windlass.state.cluster import Cluster
 from windlass.state.snapshot import Searched
 
 FIRST_TRY_S = 60
-
-
-@dataclass(slots=True)
-class Found:
-    """What pass two decided."""
-
-    repaired: frozenset[GangId] = frozenset()
-    """Gangs that got back what they lack; none of them is stale."""
-    grows: bool = False
-    """Is it about growth?"""
-    evictions: list[Evict] = field(default_factory=list[Evict])
-    outcomes: list[Outcome] = field(default_factory=list[Outcome])
-    searched: dict[GangId, Searched] = field(default_factory=dict[GangId, Searched])
-    """The gangs for which others could not be displaced, and when that was found out."""
-    wake_at: int | None = None
-
-    decided: set[GangId] = field(default_factory=set[GangId])
-    """The gangs that lose members, or for which places are kept."""
-
-    def may_grow(self, growing: Iterable[Progress]) -> Iterable[Progress]:
-        """The gangs about which nothing has been decided that growing would contradict."""
-        return (each for each in growing if each.gang.id not in self.decided)
-
-    def for_growth(self, joined: frozenset[GangId]) -> Found:
-        """What is to be known where room is made for growth; these gangs got what they lack."""
-        return replace(self, grows=True, repaired=joined)
-
-    def then(self, later: Found) -> Found:
-        """Both together."""
-        instants = [each for each in (self.wake_at, later.wake_at) if each is not None]
-        return Found(
-            evictions=self.evictions + later.evictions,
-            outcomes=self.outcomes + later.outcomes,
-            searched=self.searched | later.searched,
-            wake_at=min(instants, default=None),
-            decided=self.decided | later.decided,
-        )
-
-    def in_vain(self) -> tuple[Searched, ...]:
-        """The searches that failed, as they are kept."""
-        return tuple(each for _, each in sorted(self.searched.items()))
 
 
 class Failures:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from windlass.engine.progress import Part
+from windlass.model.gpus import GpuRequest
 from windlass.model.jobs import Task
 
 Some = TypeVar("Some", Task, Part)
@@ -55,13 +56,18 @@ def look_of(task: Task) -> object:
     return task.shape, task.labels
 
 
-def _size(task: Task) -> tuple[bool, int, int, int]:
+def _size(task: Task) -> tuple[bool, int, int]:
     gpu = task.shape.request.gpu
-    if gpu is None:
-        return False, 0, 0, task.shape.request.cpu_milli
-    return bool(gpu.models), gpu.count, gpu.milli, task.shape.request.cpu_milli
+    return bool(gpu and gpu.models), _milli(gpu), task.shape.request.cpu_milli
 
 
 def _ease(part: Part) -> tuple[bool, int, int, str]:
     gpu = part.tasks[0].shape.request.gpu
-    return part.group.domain is None, -(gpu.count if gpu else 0), -len(part.tasks), part.group.name
+    return part.group.domain is None, -_milli(gpu), -len(part.tasks), part.group.name
+
+
+def _milli(gpu: GpuRequest | None) -> int:
+    """Thousandths; memory and MIG instances, which depend on the device, fit beside others."""
+    if gpu is None:
+        return 0
+    return gpu.count if gpu.memory_mib or gpu.profile else gpu.count * gpu.milli

@@ -74,6 +74,11 @@ class Progresses:
                 self._known[gang] = found
         return [progress for _, _, progress in self._known.values()]
 
+    def of(self, gang: GangId) -> Progress | None:
+        """How far a gang was when they were last asked for; None if it did not wait."""
+        known = self._known.get(gang)
+        return known[2] if known else None
+
 
 def progress(cluster: Cluster, gang_id: GangId) -> Progress:
     """How far a gang is."""

@@ -17,7 +17,7 @@ from windlass.engine.draft import Draft
 from windlass.engine.estimate import Estimates
 from windlass.engine.part import awaited
 from windlass.engine.place import Placer
-from windlass.engine.progress import Progress, progress
+from windlass.engine.progress import Progress, Progresses
 from windlass.model.actions import Hold
 from windlass.model.jobs import Task, TaskId
 from windlass.state.cluster import Cluster
@@ -48,9 +48,10 @@ def drop_broken(draft: Draft) -> None:
 
 def _is_outdated(cluster: Cluster, hold: Hold) -> bool:
     """Does the gang lack others by now than those for whom places are reserved?"""
-    if hold.gang not in cluster.gangs:
+    found = cluster.recall(Progresses).of(hold.gang)
+    if found is None:
         return True
-    lacking = {task.id for part in progress(cluster, hold.gang).parts for task in part.tasks}
+    lacking = {task.id for part in found.parts for task in part.tasks}
     return lacking != {claim.task for claim in hold.claims}
 
 

@@ -108,6 +108,8 @@ async def test_many_gangs_have_their_statuses_written(troupe: Troupe) -> None:
     await asyncio.gather(*(troupe.pod(name, None, **{GANG: name}) for name in names))
     for name in names:
         await wait_status(troupe, name, state="Running", running=1)
+    told = [(await status_of(troupe, name))["running"] for name in names]
+    assert told == [1, 1, 1, 1]
 
 
 async def member(troupe: Troupe, name: str, group: str = "") -> None:

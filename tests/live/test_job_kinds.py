@@ -109,7 +109,7 @@ async def test_a_job_of_every_kind_with_half_its_pods_missing_waits_for_them(mad
 async def test_pods_that_come_first_or_last_are_not_waited_for(made: Scene) -> None:
     async def story(troupe: Troupe, recipe: Recipe) -> None:
         await recipe.play(troupe)
-        await troupe.wait_running(recipe.count)
+        assert len(await troupe.wait_running(recipe.count)) == recipe.count
 
     await lead(made)
     await play_all(made, story, TRAPS)

@@ -61,13 +61,13 @@ async def test_pods_of_a_kind_of_ones_own_start_together(troupe: Troupe) -> None
     await troupe.pod("x-1", run)
     await troupe.wait_told(2, " of the 3 tasks it starts with exist")
     await troupe.pod("x-2", run)
-    await troupe.wait_running(3)
+    assert len(await troupe.wait_running(3)) == 3
 
 
 async def test_its_launcher_waits_for_nobody(troupe: Troupe) -> None:
     run = await troupe.make("TrainingRun", "x", {"workers": [{"replicas": 2}]})
     await troupe.pod("x-launcher", run, role="launcher")
-    await troupe.wait_running(1)
+    assert len(await troupe.wait_running(1)) == 1
 
 
 async def test_a_run_that_grows_before_it_has_started_starts_larger(troupe: Troupe) -> None:
@@ -77,5 +77,5 @@ async def test_a_run_that_grows_before_it_has_started_starts_larger(troupe: Trou
     await troupe.change("TrainingRun", "x", {"workers": [{"replicas": 3}]})
     await troupe.pod("x-1", run)
     await troupe.pod("x-2", run)
-    await troupe.wait_running(3)
+    assert len(await troupe.wait_running(3)) == 3
     await troupe.wait_event("3 pods start on ")

@@ -73,6 +73,7 @@ async def test_a_pod_that_names_the_queue_of_another_namespace_is_refused(teams:
         f'Namespace "{teams.liar.namespace}" may not use queue "{teams.honest.namespace}"; '
         "add it to the namespaces of that queue, or name another",
     )
+    assert [each["spec"].get("nodeName") for each in await teams.liar.pods()] == [None]
 
 
 async def test_a_job_is_refused_as_its_pods_are(teams: Teams) -> None:
@@ -80,6 +81,7 @@ async def test_a_job_is_refused_as_its_pods_are(teams: Teams) -> None:
     spec["template"]["metadata"]["labels"] = {QUEUE_LABEL: teams.honest.namespace}
     await teams.liar.make("Job", "x", spec)
     await teams.liar.wait_told(2, "may not use queue")
+    assert [each["spec"].get("nodeName") for each in await teams.liar.pods()] == [None, None]
 
 
 async def test_a_gang_of_the_same_name_in_another_namespace_is_another_gang(teams: Teams) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from windlass.engine.index import Index
 from windlass.engine.score import NOWHERE, POINT
+from windlass.engine.turns import one_by_one
 from windlass.model.constraints import Constraints, Spread
 from windlass.model.jobs import Gang, GangId, Task
 from windlass.state.columns import Ints, Mask
@@ -66,35 +67,38 @@ def can_all_come(neighbours: Neighbours, index: Index, placed: Iterable[Placed])
 def _come_in_turn(neighbours: Neighbours, index: Index, some: list[Placed]) -> bool:
     """Gang after gang, each whole: whoever may not come yet comes after others."""
     gangs: dict[GangId, list[Placed]] = {}
+    came: list[Placed] = []
+
+    def comes(each: Placed) -> bool:
+        if not _is_let_in(neighbours, index, each):
+            return False
+        _count(neighbours, each, 1)
+        came.append(each)
+        return True
+
+    def leaves(mark: int) -> None:
+        while len(came) > mark:
+            _count(neighbours, came.pop(), -1)
+
+    def comes_whole(members: list[Placed]) -> bool:
+        mark = len(came)
+        if one_by_one(members, comes, _may_wait):
+            return True
+        leaves(mark)
+        return False
+
     for each in some:
         gangs.setdefault(each[0].gang, []).append(each)
         _count(neighbours, each, -1)
-    left = list(gangs.values())
-    is_any_let_in = True
-    while left and is_any_let_in:
-        later = [members for members in left if not _comes_whole(neighbours, index, members)]
-        is_any_let_in, left = len(later) < len(left), later
-    for each in (each for members in left for each in members):
+    can_come = one_by_one(gangs.values(), comes_whole, _may_wait)
+    leaves(0)
+    for each in some:
         _count(neighbours, each, 1)
-    return not left
+    return can_come
 
 
-def _comes_whole(neighbours: Neighbours, index: Index, members: list[Placed]) -> bool:
-    """Are all of them let in, one after the other? Else none of them is there."""
-    came: list[Placed] = []
-    left, is_any_let_in = members, True
-    while left and is_any_let_in:
-        later: list[Placed] = []
-        for each in left:
-            if _is_let_in(neighbours, index, each):
-                _count(neighbours, each, 1)
-                came.append(each)
-            else:
-                later.append(each)
-        is_any_let_in, left = len(later) < len(left), later
-    for each in came if left else ():
-        _count(neighbours, each, -1)
-    return not left
+def _may_wait(_: object) -> bool:
+    return True
 
 
 def _count(neighbours: Neighbours, placed: Placed, sign: int) -> None:

@@ -65,7 +65,7 @@ def _go_on(draft: Draft, parting: Parting, found: Parted) -> None:
     cluster = draft.cluster
     tasks = [cluster.tasks[each.task] for each in parting.evictions if each.task in cluster.tasks]
     left = [task for task in tasks if task.state == TaskState.RELEASING]
-    if not left or not is_needed(draft, parting, left):
+    if not left or not _is_needed(draft, parting, left):
         found.actions.append(Withdraw(parting.gang, parting.id))
     elif is_ready(parting, left, cluster.now):
         there = {task.id for task in left}
@@ -81,7 +81,7 @@ def needless(draft: Draft) -> set[GangId]:
     return {
         parting.gang
         for parting in cluster.partings.now()
-        if not is_needed(draft, parting, cluster.members(parting.gang))
+        if not _is_needed(draft, parting, cluster.members(parting.gang))
     }
 
 
@@ -91,7 +91,7 @@ def is_ready(parting: Parting, left: Iterable[Task], now: int) -> bool:
     return is_safe or parting.refused or now >= parting.deadline
 
 
-def is_needed(draft: Draft, parting: Parting, left: Iterable[Task]) -> bool:
+def _is_needed(draft: Draft, parting: Parting, left: Iterable[Task]) -> bool:
     """Does somebody still wait for its places: who gains by it, or who counts on the rest?"""
     holds = [hold for hold in draft.holds.standing.values() if hold.firm]
     gainers = {each.gainer for each in parting.evictions}

@@ -9,7 +9,7 @@ from windlass.engine.progress import Part
 from windlass.model.gpus import GpuRequest
 from windlass.model.jobs import Task
 
-Some = TypeVar("Some", Task, Part)
+Some = TypeVar("Some")
 
 
 def hardest_first(parts: Sequence[Part]) -> list[Part]:

@@ -126,6 +126,12 @@ def test_a_gang_that_waits_patiently_is_told_whom_it_would_displace_then():
     assert asked(queue("a"), low, new(1, priority=1, displaces_after_s=None)).ready_at is None
 
 
+def test_who_would_cost_others_far_more_than_it_needs_is_told_until_when_it_waits():
+    big = running("big", 0, 1, 2, 3, queue="b")
+    found = asked(queue("a", gpus=1), queue("b"), big, new(1, created_at=HOUR - 60))
+    assert (found.patient_until, found.ways) == (HOUR - 60 + QUIET.patience_s, ())
+
+
 def test_moves_that_cost_more_than_the_wait_are_called_too_dear():
     others = [job(name, 1, ask(gpus=2), queue="a") for name in ("one", "two")]
     one = others[0].runs(0, on="n", devices=[0, 1])

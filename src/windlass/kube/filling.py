@@ -15,9 +15,8 @@ from windlass.workloads.wire import Pod
 class _Filled:
     here: dict[TaskId, Pod] = field(default_factory=dict[TaskId, Pod])
     took: dict[TaskId, TaskId] = field(default_factory=dict[TaskId, TaskId])
-    asks: dict[TaskId, tuple[Pod, Request]] = field(
-        default_factory=dict[TaskId, tuple[Pod, Request]]
-    )
+    asks: dict[int, tuple[Pod, Request]] = field(default_factory=dict[int, tuple[Pod, Request]])
+    """By the identity of a pod, which equal stand-ins share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +64,9 @@ class Filling:
         filled = self._gangs.setdefault(gang, _Filled())
         before = filled.here
         filled.here, filled.took = dict(absent.pods) if absent else {}, {}
+        filled.asks.clear()
         for task, request in list(present.items())[: len(filled.here)]:
-            alike = (
-                each
-                for each, pod in filled.here.items()
-                if self._asks(filled, each, pod) == request
-            )
+            alike = (t for t, pod in filled.here.items() if self._asks(filled, pod) == request)
             place = next(alike, None) or next(iter(filled.here))
             filled.took[place] = task
             del filled.here[place]
@@ -84,8 +80,8 @@ class Filling:
         """A stand-in is gone."""
         self._tasks.discard(task)
 
-    def _asks(self, filled: _Filled, task: TaskId, pod: Pod) -> Request:
-        known = filled.asks.get(task)
-        if known is None or known[0] is not pod:
-            known = filled.asks[task] = pod, self._request(pod)
+    def _asks(self, filled: _Filled, pod: Pod) -> Request:
+        known = filled.asks.get(id(pod))
+        if known is None:
+            known = filled.asks[id(pod)] = pod, self._request(pod)
         return known[1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from windlass.model.jobs import ACTIVE, GangId, Shape, Task, TaskState
+from windlass.model.jobs import ACTIVE, GangId, Shape, Task, TaskId, TaskState
 from windlass.workloads.pods import state_of, task_of
 from windlass.workloads.wire import Pod
 
@@ -27,9 +27,11 @@ class Known:
     owners: tuple[str, ...] = ()
     group: str = ""
 
-    def task(self, leaving_since: int | None) -> Task:
-        """What the engine sees of it, but for its devices."""
+    def task(self, task: TaskId, leaving_since: int | None) -> Task:
+        """What the engine sees of it, but for its devices; stand-ins may share one pod."""
         found = task_of(self.pod, self.gang, self.shape, (), self.group)
+        if found.id != task:
+            found = replace(found, id=task)
         if found.state == TaskState.WAITING and self.node:
             found = replace(found, state=TaskState.BOUND, node=self.node)
         if leaving_since is not None and found.state in ACTIVE:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from windlass.model.jobs import TaskId
-from windlass.workloads.kinds import Key, key_of, kind_of
+from windlass.workloads.kinds import MOST_STEPS, Key, key_of, kind_of
+from windlass.workloads.marks import CREATOR, MINIMUM, SUSPENDED, mark
 from windlass.workloads.wire import Owner, OwnerRef, controller
 
 
@@ -27,6 +28,8 @@ class Owners:
     def __init__(self) -> None:
         self._owners: dict[str, Known] = {}
         self._asked: dict[str, set[TaskId]] = {}
+        self.version = 0
+        """Counts the changes that matter to the pods of an owner."""
 
     def see(self, kind: Key, owner: Owner) -> list[TaskId]:
         """An owner is new or has changed; answers whom that may concern."""
@@ -34,7 +37,8 @@ class Owners:
         for key in _keys(kind, owner):
             before = self._owners.get(key)
             self._owners[key] = Known(kind, owner)
-            if before is None or _matters(before.owner) != _matters(owner):
+            if before is None or matters(before.owner) != matters(owner):
+                self.version += 1
                 concerned |= self._asked.get(key, set())
         return sorted(concerned)
 
@@ -44,6 +48,7 @@ class Owners:
             there = self._owners.get(key)
             if there is not None and there.owner.metadata.uid == owner.metadata.uid:
                 del self._owners[key]
+                self.version += 1
 
     def asked(self, kind: Key, owner: Owner) -> list[TaskId]:
         """Who depends on an owner."""
@@ -74,6 +79,17 @@ class Owners:
                 return known
         return None
 
+    def upwards(self, owner: Owner) -> list[tuple[object, ...]]:
+        """What matters of an owner and of those above it."""
+        found = [matters(owner)]
+        while (above := controller(owner.metadata)) is not None and len(found) < MOST_STEPS:
+            known = self.known(above, owner.metadata.namespace)
+            if known is None:
+                break
+            owner = known.owner
+            found.append(matters(owner))
+        return found
+
     def ask(self, task: TaskId, keys: tuple[str, ...]) -> None:
         """A pod depends on these owners."""
         for key in keys:
@@ -94,7 +110,9 @@ def _keys(kind: Key, owner: Owner) -> tuple[str, str]:
     return meta.uid, key_of(named, meta.namespace)
 
 
-def _matters(owner: Owner) -> tuple[object, ...]:
-    meta = owner.metadata
-    done = owner.status.get("succeeded")
-    return (meta.uid, owner.spec, done, meta.labels, meta.annotations, meta.owner_references)
+def matters(owner: Owner) -> tuple[object, ...]:
+    """What pods and stand-ins follow from: anybody may change the rest as often as they like."""
+    meta, status = owner.metadata, owner.status
+    done = status.get("succeeded"), status.get("restarts")
+    said = [mark(meta, name) for name in (MINIMUM, SUSPENDED, CREATOR)]
+    return (meta.uid, owner.spec, done, said, meta.creation_timestamp, meta.owner_references)

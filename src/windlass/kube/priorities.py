@@ -8,7 +8,7 @@ from windlass.workloads.wire import PriorityClass
 class Priorities:
     """All classes that were seen, by name."""
 
-    __slots__ = ("_usual", "meek", "named")
+    __slots__ = ("_usual", "meek", "named", "version")
 
     def __init__(self) -> None:
         self.named: dict[str, int] = {}
@@ -17,9 +17,12 @@ class Priorities:
         """Their pods displace nobody."""
         self._usual: set[str] = set()
         """Of pods that name none."""
+        self.version = 0
+        """Counts what was seen."""
 
     def see(self, found: PriorityClass, gone: bool) -> bool:
         """One is new, has changed or is gone; answers whether its value is another."""
+        self.version += 1
         name, is_meek = found.metadata.name, found.preemption_policy == "Never"
         for names, belongs in ((self.meek, is_meek), (self._usual, found.global_default)):
             (names.add if belongs and not gone else names.discard)(name)

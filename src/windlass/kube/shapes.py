@@ -45,6 +45,8 @@ class Shapes:
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._choosy: set[TaskId] = set()
         """Pods that look at namespaces which are chosen by their labels."""
+        self._last: tuple[Pod, Shape] | None = None
+        """The pod that was looked at last: equal stand-ins are one object."""
         self._encode = msgspec.msgpack.Encoder().encode
 
     def ask(self, task: TaskId, pod: Pod, is_placed: bool) -> Asked:
@@ -76,15 +78,19 @@ class Shapes:
         else:
             self._namespaces[name] = labels
         self._known.clear()
+        self._last = None
         return sorted(self._choosy)
 
     def _of(self, pod: Pod) -> Shape:
+        if self._last is not None and self._last[0] is pod:
+            return self._last[1]
         key = self._encode(_needs(pod))
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= MOST:
                 self._known.clear()
             found = self._known[key] = shape_of(pod, self._namespaces)
+        self._last = pod, found
         return found
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from windlass.kube.owners import Owners
+from windlass.kube.owners import Known, Owners, matters
 from windlass.kube.priorities import Priorities
 from windlass.kube.scope import Scope
 from windlass.kube.suspend import Switch
@@ -21,9 +21,8 @@ from windlass.model.jobs import GangId, TaskId
 from windlass.model.moments import read_if_any, written
 from windlass.workloads import gangs
 from windlass.workloads.kinds import Key, climb, key_of, membership
-from windlass.workloads.made import Terms, made_again
+from windlass.workloads.made import Row, Terms, made_again
 from windlass.workloads.marks import GANG, mark
-from windlass.workloads.pods import task_id
 from windlass.workloads.suspended import Mark, Standing, is_suspended, mark_of, standing
 from windlass.workloads.wire import (
     Condition,
@@ -47,7 +46,7 @@ class Absent:
     mark: Mark
     standing: Standing
     pods: Mapping[TaskId, Pod] = field(default_factory=dict[TaskId, Pod])
-    """Its stand-ins, one for each pod that it would have."""
+    """Its stand-ins, one for each pod that it would have; equal ones share one object."""
 
 
 class Stoppable(NamedTuple):
@@ -68,6 +67,8 @@ class StandIns:
         self._owners, self._priorities = owners, priorities
         self._by_owner: dict[str, GangId] = {}
         self._absent: dict[GangId, Absent] = {}
+        self._noted: dict[str, tuple[object, ...]] = {}
+        """What the stand-ins of a marked owner were made of, by the uid of the owner."""
 
     def of(self, gang: GangId) -> Absent | None:
         """What is known of a gang, if it is absent."""
@@ -87,10 +88,16 @@ class StandIns:
             if found is not None and mark_of(found.owner.metadata) is not None:
                 return self.see(found.kind, found.owner, now)
             return self.lose(owner)
-        return sorted({*self.lose(owner), *self._note(kind, owner, now)})
+        noted = self._made_of(kind, owner)
+        if self._noted.get(meta.uid) == noted:
+            return []  # its user has changed something that concerns no stand-in
+        lost = self.lose(owner)
+        self._noted[meta.uid] = noted
+        return sorted({*lost, *self._note(kind, owner, now)})
 
     def lose(self, owner: Owner) -> list[GangId]:
         """An owner is gone, or unmarked; answers which gang has no stand-ins any more."""
+        self._noted.pop(owner.metadata.uid, None)
         gang = self._by_owner.pop(owner.metadata.uid, None)
         absent = self._absent.pop(gang, None) if gang else None
         return [absent.gang] if absent else []
@@ -109,7 +116,8 @@ class StandIns:
         if self._gangs(made) != {gang}:
             return None
         used_by = frozenset(self._owners.asked(known.kind, known.owner))
-        return Stoppable(self._switch(known.kind, known.owner), len(made), used_by)
+        size = sum(len(row.tasks) for row in made)
+        return Stoppable(self._switch(known.kind, known.owner), size, used_by)
 
     def _note(self, kind: Key, owner: Owner, now: int) -> list[GangId]:
         row, found = self._kinds[kind], mark_of(owner.metadata)
@@ -122,18 +130,18 @@ class StandIns:
             return []
         (gang,) = names
         here = made if how is not Standing.TAKEN else ()
-        pods = {task_id(pod): _saying(pod, found, how) for pod in here}
+        said = [(row.tasks, _saying(row.pod, found, how)) for row in here]
+        pods = {task: pod for tasks, pod in said for task in tasks}
         self._absent[gang] = Absent(gang, self._switch(kind, owner), found, how, pods)
         self._by_owner[owner.metadata.uid] = gang
         return [gang]
 
-    def _make(self, kind: Key, owner: Owner, since: int, now: int) -> list[Pod]:
+    def _make(self, kind: Key, owner: Owner, since: int, now: int) -> list[Row]:
         """The pods that an owner would make again; what only passes on has its own maker below."""
-        if self._kinds[kind].gang is gangs.below:
-            below = self._owners.below(owner.metadata.uid)
-            if below is None:
-                return []
-            kind, owner = below.kind, below.owner
+        maker = self._maker(kind, owner)
+        if maker is None:
+            return []
+        kind, owner = maker
         meta = owner.metadata
         # no older than the owner itself: users can write the mark, too
         began = min(now, max(since, read_if_any(meta.creation_timestamp) or 0))
@@ -147,8 +155,21 @@ class StandIns:
         )
         return made_again(kind, owner, terms)
 
-    def _gangs(self, made: Iterable[Pod]) -> set[GangId]:
-        return {GangId(membership(pod, self._owners.find, self._kinds).gang) for pod in made}
+    def _maker(self, kind: Key, owner: Owner) -> Known | None:
+        if self._kinds[kind].gang is gangs.below:
+            return self._owners.below(owner.metadata.uid)
+        return Known(kind, owner)
+
+    def _made_of(self, kind: Key, owner: Owner) -> tuple[object, ...]:
+        """All that the stand-ins of an owner follow from."""
+        maker = self._maker(kind, owner)
+        made_by = matters(maker.owner) if maker else None
+        return kind, self._owners.upwards(owner), made_by, self._priorities.version
+
+    def _gangs(self, made: Iterable[Row]) -> set[GangId]:
+        # two of a row tell whether each of its pods would be a gang of its own
+        some = (pod for row in made for pod in (row.pod, row.twin))
+        return {GangId(membership(pod, self._owners.find, self._kinds).gang) for pod in some}
 
     def _top(self, pod: Pod) -> str | None:
         """The owner that stops a pod's gang: the topmost, if nobody above it could object."""

@@ -18,6 +18,7 @@ from windlass.kube.explicit import GANGS
 from windlass.kube.filling import Filling
 from windlass.kube.gangs import Gangs, Tell
 from windlass.kube.known import PRESENT, Known
+from windlass.kube.members import Members
 from windlass.kube.owners import Owners
 from windlass.kube.queues import Queues
 from windlass.kube.scope import Scope
@@ -32,7 +33,7 @@ from windlass.model.nodes import Trouble
 from windlass.workloads import wire
 from windlass.workloads.ends import end_of
 from windlass.workloads.health import trusted_since, worse
-from windlass.workloads.kinds import Key, Membership, membership
+from windlass.workloads.kinds import Key, Membership
 from windlass.workloads.machines import node_of
 from windlass.workloads.pods import refusal_of, task_id
 from windlass.workloads.volumes_wire import CsiNode, Stored
@@ -53,6 +54,7 @@ class Translator:
         self._storage = Storage()
         self._shapes = Shapes(self._storage)
         self._owners = Owners()
+        self._members = Members(self._owners, scope.kinds)
         self.absent = StandIns(scope, self._owners, self.gangs.priorities)
         self.filling = Filling(self._shapes.request)
         self._now = 0
@@ -203,7 +205,7 @@ class Translator:
         return bool(node) or not leaves
 
     def _member(self, pod: wire.Pod) -> Membership:
-        return membership(pod, self._owners.find, self.scope.kinds)
+        return self._members.of(pod)
 
     def _keep(self, task: TaskId, pod: wire.Pod, node: str) -> None:
         known, ours = self._pods.get(task), self.scope.has_pod(pod)
@@ -232,7 +234,10 @@ class Translator:
 
     def _look_again(self, tasks: Iterable[TaskId]) -> None:
         for task in tasks:
-            if known := self._pods.get(task):  # looking at another may have made it go
+            known = self._pods.get(task)  # looking at another may have made it go
+            if known and task in self.filling:
+                self._keep(task, known.pod, "")
+            elif known:
                 self.pod_seen(known.pod)
 
     def _drop(self, task: TaskId) -> None:
@@ -267,7 +272,7 @@ class Translator:
         self._tell(events.TaskSeen(self._task(task, known)))
 
     def _task(self, task: TaskId, known: Known) -> Task:
-        found = known.task(self.assumed.leaving_since(task))
+        found = known.task(task, self.assumed.leaving_since(task))
         if found.state not in OCCUPYING:
             return found
         gpu = known.shape.request.gpu
@@ -300,7 +305,8 @@ class Translator:
         if kind == GANGS:
             self.gangs.object_seen(owner)
         changed = self.absent.see(kind, owner, self._now)
-        self._look_again(concerned)
+        anew = {task for gang in changed for task in self.filling.of(gang)}
+        self._look_again(task for task in concerned if task not in anew)
         for gang in changed:
             self._fill(gang)
 

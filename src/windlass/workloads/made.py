@@ -7,13 +7,14 @@ differ. What takes no pods, such as a Service, becomes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 import msgspec
 
 from windlass.model.errors import NotFound
+from windlass.model.jobs import TaskId
 from windlass.workloads.gangs import JOBSET, LWS, at_once, of_group
 from windlass.workloads.kinds import Key, Kinds
 from windlass.workloads.marks import CREATOR
@@ -60,6 +61,18 @@ class _Lot:
     """An owner between the manifest and the pods: its kind, name and spec."""
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Equal pods that an owner would make: one object stands for all of them."""
+
+    pod: Pod
+    """The first of them."""
+    tasks: tuple[TaskId, ...]
+    """The task of each of them."""
+    twin: Pod
+    """The last of them: it differs from the first in its name and uid alone."""
+
+
 class CannotMake(ValueError):
     """A manifest cannot be read; the sentence says why."""
 
@@ -78,24 +91,36 @@ def made(manifests: Iterable[Spec], terms: Terms) -> Made:
     return found
 
 
-def made_again(key: Key, owner: Owner, terms: Terms) -> list[Pod]:
+def made_again(key: Key, owner: Owner, terms: Terms) -> list[Row]:
     """The pods that an owner in the cluster would make now, as if it had made each itself."""
     meta, row = owner.metadata, ROWS.get(key, _templates)
     own = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
     lots = list(row(meta.name, _left(key, owner)))
     if sum(lot.pods for lot in lots) > MOST_PODS:
         return []
+    rows: dict[object, tuple[_Lot, list[str]]] = {}
+    for number, lot in enumerate(lots):
+        equal = id(lot.template), tuple(sorted(lot.labels.items()))
+        names = rows.setdefault(equal, (lot, []))[1]
+        names += [f"{number}-{index}" for index in range(lot.pods)]
+    above, attempt = _reference(key, own, "v1"), str(count(owner.status, "restarts", 0))
     creator = (meta.annotations or {}).get(CREATOR)
     try:
-        pods = [
-            _pod_of(lot, own, _reference(key, own, "v1"), f"{number}-{index}", terms)
-            for number, lot in enumerate(lots)
-            for index in range(lot.pods)
+        return [
+            _row(_as_seen(_pod_of(lot, own, above, names[0], terms), creator, attempt), own, names)
+            for lot, names in rows.values()
+            if names
         ]
     except (msgspec.ValidationError, CannotMake):
         return []
-    attempt = str(count(owner.status, "restarts", 0))
-    return [_as_seen(pod, creator, attempt) for pod in pods]
+
+
+def _row(pod: Pod, own: Mapping[str, str], names: Sequence[str]) -> Row:
+    pairs = [(f"{own['name']}-{each}", f"{own['uid']}-pod-{each}") for each in names]
+    tasks = tuple([TaskId(f"{own['namespace']}/{name}/{uid}") for name, uid in pairs])
+    name, uid = pairs[-1]
+    twin = msgspec.structs.replace(pod.metadata, name=name, uid=uid)
+    return Row(pod, tasks, msgspec.structs.replace(pod, metadata=twin))
 
 
 def _left(key: Key, owner: Owner) -> Spec:

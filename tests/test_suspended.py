@@ -21,8 +21,9 @@ from tests.kube_given import (
     task_id,
 )
 from windlass.daemon.pieces import Seen
-from windlass.daemon.resuming import COME_WITHIN_S
+from windlass.daemon.resuming import SHOWN_AFTER_S
 from windlass.kube.scope import Scope
+from windlass.kube.standins import COME_WITHIN_S
 from windlass.kube.suspend import Switch, To, Turn, TurnFailed, patch_of
 from windlass.model.jobs import GangId, TaskState
 from windlass.model.reasons import Why
@@ -338,6 +339,40 @@ def test_a_job_that_its_user_stops_while_it_comes_back_stays_stopped():
     play.become({"suspend": True}, {})
     assert play.states() == []
     assert [turn.to for turn in play.stage.step().work.turns] == [To.UNMARKED]
+
+
+# --- nodes have to be bought ----------------------------------------------------------------------
+
+
+def test_a_gang_that_no_node_could_hold_is_resumed_at_once_so_that_autoscalers_see_its_pods():
+    play = Play().suspended()
+    play.high_goes()
+    play.stage.lose(node("n1", gpus=2))
+    (turn,) = play.stage.step().work.turns
+    assert (turn.to, turn.mark and turn.mark.promise) == (To.RESUMED, "")
+    play.write(turn)
+    play.stage.see(*play.pods("b"))
+    assert [each.to for each in play.stage.step().work.turns] == [To.UNMARKED]
+    assert play.stage.settle().said == dict.fromkeys(("low-b-0", "low-b-1"), "Unschedulable")
+
+
+def test_a_gang_that_waits_for_room_is_resumed_after_a_while():
+    play = Play().suspended()
+    assert play.stage.step(SHOWN_AFTER_S - 1).work.turns == []
+    assert [turn.to for turn in play.stage.step(1).work.turns] == [To.RESUMED]
+
+
+def test_a_gang_that_its_queue_does_not_admit_stays_suspended():
+    play = Play().suspended()
+    play.stage.see(queue("team", "ml", guarantee={"gpu": 2}, limit={"gpu": 2}))
+    assert play.stage.step(SHOWN_AFTER_S).work.turns == []
+
+
+def test_if_only_some_of_its_pods_come_and_they_are_enough_it_starts_with_them():
+    play = Play(annotations={"windlass.dev/minimum": "1"}).suspended().resumed()
+    play.stage.see(*play.pods("b", 1))
+    (turn,) = play.stage.step(COME_WITHIN_S).work.turns
+    assert turn.to is To.UNMARKED
 
 
 def test_a_suspended_gang_may_take_its_place_from_others():

@@ -9,10 +9,12 @@ import pytest
 
 from tests.kube_given import Json, Reading, node
 from windlass.config.kinds import OwnKind, kinds_of
+from windlass.engine.together import siblings_that_go
 from windlass.kube.budgets import allow
 from windlass.kube.evict import Rates
 from windlass.kube.scope import Scope
 from windlass.kube.suspend import Switch
+from windlass.model.actions import Evict, Rule
 from windlass.model.jobs import TaskState
 from windlass.workloads import wire
 from windlass.workloads.kinds import KINDS, Key, Kinds
@@ -166,7 +168,7 @@ def test_others_are_evicted(kind: str, api: str, spec: Json):
     assert running.switch() is None
 
 
-def test_an_owner_of_several_gangs_is_not_suspended_for_one_of_them():
+def test_an_owner_is_not_suspended_for_one_gang_while_another_runs_on():
     first, then = replicated("data", 1), replicated("node", 2, dependsOn=[{"name": "data"}])
     running = Running("JobSet", "jobset.x-k8s.io/v1alpha2", {"replicatedJobs": [first, then]})
     gang, _ = sorted(running.there.cluster.gangs)
@@ -204,3 +206,64 @@ def test_a_gang_counts_as_many_evictions_as_it_has_pods():
     assert rates.wait_s("q", 10.0, 2) == 50
     assert rates.wait_s("q", 10.0) == 0
     assert rates.wait_s("other", 10.0, 9) == 0  # more than the cap go when nobody else did
+
+
+# --- owners of several gangs ----------------------------------------------------------------------
+
+JOB_SETS = "jobset.x-k8s.io/v1alpha2"
+AFTER_DATA = [
+    replicated("data", 1),
+    replicated("node", 2, dependsOn=[{"name": "data", "status": "Complete"}]),
+]
+IN_ORDER: Json = {
+    "startupPolicy": {"startupPolicyOrder": "InOrder"},
+    "replicatedJobs": [replicated("driver", 1), replicated("node", 2)],
+}
+
+
+def of_set(running: Running, name: str) -> list[wire.Pod]:
+    label = "jobset.sigs.k8s.io/replicatedjob-name"
+    return [each for each in running.pods if (each.metadata.labels or {}).get(label) == name]
+
+
+def test_a_set_whose_first_jobs_are_done_is_suspended_for_the_gang_that_runs():
+    running = Running("JobSet", JOB_SETS, {"replicatedJobs": AFTER_DATA})
+    for each in of_set(running, "data"):
+        running.there.translator.pod_gone(each)
+    switch = running.switch()
+    assert switch is not None
+    assert switch.path.endswith("/jobsets/x")
+
+
+def test_it_waits_for_what_it_makes_as_soon_as_it_is_resumed():
+    running = Running("JobSet", JOB_SETS, {"replicatedJobs": AFTER_DATA})
+    done = {"replicatedJobsStatus": [{"name": "data", "succeeded": 1}]}
+    running.suspend(running.key, msgspec.structs.replace(running.owner, status=done))
+    (gang,) = running.gangs
+    assert (gang.split("~")[0], len(running.there.cluster.tasks)) == ("ml/x.node.0", 2)
+
+
+def test_a_set_in_order_waits_for_the_first_of_its_jobs():
+    running = Running("JobSet", JOB_SETS, IN_ORDER)
+    running.suspend(running.key, running.owner)
+    (gang,) = running.gangs
+    assert (gang.split("~")[0], len(running.there.cluster.tasks)) == ("ml/x.driver.0", 1)
+
+
+def test_gangs_of_one_owner_stop_together():
+    running = Running("JobSet", JOB_SETS, IN_ORDER)
+    cluster, translator = running.there.cluster, running.there.translator
+    driver, workers = sorted(cluster.gangs)
+    leaving = [Evict(task.id, Rule.LEAVING) for task in cluster.members(workers)]
+    more = siblings_that_go(cluster, leaving)
+    assert [each.task for each in more] == [task.id for task in cluster.members(driver)]
+    tasks = {each.task for each in (*leaving, *more)}
+    assert translator.switch(workers, tasks) == translator.switch(driver, tasks) != None  # noqa: E711
+
+
+def test_a_gang_that_only_shrinks_stops_no_other():
+    running = Running("JobSet", JOB_SETS, IN_ORDER)
+    cluster = running.there.cluster
+    _, workers = sorted(cluster.gangs)
+    first, *_ = cluster.members(workers)
+    assert siblings_that_go(cluster, [Evict(first.id, Rule.SHARE)]) == []

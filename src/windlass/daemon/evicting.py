@@ -50,11 +50,13 @@ class Evicting:
         """Whom to evict for whom, after these promises, and what to tell them."""
         reasons = {each.gang: each for each in losing(self._cluster, decided.evictions)}
         found: dict[GangId, list[Victim]] = {}
-        turns = self._turns(decided.evictions)
+        turns, counts = self._turns(decided.evictions), self._counts(decided.evictions)
         for evict in decided.evictions:
-            decision = reasons.get(self._cluster.tasks[evict.task].gang)
+            gang = self._cluster.tasks[evict.task].gang
+            decision = reasons.get(gang)
             why = "; ".join(str(each) for each in decision.reasons) if decision else ""
-            found.setdefault(evict.gainer, []).append(self._victim(evict, why, turns))
+            victim = self._victim(evict, why, turns, counts[gang])
+            found.setdefault(evict.gainer, []).append(victim)
         return [
             Clearing(tuple(victims), *promises.get(gainer, (None, "")))
             for gainer, victims in found.items()
@@ -74,19 +76,26 @@ class Evicting:
         found: list[Clearing] = []
         for promised in self._promised.evictions():
             evictions = [Evict(e, Rule.GUARANTEE) for e in promised if e in self._cluster.tasks]
-            turns = self._turns(evictions)
+            turns, counts = self._turns(evictions), self._counts(evictions)
+            why = "it was promised to another gang"
             victims = [
-                self._victim(each, "it was promised to another gang", turns) for each in evictions
+                self._victim(each, why, turns, counts[self._cluster.tasks[each.task].gang])
+                for each in evictions
             ]
             if victims:
                 found.append(Clearing(tuple(victims)))
         return found
 
+    def _counts(self, evictions: Sequence[Evict]) -> dict[GangId, int]:
+        """Return how many pods of each gang are to go."""
+        return {gang: len(some) for gang, some in self._cluster.by_gang(evictions).items()}
+
     def _turns(self, evictions: Sequence[Evict]) -> dict[GangId, Turn]:
         """How gangs are stopped that go whole, where their owners can be suspended."""
         found: dict[GangId, Turn] = {}
+        leaving = {each.task for each in evictions}
         for gang, some in self._cluster.by_gang(evictions).items():
-            switch = self._translator.switch(gang, {each.task for each in some})
+            switch = self._translator.switch(gang, leaving)
             if switch is not None:
                 rule, gainer, since = some[0].rule, some[0].gainer, self._cluster.gangs[gang]
                 pod = self._translator.pod(some[0].task)
@@ -103,7 +112,8 @@ class Evicting:
             since = now  # it stands in line as if it had come just now
         return Mark(now, rule, gainer, since, by=by)
 
-    def _victim(self, evict: Evict, why: str, turns: Mapping[GangId, Turn]) -> Victim:
+    def _victim(self, evict: Evict, why: str, turns: Mapping[GangId, Turn], count: int) -> Victim:
         gang = self._cluster.gangs[self._cluster.tasks[evict.task].gang]
         pod, turn = self._pods.surely(evict.task), turns.get(gang.id)
-        return Victim(pod, gang.id, gang.queue, evict.rule, why, turn)
+        fails = not self._translator.gangs.forgives(gang.id, count)
+        return Victim(pod, gang.id, gang.queue, evict.rule, why, turn, fails_owner=fails)

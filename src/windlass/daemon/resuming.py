@@ -5,31 +5,36 @@ bind. So its places are held instead, and its owner is resumed with them written
 that it then makes take the stand-ins' places; once none is left, the engine binds them like any
 others, and the mark is taken away. If they do not come in time, the gang is suspended again and
 left alone for a moment.
+
+A gang that its queue admits, and that lacks nothing but nodes, is resumed without places: its pods
+wait as Unschedulable, and so an autoscaler sees what to buy. Owners of several gangs are resumed
+for the first of them that may start; the others stand in line as they did at first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from windlass.engine.plan import Decision, Plan, Verdict
 from windlass.kube.promises import Promise, hold_of, promise_of, read
-from windlass.kube.standins import Absent
+from windlass.kube.say import lacks_nodes
+from windlass.kube.standins import COME_WITHIN_S, Absent
 from windlass.kube.suspend import To, Turn, TurnFailed
 from windlass.kube.translate import Translator
 from windlass.model import events
 from windlass.model.actions import Bind, Claim, Hold, Rule
-from windlass.model.jobs import OCCUPYING, GangId, TaskId, TaskState
-from windlass.model.moments import read_if_any
+from windlass.model.jobs import GangId, TaskId, TaskState
 from windlass.model.reasons import Reason, Why, in_words
 from windlass.model.resources import Request
 from windlass.state.cluster import Cluster
 from windlass.workloads.suspended import Mark, Standing, again
 
-COME_WITHIN_S = 60
-"""So long places are held for pods that an owner is to make."""
+SHOWN_AFTER_S = 30
+"""After so long a suspended gang that lacks only nodes is resumed, so that autoscalers see its
+pods; at once if no node of the cluster could ever hold it. Most find a place again before that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +54,12 @@ class Resuming:
         self._cluster, self._translator = cluster, translator
         self._since: dict[GangId, int] = {}
         """Since when places are held."""
-        self._said: dict[GangId, tuple[To | None, Standing, Mark]] = {}
-        """What was last to be written on an owner, and how that stood."""
-        self._later: dict[GangId, int] = {}
-        """When that is tried again which could not be written."""
+        self._said: dict[str, tuple[To | None, Standing, Mark]] = {}
+        """What was last to be written on an owner, by its uid, and how that stood."""
+        self._later: dict[str, int] = {}
+        """When a write that failed is tried again, by the uid of the owner."""
+        self._shown_at: int | None = None
+        """When the next suspended gang is resumed for autoscalers to see."""
 
     def hold_back(self, decided: Plan) -> Back:
         """The plan that can be carried out: who has no pods yet is held its places."""
@@ -96,39 +103,48 @@ class Resuming:
                 self._since[absent.gang] = now
 
     def turns(self, back: Back) -> list[Turn]:
-        """What is to be written on owners now; each thing once."""
+        """Return what is to be written on owners now; each thing once."""
         held = {hold.gang: hold for hold in back.held}
+        lacking = {each.gang: each.verdict for each in back.plan.decisions if lacks_nodes(each)}
         found: list[Turn] = []
-        for absent in self._translator.absent:
-            to = self._due(absent, held)
-            said = (to, absent.standing, absent.mark)
-            if self._later.get(absent.gang, self._cluster.now + 1) <= self._cluster.now:
-                del self._later[absent.gang]
-                self._said.pop(absent.gang, None)
-            if to is not None and self._said.get(absent.gang) != said:
-                self._said[absent.gang] = said
-                found.append(self._turn(absent, to, held.get(absent.gang)))
-        for gang in [each for each in self._said if self._translator.absent.of(each) is None]:
-            del self._said[gang]
-            self._later.pop(gang, None)
+        now, self._shown_at = self._cluster.now, None
+        owners = {
+            gangs[0].switch.uid: gangs for gangs in self._translator.absent.by_owner() if gangs
+        }
+        for uid, gangs in owners.items():
+            first = next((each for each in gangs if each.gang in held), gangs[0])
+            to = self._due(gangs, held, lacking)
+            said = (to, first.standing, first.mark)
+            if self._later.get(uid, now + 1) <= now:
+                del self._later[uid]
+                self._said.pop(uid, None)
+            if to is not None and self._said.get(uid) != said:
+                self._said[uid] = said
+                found.append(self._turn(first, to, held.get(first.gang)))
+        for uid in [each for each in self._said if each not in owners]:
+            del self._said[uid]
+            self._later.pop(uid, None)
         return found
 
     def failed(self, failed: TurnFailed) -> None:
-        """An owner could not be changed."""
-        gang = failed.turn.gang
-        if failed.turn.to is To.RESUMED:
-            self._said.pop(gang, None)
-            self._leave_alone(gang, f"its owner could not be resumed: {failed.why}")
-        else:
-            self._later[gang] = self._cluster.now + COME_WITHIN_S
+        """Take note that an owner could not be changed."""
+        uid = failed.turn.switch.uid
+        if failed.turn.to is not To.RESUMED:
+            self._later[uid] = self._cluster.now + COME_WITHIN_S
+            return
+        self._said.pop(uid, None)
+        for absent in self._translator.absent:
+            if absent.switch.uid == uid:
+                why = f"its owner could not be resumed: {failed.why}"
+                self._leave_alone(absent.gang, why)
 
     def wake_at(self) -> int | None:
-        """When the next pods are late, or an owner is tried again."""
+        """Return when the next pods are late, an owner is tried again, or a gang is shown."""
         resumed = (e for e in self._translator.absent if e.standing is Standing.RESUMED)
-        late = [each.mark.resumed_at + COME_WITHIN_S for each in resumed]
-        return min(
-            (e for e in (*late, *self._later.values()) if e > self._cluster.now), default=None
-        )
+        late = [each.mark.resumed_at + each.comes_within_s for each in resumed]
+        shown = [] if self._shown_at is None else [self._shown_at]
+        instants = (*late, *self._later.values(), *shown)
+        return min((each for each in instants if each > self._cluster.now), default=None)
 
     def _is_away(self, absent: Absent) -> bool:
         """Has the gang no pods, or not all of them, because of us?"""
@@ -136,21 +152,50 @@ class Resuming:
             return bool(self._translator.filling.of(absent.gang))
         return absent.standing is Standing.SUSPENDED
 
-    def _due(self, absent: Absent, held: Mapping[GangId, Hold]) -> To | None:
-        if not self._is_away(absent):
+    def _due(
+        self,
+        gangs: Sequence[Absent],
+        held: Mapping[GangId, Hold],
+        lacking: Mapping[GangId, Verdict],
+    ) -> To | None:
+        """Return what is to become of the owner of these gangs; None: nothing yet."""
+        if not any(map(self._is_away, gangs)):
             return To.UNMARKED
-        if absent.standing is Standing.SUSPENDED:
-            return To.RESUMED if absent.gang in held and self._has_gone(absent.gang) else None
-        return To.SUSPENDED_AGAIN if self._is_late(absent) else None
+        if gangs[0].standing is Standing.SUSPENDED:
+            may_start = any(e.gang in held or self._is_shown(e, lacking) for e in gangs)
+            return (
+                To.RESUMED if may_start and self._translator.has_left(gangs[0].switch.uid) else None
+            )
+        if not self._is_late(gangs[0]):
+            return None
+        # what came is enough for one of its gangs: the owner makes no more, or makes it later
+        is_there = any(self._has_enough(each.gang) for each in gangs)
+        return To.UNMARKED if is_there else To.SUSPENDED_AGAIN
+
+    def _is_shown(self, absent: Absent, lacking: Mapping[GangId, Verdict]) -> bool:
+        """Is it time to resume a gang that no free node could take, for autoscalers to see it?"""
+        verdict = lacking.get(absent.gang)
+        if verdict is None or self._cluster.gangs[absent.gang].refusal is not None:
+            return False
+        at = absent.mark.at + (0 if verdict is Verdict.NEVER else SHOWN_AFTER_S)
+        if at > self._cluster.now:
+            self._shown_at = at if self._shown_at is None else min(at, self._shown_at)
+        return at <= self._cluster.now
+
+    def _has_enough(self, gang: GangId) -> bool:
+        """Has a gang as many pods as it needs to start?"""
+        stand_ins = self._translator.filling.of(gang)
+        pods = [each for each in self._cluster.members(gang) if each.id not in stand_ins]
+        return gang in self._cluster.gangs and len(pods) >= self._cluster.gangs[gang].needed()
 
     def _turn(self, absent: Absent, to: To, hold: Hold | None) -> Turn:
         mark: Mark | None = None
-        if to is To.RESUMED and hold is not None:
-            promise = promise_of(hold.claims, hold, ())
+        if to is To.RESUMED:
+            promise = promise_of(hold.claims, hold, ()) if hold else ""
             mark = again(absent.mark, resumed_at=self._cluster.now, promise=promise)
         elif to is To.SUSPENDED_AGAIN:
-            why = f"its pods did not come within {COME_WITHIN_S} s after its owner was resumed"
-            self._leave_alone(absent.gang, why)
+            within = f"within {absent.comes_within_s} s after its owner was resumed"
+            self._leave_alone(absent.gang, f"its pods did not come {within}")
             mark = again(absent.mark, resumed_at=0, promise="")
         return Turn(absent.gang, absent.switch, to, mark)
 
@@ -158,22 +203,9 @@ class Resuming:
         self._cluster.holds.pop(gang, None)
         self._translator.leave_alone(gang, why)
 
-    def _has_gone(self, gang: GangId) -> bool:
-        """Are its former pods gone? Its controller might take them for the new ones.
-
-        Who should be gone by now is stuck, perhaps on a node that is lost: nobody waits for it.
-        """
-        members = self._cluster.members(gang)
-        return all(each.state not in OCCUPYING or self._is_stuck(each.id) for each in members)
-
-    def _is_stuck(self, task: TaskId) -> bool:
-        pod = self._translator.pod(task)
-        ends_at = read_if_any(pod.metadata.deletion_timestamp) if pod else None
-        return ends_at is not None and ends_at < self._cluster.now
-
     def _is_late(self, absent: Absent) -> bool:
         # what lies far ahead was written by a clock, or a user, that is not to be believed
-        return abs(self._cluster.now - absent.mark.resumed_at) >= COME_WITHIN_S
+        return abs(self._cluster.now - absent.mark.resumed_at) >= absent.comes_within_s
 
     def _hold(self, gang: GangId, binds: list[Bind]) -> Hold:
         tasks = self._cluster.tasks

@@ -8,7 +8,7 @@
                 for those that could not grow
     promises    reservations for those who have waited too long
     reasons     a decision for every gang that was looked at, with numbers
-    parting     who can save its work is asked before it is evicted
+    parting     who can save its work is asked before it is evicted; gangs of one owner go together
 
 The engine drafts on the cluster's own columns and leaves them as it found them.
 """
@@ -34,6 +34,7 @@ from windlass.engine.reserve import drop_broken, reserve
 from windlass.engine.second import pass_two
 from windlass.engine.shares import shares
 from windlass.engine.spare import is_outdated
+from windlass.engine.together import siblings_that_go
 from windlass.state.cluster import Cluster
 
 
@@ -67,6 +68,7 @@ def plan(cluster: Cluster, told: bool = True) -> Plan:
     decisions = decide(draft, limits, first.placed, grown, room, left)
     parted = part(draft, room.evictions)
     actions = (*draft.binds, *parted.actions)
+    actions = (*actions, *siblings_that_go(cluster, actions))
     holds = tuple(draft.holds.standing.values())
     # who is spared is asked before a plan: what this one binds may change the answer
     soon = cluster.now + 1 if draft.binds and is_outdated(limits, first.waiting) else None

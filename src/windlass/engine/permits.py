@@ -58,6 +58,8 @@ class Permits:
                 return True
         if self.way is Way.TAKE or unit.is_torn or unit.gang.spared:
             return None
+        if unit.gang.stops_with and self.rights.has_siblings(unit.gang):
+            return None  # they would stop with it, and no place is kept for them
         return False if self.is_unprotected(unit, Rule.CONSOLIDATE) else None
 
     def _is_too_much(self, unit: Unit) -> bool:

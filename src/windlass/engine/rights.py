@@ -81,6 +81,10 @@ class Rights:
             self._reach = claimant, self.ranks.reach(claimant)
         return Rule.ORDER if self._reach[1] <= self.ranks.of(victim) else None
 
+    def has_siblings(self, gang: Gang) -> bool:
+        """Do other gangs run that stop through the same owner?"""
+        return bool(self._cluster.siblings(gang))
+
     def keeps_within(self, claimant: str, need: Mapping[str, int], lost: Amounts) -> bool:
         """Does no queue of the claimant grow, or none beyond what it is entitled to?
 

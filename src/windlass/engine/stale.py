@@ -31,7 +31,10 @@ def stale_at(cluster: Cluster) -> Iterator[int]:
 
 
 def grace_of(cluster: Cluster, gang: Gang) -> int | None:
-    """How long a gang may run below its minimum; None: for ever."""
+    """Return how long, in seconds, a gang may run below its minimum; None: for ever.
+
+    Its owner gets the time to make the lost member again.
+    """
     said = gang.stale_after_s
     grace = cluster.settings.stale_after_s if said is None else said
-    return None if grace < 0 else grace
+    return None if grace < 0 else max(grace, gang.remade_within_s)

@@ -219,6 +219,7 @@ class _Question:
         cluster = self._cluster
         undo = tuple(_back(cluster, events))
         holds, broken, searched = dict(cluster.holds), dict(cluster.broken), cluster.searched
+        orphaned = dict(cluster.orphaned)
         for event in events:
             cluster.apply(event)
         try:
@@ -227,6 +228,7 @@ class _Question:
             for event in undo:
                 cluster.apply(event)
             cluster.holds, cluster.broken, cluster.searched = holds, broken, searched
+            cluster.orphaned = orphaned
 
     def _is_hopeless(self) -> bool:
         """Do sums rule out that it ever starts like this? That needs no plan."""

@@ -2,14 +2,16 @@
 
 A node that leaves is left at once, one that does not answer after a grace. A gang that would fall
 below its minimum goes whole, since half of it can do nothing; of one that would not, only the
-members that are there. What would be lost for good stays where it is until the node is gone, and so
-does a task that tolerates the notice by name.
+members that are there. The same holds for a deleted node, whose tasks are lost already: the rest of
+a gang that needs them goes at once. What would be lost for good stays where it is until the node is
+gone, and so does a task that tolerates the notice by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from windlass.engine.stale import grace_of
 from windlass.engine.units import is_torn
 from windlass.model.actions import Rule
 from windlass.model.jobs import ACTIVE, Gang, GangId, Task
@@ -24,17 +26,18 @@ or the API server, and nobody is taken for dead. (Kubernetes' node controller ha
 
 def leaving(cluster: Cluster, repaired: Collection[GangId]) -> Iterator[tuple[Task, Rule]]:
     """The tasks that go because of the nodes they or their gangs run on, and by which rule."""
-    nodes = _given_up(cluster)
+    nodes, orphaned = _given_up(cluster), _orphaned(cluster)
     gangs = {task.gang for name in nodes for task in cluster.on(name) if task.state in ACTIVE}
-    for name in sorted(gangs - set(repaired)):
+    for name in sorted((gangs | orphaned) - set(repaired)):
         gang = cluster.gangs[name]
         if _is_lost_for_good(gang):
             continue
         members = cluster.members(name)
-        there = [each for each in members if each.state in ACTIVE and _must_go(each, nodes)]
-        if there:
-            rules = {_RULES[nodes[each.node].stand] for each in there}
-            yield from ((each, min(rules)) for each in _going(gang, members, there))
+        active = [each for each in members if each.state in ACTIVE]
+        there = active if name in orphaned else [each for each in active if _must_go(each, nodes)]
+        rules = {_RULES[nodes[each.node].stand] for each in there if each.node in nodes}
+        rule = min(rules, default=Rule.LOST)
+        yield from ((each, rule) for each in _going(gang, members, there))
 
 
 def changes_at(cluster: Cluster) -> Iterator[int]:
@@ -57,7 +60,10 @@ def told(cluster: Cluster, gang: GangId) -> str:
     """What is wrong with the nodes that a gang has to leave, in words."""
     nodes = _given_up(cluster)
     found = {each.node for each in cluster.members(gang) if each.node in nodes}
-    return "; ".join(f"node {name} is {nodes[name].what}" for name in sorted(found))
+    words = [f"node {name} is {nodes[name].what}" for name in sorted(found)]
+    if deleted := cluster.orphaned.get(gang):
+        words.append(f"node {deleted} was deleted")
+    return "; ".join(words)
 
 
 _RULES = {Stand.LEAVES: Rule.LEAVING, Stand.LOST: Rule.LOST}
@@ -74,6 +80,14 @@ def _given_up(cluster: Cluster) -> Mapping[str, Trouble]:
         for node in there
         if node.trouble is not None and _is_given_up(cluster, node.trouble, is_believed)
     }
+
+
+def _orphaned(cluster: Cluster) -> set[GangId]:
+    """Return the gangs that need members which were lost with a deleted node."""
+    if cluster.settings.lost_after_s < 0:
+        return set()
+    # a gang that may run below its minimum for ever waits for its members instead
+    return {gang for gang in cluster.orphaned if grace_of(cluster, cluster.gangs[gang]) is not None}
 
 
 def _is_given_up(cluster: Cluster, trouble: Trouble, is_believed: bool) -> bool:
@@ -112,6 +126,8 @@ def _must_go(task: Task, nodes: Mapping[str, Trouble]) -> bool:
 
 def _going(gang: Gang, members: Collection[Task], there: Collection[Task]) -> list[Task]:
     """Those that are there, or all that run if the gang cannot do without them."""
+    if not there:
+        return []
     gone = {each.id for each in there}
     if is_torn(gang, [each for each in members if each.id not in gone]):
         there = [each for each in members if each.state in ACTIVE]

@@ -128,9 +128,10 @@ def gang_of(crew: Crew, queue: str, refusal: Reason | None, believes: bool = Fal
     said = sorted(crew.said, key=repr) if len(crew.said) > 1 else list(crew.said)
     first = said[0]
     refusals = [refusal, *(each.member.refusal or each.refusal for each in said), *_doubts(said)]
-    preemptible = all(_is_preemptible(each) for each in said)
+    is_lost = not forgives(crew)
+    preemptible = all(_is_preemptible(each, is_lost) for each in said)
     never = any(each.never_displaces for each in said)
-    keeps = any(_is_kept(each) for each in said)
+    keeps = any(_is_kept(each, is_lost) for each in said)
     return Gang(
         id=crew.id,
         queue=queue,
@@ -145,6 +146,8 @@ def gang_of(crew: Crew, queue: str, refusal: Reason | None, believes: bool = Fal
         displaces_after_s=None if never else 0,
         # what would be lost for good is never taken away only because its gang is incomplete
         stale_after_s=-1 if keeps else None,
+        remade_within_s=max(each.member.remade_within_s for each in said),
+        stops_with=_stops_with(said),
         # who cannot be asked, such as a launcher, has nothing to save while others of it have
         saves_within_s=max((s for e in said if (s := e.saving.within_s)), default=None),
         unsaved_at_most_s=_unsaved_at_most_s(said),
@@ -172,17 +175,34 @@ def _unsaved_at_most_s(said: list[Facts]) -> int | None:
     return max(found) if found and len(found) == len(bounds) else None
 
 
-def _is_preemptible(facts: Facts) -> bool:
+def forgives(crew: Crew, count: int | None = None) -> bool:
+    """Does the owner survive if its gang is stopped, or if so many of its pods are evicted?
+
+    None: the gang is stopped as a whole, through its owner where that is possible.
+    """
+    said = list(crew.said)
+    if count is None:
+        count = 0 if _stops_with(said) else len(crew.members)
+    return all(each.preemptible == "true" or count <= each.member.forgives for each in said)
+
+
+def _stops_with(said: list[Facts]) -> str:
+    """Return the owner that stops all members at once; empty if there is none."""
+    found = {each.member.stops_with for each in said}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _is_preemptible(facts: Facts, is_lost: bool) -> bool:
     if facts.foreign:
         return False
     if facts.preemptible in ("true", "false"):
         return facts.preemptible == "true"
-    return facts.member.survives is not Survives.LOST
+    return facts.member.survives is not Survives.LOST and not is_lost
 
 
-def _is_kept(facts: Facts) -> bool:
-    is_lost = facts.member.survives is Survives.LOST and facts.preemptible != "true"
-    return facts.foreign or is_lost
+def _is_kept(facts: Facts, is_lost: bool) -> bool:
+    is_lost = is_lost or facts.member.survives is Survives.LOST
+    return facts.foreign or (is_lost and facts.preemptible != "true")
 
 
 def _doubts(said: list[Facts]) -> list[Reason]:

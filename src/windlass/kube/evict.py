@@ -50,6 +50,8 @@ class Victim:
     message: str
     turn: Turn | None = None
     """How its gang is stopped whole, if it is."""
+    fails_owner: bool = False
+    """Would its owner fail for good if its gang were evicted pod by pod?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,13 @@ class Evictor:
     def _evict_each(self, gang: Sequence[Victim], until: float) -> None:
         if (turn := gang[0].turn) is not None:
             self._suspend(gang, turn, until)
+        else:
+            self._evict_one_by_one(gang, until, "it cannot be suspended")
+
+    def _evict_one_by_one(self, gang: Sequence[Victim], until: float, why: str) -> None:
+        """Evict pods each by itself, unless their owner would count too many failures."""
+        if gang[0].fails_owner:
+            self._refuse(gang, f"its owner would fail for good by so many evictions, and {why}")
             return
         for each in gang:
             self._evict(each, until)
@@ -206,9 +215,8 @@ class Evictor:
                     await self._announce(each)
             await suspend.write(self._api, turn)
 
-        def give_up(_error: ApiError) -> None:
-            for each in gang:
-                self._evict(each, until)
+        def give_up(error: ApiError) -> None:
+            self._evict_one_by_one(gang, until, f"it cannot be suspended: {error.message}")
 
         attempt = self._binder.repeated(Urgency.EVICT, write, give_up)
         self._workers.put(Urgency.EVICT, attempt)

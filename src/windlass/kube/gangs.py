@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from windlass.crds.read import OwnedQueue
 from windlass.kube.assumed import Assumed
-from windlass.kube.crews import Crew, Facts, gang_of
+from windlass.kube.crews import Crew, Facts, forgives, gang_of
 from windlass.kube.explicit import Explicit
 from windlass.kube.priorities import Priorities
 from windlass.kube.queues import Queues
@@ -20,6 +20,7 @@ from windlass.model import events
 from windlass.model.events import Event
 from windlass.model.jobs import Gang, GangId, TaskId
 from windlass.model.reasons import Reason, Why
+from windlass.workloads.survival import UNLIMITED
 from windlass.workloads.wire import Owner, Pod, PriorityClass
 
 Tell = Callable[[Event], None]
@@ -51,6 +52,11 @@ class Gangs:
         told = self._crews[gang].gang
         return told.needed() if told else 1
 
+    def forgives(self, gang: GangId, count: int) -> bool:
+        """Does the gang's owner survive if so many of its pods are evicted one by one?"""
+        crew = self._crews.get(gang)
+        return crew is None or forgives(crew, count)
+
     def open_to(self, namespace: str) -> list[str]:
         """The queues that jobs of a namespace may name."""
         return self._queues.open_to(namespace)
@@ -64,13 +70,15 @@ class Gangs:
     def join(self, gang: GangId, task: TaskId, facts: Facts, pod: Pod) -> None:
         """A pod of a gang is new or has changed, and says this."""
         crew = self._crews.setdefault(gang, Crew(gang))
-        if crew.join(task, facts, pod):
+        is_new = task not in crew.members
+        if crew.join(task, facts, pod) or (is_new and _is_counted(facts)):
             self.retell(gang)
 
     def leave(self, gang: GangId, task: TaskId) -> None:
         """A pod is gone; the last takes its gang with it."""
         crew = self._crews[gang]
-        changed = crew.leave(task)
+        facts = crew.members.get(task)
+        changed = crew.leave(task) or (facts is not None and _is_counted(facts))
         if not crew.members:
             del self._crews[gang]
             self._assumed.went_well(gang)
@@ -168,3 +176,8 @@ class Gangs:
             self._tell(event)
         for gang in sorted(self._crews):
             self.retell(gang)
+
+
+def _is_counted(facts: Facts) -> bool:
+    """Does the number of members decide whether their owner survives the eviction of all?"""
+    return facts.member.forgives < UNLIMITED and not facts.member.stops_with

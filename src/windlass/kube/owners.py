@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from windlass.model.jobs import TaskId
-from windlass.workloads.kinds import MOST_STEPS, Key, key_of, kind_of
+from windlass.workloads.gangs import finished
+from windlass.workloads.kinds import MOST_STEPS, RAY_PRIORITY, Key, key_of, kind_of
 from windlass.workloads.marks import CREATOR, MINIMUM, SUSPENDED, mark
 from windlass.workloads.wire import Owner, OwnerRef, controller
 
@@ -113,6 +114,7 @@ def _keys(kind: Key, owner: Owner) -> tuple[str, str]:
 def matters(owner: Owner) -> tuple[object, ...]:
     """What pods and stand-ins follow from: anybody may change the rest as often as they like."""
     meta, status = owner.metadata, owner.status
-    done = status.get("succeeded"), status.get("restarts")
-    said = [mark(meta, name) for name in (MINIMUM, SUSPENDED, CREATOR)]
-    return (meta.uid, owner.spec, done, said, meta.creation_timestamp, meta.owner_references)
+    counts = [status.get(name) for name in ("succeeded", "failed", "restarts")]
+    said = [mark(meta, name) for name in (MINIMUM, SUSPENDED, CREATOR, RAY_PRIORITY)]
+    done = finished(status)
+    return meta.uid, owner.spec, counts, done, said, meta.creation_timestamp, meta.owner_references

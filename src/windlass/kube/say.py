@@ -50,6 +50,13 @@ def message_of(decision: Decision, expected: str = "") -> Message:
     return Message(says, _capital(_printable(text))[:LONGEST])
 
 
+def lacks_nodes(decision: Decision) -> bool:
+    """Is the gang admitted, and does it wait for nothing but nodes?"""
+    if decision.verdict not in (Verdict.WAITS, Verdict.NEVER) or not decision.reasons:
+        return False
+    return SAYS.get(decision.reasons[0].why, Says.UNSCHEDULABLE) is Says.UNSCHEDULABLE
+
+
 ELASTIC = Message(Says.ELASTIC, "Its gang runs; this pod joins when there is room")
 
 

@@ -20,7 +20,7 @@ from windlass.kube.suspend import Switch
 from windlass.model.jobs import GangId, TaskId
 from windlass.model.moments import read_if_any, written
 from windlass.workloads import gangs
-from windlass.workloads.kinds import Key, climb, key_of, membership
+from windlass.workloads.kinds import Key, climb, membership, stopping
 from windlass.workloads.made import Row, Terms, made_again
 from windlass.workloads.marks import GANG, mark
 from windlass.workloads.suspended import Mark, Standing, is_suspended, mark_of, standing
@@ -33,8 +33,8 @@ from windlass.workloads.wire import (
     controller,
 )
 
-MAY_STAND_ABOVE = frozenset({"CronJob"})
-"""Who does not mind that what it made is suspended. Others may have their own idea of it."""
+COME_WITHIN_S = 60
+"""So long places are held for pods that a resumed owner is to make, besides its own back-off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ class Absent:
     standing: Standing
     pods: Mapping[TaskId, Pod] = field(default_factory=dict[TaskId, Pod])
     """Its stand-ins, one for each pod that it would have; equal ones share one object."""
+    comes_within_s: int = COME_WITHIN_S
+    """How long its owner may take to make the pods again, once it is resumed."""
 
 
 class Stoppable(NamedTuple):
@@ -54,9 +56,9 @@ class Stoppable(NamedTuple):
 
     switch: Switch
     pods: int
-    """As many as its owner would make again."""
+    """As many of the gang as its owner would make again."""
     used_by: Set[TaskId]
-    """All tasks that would go with it."""
+    """All tasks that would go with it, also those of other gangs of its owner."""
 
 
 class StandIns:
@@ -65,7 +67,7 @@ class StandIns:
     def __init__(self, scope: Scope, owners: Owners, priorities: Priorities) -> None:
         self._scope, self._kinds = scope, scope.kinds
         self._owners, self._priorities = owners, priorities
-        self._by_owner: dict[str, GangId] = {}
+        self._by_owner: dict[str, list[GangId]] = {}
         self._absent: dict[GangId, Absent] = {}
         self._noted: dict[str, tuple[object, ...]] = {}
         """What the stand-ins of a marked owner were made of, by the uid of the owner."""
@@ -96,11 +98,19 @@ class StandIns:
         return sorted({*lost, *self._note(kind, owner, now)})
 
     def lose(self, owner: Owner) -> list[GangId]:
-        """An owner is gone, or unmarked; answers which gang has no stand-ins any more."""
+        """An owner is gone, or unmarked; answers which gangs have no stand-ins any more."""
         self._noted.pop(owner.metadata.uid, None)
-        gang = self._by_owner.pop(owner.metadata.uid, None)
-        absent = self._absent.pop(gang, None) if gang else None
-        return [absent.gang] if absent else []
+        gangs = self._by_owner.pop(owner.metadata.uid, [])
+        return [gang for gang in gangs if self._absent.pop(gang, None)]
+
+    def by_owner(self) -> list[list[Absent]]:
+        """Return the absent gangs, those of one owner together."""
+        return [[self._absent[gang] for gang in gangs] for gangs in self._by_owner.values()]
+
+    def tasks_of(self, uid: str) -> list[TaskId]:
+        """Return all tasks, also stand-ins, that depend on an owner with this uid."""
+        known = self._owners.known_as(uid)
+        return self._owners.asked(known.kind, known.owner) if known else []
 
     def switch(self, gang: GangId, pods: Sequence[Pod], now: int) -> Stoppable | None:
         """How a gang with these pods can be stopped whole, and wait on.
@@ -112,11 +122,11 @@ class StandIns:
         known = self._owners.known_as(top) if top else None
         if known is None or is_suspended(known.owner.spec, self._kinds[known.kind].suspend):
             return None
-        made = self._make(known.kind, known.owner, 0, now)
-        if self._gangs(made) != {gang}:
+        rows = self._make(known.kind, known.owner, 0, now, whole=True)
+        size = sum(len(row.tasks) for row in rows if self._gangs([row]) == {gang})
+        if not size:
             return None
         used_by = frozenset(self._owners.asked(known.kind, known.owner))
-        size = sum(len(row.tasks) for row in made)
         return Stoppable(self._switch(known.kind, known.owner), size, used_by)
 
     def _note(self, kind: Key, owner: Owner, now: int) -> list[GangId]:
@@ -124,19 +134,25 @@ class StandIns:
         how = standing(owner, row.suspend)
         if found is None or how is None:
             return []
-        made = self._make(kind, owner, found.since, now)
-        names = self._gangs(made)
-        if len(names) != 1:
-            return []
-        (gang,) = names
-        here = made if how is not Standing.TAKEN else ()
-        said = [(row.tasks, _saying(row.pod, found, how)) for row in here]
-        pods = {task: pod for tasks, pod in said for task in tasks}
-        self._absent[gang] = Absent(gang, self._switch(kind, owner), found, how, pods)
-        self._by_owner[owner.metadata.uid] = gang
-        return [gang]
+        rows: dict[GangId, list[Row]] = {}
+        for made in self._make(kind, owner, found.since, now):
+            names = self._gangs([made])
+            if len(names) != 1:
+                return []  # each pod would be a gang of its own
+            rows.setdefault(names.pop(), []).append(made)
+        within_s = COME_WITHIN_S + row.backoff_s(owner, 0)
+        switch = self._switch(kind, owner)
+        for gang, some in rows.items():
+            here = some if how is not Standing.TAKEN else ()
+            said = [(made.tasks, _saying(made.pod, found, how)) for made in here]
+            pods = {task: pod for tasks, pod in said for task in tasks}
+            self._absent[gang] = Absent(gang, switch, found, how, pods, within_s)
+        self._by_owner[owner.metadata.uid] = sorted(rows)
+        return sorted(rows)
 
-    def _make(self, kind: Key, owner: Owner, since: int, now: int) -> list[Row]:
+    def _make(
+        self, kind: Key, owner: Owner, since: int, now: int, *, whole: bool = False
+    ) -> list[Row]:
         """The pods that an owner would make again; what only passes on has its own maker below."""
         maker = self._maker(kind, owner)
         if maker is None:
@@ -153,7 +169,7 @@ class StandIns:
             self._kinds,
             self._priorities.meek,
         )
-        return made_again(kind, owner, terms)
+        return made_again(kind, owner, terms, whole=whole)
 
     def _maker(self, kind: Key, owner: Owner) -> Known | None:
         if self._kinds[kind].gang is gangs.below:
@@ -176,11 +192,7 @@ class StandIns:
         way = climb(pod, self._owners.find, self._kinds)
         if not way or way[-1].owner is None or mark(pod.metadata, GANG):
             return None
-        last, owner = way[-1], way[-1].owner
-        above = controller(owner.metadata)
-        if not last.row.suspend or (above and above.kind not in MAY_STAND_ABOVE):
-            return None
-        return key_of(last.ref, pod.metadata.namespace)
+        return stopping(way, pod.metadata.namespace) or None
 
     def _switch(self, kind: Key, owner: Owner) -> Switch:
         row = self._kinds[kind]

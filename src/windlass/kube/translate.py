@@ -29,6 +29,7 @@ from windlass.kube.suspend import Switch
 from windlass.model import events
 from windlass.model.actions import Action, Ask, Bind, Evict, Withdraw
 from windlass.model.jobs import ACTIVE, OCCUPYING, GangId, Task, TaskId, TaskState
+from windlass.model.moments import read_if_any
 from windlass.model.nodes import Trouble
 from windlass.workloads import wire
 from windlass.workloads.ends import end_of
@@ -76,16 +77,35 @@ class Translator:
         return self._nodes.get(name)
 
     def switch(self, gang: GangId, leaving: Set[TaskId]) -> Switch | None:
-        """How a gang can be stopped whole, if these are all of it that runs, and come back."""
-        members = {task: self._state(task) for task in self.gangs.members(gang)}
-        stays = any(state in ACTIVE and task not in leaving for task, state in members.items())
-        live = [task for task, state in members.items() if state in PRESENT or task in leaving]
-        if stays or not live or self.filling.of(gang):
+        """Return how a gang can be stopped whole and come back; None if it cannot.
+
+        All that runs of its owner must be among the tasks that leave: they stop with it.
+        """
+        live = [
+            task
+            for task in self.gangs.members(gang)
+            if task in leaving or self._state(task) in PRESENT
+        ]
+        if not live or self.filling.of(gang):
             return None
         found = self.absent.switch(gang, [self._pods[task].pod for task in live], self._now)
-        if found is None or found.used_by - members.keys():
-            return None  # or others would go with it
-        return found.switch if self.gangs.needed(gang) <= found.pods <= len(live) else None
+        if found is None or self.gangs.needed(gang) > found.pods:
+            return None
+        stays = (task for task in found.used_by if task not in leaving)
+        return None if any(self._state(task) in ACTIVE for task in stays) else found.switch
+
+    def has_left(self, uid: str) -> bool:
+        """Are the former pods of a suspended owner gone, or stuck past the end of their grace?
+
+        Its controller might take them for the new ones if it were resumed before.
+        """
+        for task in self.absent.tasks_of(uid):
+            ends_at = read_if_any(self._pods[task].pod.metadata.deletion_timestamp)
+            is_stuck = ends_at is not None and ends_at < self._now
+            if self._state(task) in OCCUPYING and not is_stuck:
+                return False
+        lingering = (pod for pod, _ in self.away if not pod.metadata.deletion_timestamp)
+        return not any(uid in self._member(pod).owners for pod in lingering)
 
     def _state(self, task: TaskId) -> TaskState:
         return self._pods[task].state(self.assumed.leaving_since(task))
@@ -384,12 +404,13 @@ class Translator:
         if name not in self._nodes:
             return
         del self._nodes[name]
+        self._allotments.forget_node(name)
+        # first the node: the engine then knows why the gangs on it lost their members
+        self._tell(events.NodeGone(name))
         for task in sorted(self._on.get(name, ())):
             pod = self._pods[task].pod
             self._drop(task)
             self.away.put(task, pod, name)
-        self._allotments.forget_node(name)
-        self._tell(events.NodeGone(name))
 
 
 def _has_ended(pod: wire.Pod) -> bool:

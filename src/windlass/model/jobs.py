@@ -142,6 +142,11 @@ class Gang:
     """How long it waits for free room before others may be displaced for it; None: for ever."""
     stale_after_s: int | None = None
     """How long it may run below its minimum; None: as the settings say, negative: for ever."""
+    remade_within_s: int = 0
+    """How long its owner may take to make a lost member again, by the owner's own back-off."""
+    stops_with: str = ""
+    """The owner that is suspended to stop it whole; gangs of one owner stop together. Empty: it is
+    evicted pod by pod."""
     saved_at: int | None = None
     """When its work was last saved: what it did since is lost if it is displaced."""
     saves_within_s: int | None = None

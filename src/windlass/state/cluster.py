@@ -75,6 +75,8 @@ class Cluster(Inventory):
             cluster._take_over_mix()
         known = {each.gang: each.since for each in snapshot.broken}
         cluster.broken = {gang: known.get(gang, now) for gang, now in cluster.broken.items()}
+        orphaned = {each.gang: each.node for each in snapshot.broken if each.node}
+        cluster.orphaned = {gang: orphaned[gang] for gang in cluster.broken if gang in orphaned}
         cluster.searched = snapshot.searched
         cluster.gains = Gains(snapshot.gained)
         cluster.partings = Partings(snapshot.partings)
@@ -102,7 +104,10 @@ class Cluster(Inventory):
             partings=self.partings.now(),
             usage=self._usage_at(self.now),
             epoch_usage=self.epoch_usage,
-            broken=tuple(Broken(gang, self.broken[gang]) for gang in sorted(self.broken)),
+            broken=tuple(
+                Broken(gang, self.broken[gang], self.orphaned.get(gang, ""))
+                for gang in sorted(self.broken)
+            ),
             searched=self.searched,
             gained=self.gains.now(),
             runs=tuple(Ran(*who, *group) for who, group in self.runs),

@@ -48,6 +48,10 @@ class Inventory:
         self.active, self.stamps = self._roll.active, self._roll.stamps
         self.broken: dict[GangId, int] = {}
         """The gangs that run with less than their minimum, and since when."""
+        self.orphaned: dict[GangId, str] = {}
+        """Those of them that lost members with a deleted node, and its name."""
+        self._stopped_by: dict[str, set[GangId]] = {}
+        """The gangs that stop through each owner; see `Gang.stops_with`."""
         self.timed: set[GangId] = set()
         """The gangs that may run only for so long."""
         self.searched: tuple[Searched, ...] = ()
@@ -65,6 +69,13 @@ class Inventory:
     def has_minimum(self, gang: GangId) -> bool:
         """Do as many of its members work, or have succeeded, as it needs, in every group?"""
         return self._roll.has_minimum(self.gangs[gang])
+
+    def siblings(self, gang: Gang) -> list[GangId]:
+        """Return the other gangs that have running tasks and stop through the same owner."""
+        if not gang.stops_with:
+            return []
+        found = self._stopped_by.get(gang.stops_with, ())
+        return sorted(each for each in found if each != gang.id and each in self.active)
 
     def by_gang(self, actions: Iterable[Placing]) -> dict[GangId, list[Placing]]:
         """Binds or evictions by the gangs of their tasks."""
@@ -124,8 +135,11 @@ class Inventory:
             self._charge(task, 1)
 
     def _lose_node(self, name: str) -> None:
-        for task in list(self.on(name)):
+        there = list(self.on(name))
+        for task in there:
             self._lose_task(task.id)
+        torn = {task.gang for task in there if task.state in ACTIVE} & self.broken.keys()
+        self.orphaned |= dict.fromkeys(torn, name)
         self._roll.on_node.pop(name, None)
         if self.nodes.pop(name, None) is not None:
             self._layout.drop()
@@ -172,6 +186,10 @@ class Inventory:
             for task in tasks:
                 self._count(task, -1)
         self.gangs[gang.id] = gang
+        if before is not None and before.stops_with != gang.stops_with:
+            self._stopped_by.get(before.stops_with, set()).discard(gang.id)
+        if gang.stops_with:
+            self._stopped_by.setdefault(gang.stops_with, set()).add(gang.id)
         (self.timed.discard if gang.max_run_s is None else self.timed.add)(gang.id)
         if before is not None and before != gang:
             self.running_version += 1
@@ -182,9 +200,14 @@ class Inventory:
     def _lose_gang(self, gang: GangId) -> None:
         for task in list(self.members(gang)):
             self._lose_task(task.id)
-        self.gangs.pop(gang, None)
+        lost = self.gangs.pop(gang, None)
+        if lost is not None and lost.stops_with:
+            self._stopped_by[lost.stops_with].discard(gang)
+            if not self._stopped_by[lost.stops_with]:
+                del self._stopped_by[lost.stops_with]
         self._roll.strike(gang)
         self.broken.pop(gang, None)
+        self.orphaned.pop(gang, None)
         self.timed.discard(gang)
 
     def _see_task(self, task: Task) -> None:
@@ -212,6 +235,7 @@ class Inventory:
         """Take note of when a gang falls below its minimum, and when it is whole again."""
         if gang.id not in self.active or self._roll.has_minimum(gang):
             self.broken.pop(gang.id, None)
+            self.orphaned.pop(gang.id, None)
         else:
             self.broken.setdefault(gang.id, self.now)
 

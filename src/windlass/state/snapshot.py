@@ -36,6 +36,8 @@ class Broken:
 
     gang: GangId
     since: int
+    node: str = ""
+    """The deleted node that took its members away; empty if they were lost in another way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,29 @@ def jobset(link: Link) -> Answer:
     return Part(size, f"{text(together[0], 'name')}.{attempt}")
 
 
+def finished(status: Spec) -> dict[str, int]:
+    """Return how many Jobs of each replicated job of a JobSet have succeeded, by its name."""
+    rows = items(status, "replicatedJobsStatus")
+    return {text(each, "name"): count(each, "succeeded", 0) for each in rows}
+
+
+def resumed_first(spec: Spec, status: Spec) -> list[Spec]:
+    """Return the replicated jobs whose pods a JobSet makes as soon as it is resumed.
+
+    Jobs that have succeeded are left out, and so are those that wait for others.
+    """
+    done = finished(status)
+    all_of = {text(e, "name"): count(e, "replicas", 1) for e in items(spec, "replicatedJobs")}
+    ended = {name for name, replicas in all_of.items() if done.get(name, 0) >= replicas}
+    found: list[Spec] = [
+        {**each, "replicas": all_of[text(each, "name")] - done.get(text(each, "name"), 0)}
+        for each in items(spec, "replicatedJobs")
+        if text(each, "name") not in ended and _awaits(each) <= ended
+    ]
+    in_order = text(inner(spec, "startupPolicy"), "startupPolicyOrder") == "InOrder"
+    return found[:1] if in_order else found
+
+
 def _awaits(replicated: Spec) -> set[str]:
     return {text(each, "name") for each in items(replicated, "dependsOn")}
 

@@ -18,11 +18,22 @@ from windlass.workloads import gangs, survival
 from windlass.workloads.gangs import BELOW, Answer, Link, Part
 from windlass.workloads.marks import GANG, GROUP, MINIMUM, mark
 from windlass.workloads.specs import count, inner, items, text
-from windlass.workloads.survival import Survival, Survives
+from windlass.workloads.survival import (
+    BACKOFF_SLACK_S,
+    UNLIMITED,
+    Backoff,
+    Forgives,
+    Survival,
+    Survives,
+)
 from windlass.workloads.suspended import Standing, standing
 from windlass.workloads.wire import Meta, Owner, OwnerRef, Pod, controller
 
 MOST_MEMBERS = 100_000
+RAY_PRIORITY = "ray.io/priority-class-name"
+"""The label of a RayCluster that names the PriorityClass of its pods."""
+MAY_STAND_ABOVE = frozenset({"CronJob"})
+"""Owners that do not mind that an object they made is suspended. Others may resume it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,12 @@ class Membership:
     """Which part of a gang it says it belongs to."""
     explicit: bool = False
     """A Gang object says what the gang is like."""
+    forgives: int = UNLIMITED
+    """How many of its pods may be evicted one by one before an owner fails for good."""
+    remade_within_s: int = 0
+    """How long its owner may wait before it makes a lost pod again."""
+    stops_with: str = ""
+    """The key of the owner that is suspended to stop the gang whole; empty if none can be."""
 
 
 class Key(NamedTuple):
@@ -83,6 +100,10 @@ class Kind:
     """Kinds that make such owners and have no say in the gang."""
     suspend: str = ""
     """The field that stops it whole, such as `spec.suspend`; empty if it has none."""
+    forgives: Forgives = survival.no_count
+    """How many evictions of single pods it survives."""
+    backoff_s: Backoff = survival.at_once
+    """How many seconds it waits before it makes a lost pod again."""
 
 
 Kinds: TypeAlias = Mapping[Key, Kind]
@@ -106,7 +127,13 @@ def membership(pod: Pod, owners: Owners, kinds: Kinds | None = None) -> Membersh
     if name := mark(meta, GANG):
         asked.append(gang_named(name))
     keys = tuple([key_of(ref, meta.namespace) for ref in asked])
-    say = partial(Membership, owners=keys, survives=_survives(way))
+    say = partial(
+        Membership,
+        owners=keys,
+        survives=_survives(way),
+        forgives=_forgives(way),
+        remade_within_s=_remade_within_s(way),
+    )
     if name:
         return _labelled(say, meta, name, owners(asked[-1], meta.namespace))
     return _owned(say, pod, way) if way else _alone(say, meta, controller(meta))
@@ -167,9 +194,21 @@ def _owned(say: _Say, pod: Pod, way: list[Step]) -> Membership:
         owner = below.pop()
         answer = step.row.gang(Link(pod, owner, tuple(below)))
         if answer is not BELOW:
-            more = partial(say, priority_class=step.row.priority(owner))
+            # the pods of a plain Job have nothing to do with each other: nobody stops all for one
+            is_whole = isinstance(answer, Part) or len(way) > 1
+            stops_with = stopping(way, pod.metadata.namespace) if is_whole else ""
+            more = partial(say, priority_class=step.row.priority(owner), stops_with=stops_with)
             return _said(more, pod.metadata, owner, answer, _suspension(way))
     return _alone(say, pod.metadata, way[0].ref)
+
+
+def stopping(way: list[Step], namespace: str) -> str:
+    """Return the key of the topmost owner if it can be suspended and nobody above could object."""
+    last = way[-1]
+    above = controller(last.owner.metadata) if last.owner else None
+    if not last.row.suspend or (above and above.kind not in MAY_STAND_ABOVE):
+        return ""
+    return key_of(last.ref, namespace)
 
 
 def _said(
@@ -256,6 +295,21 @@ def _survives(way: list[Step]) -> Survives:
     return Survives.LOST
 
 
+def _forgives(way: list[Step]) -> int:
+    """Return how many evictions the owners forgive: the topmost that counts failures decides."""
+    for step in reversed(way):
+        left = step.row.forgives(step.owner) if step.owner else None
+        if left is not None:
+            return left
+    return UNLIMITED
+
+
+def _remade_within_s(way: list[Step]) -> int:
+    """Return how many seconds the owners may take to make the next lost pod again."""
+    waits = max((step.row.backoff_s(step.owner, 1) for step in way if step.owner), default=0)
+    return waits + BACKOFF_SLACK_S if waits else 0
+
+
 def _of_policy(owner: Owner) -> str:
     """`runPolicy.schedulingPolicy.priorityClass`, or that of the pods."""
     return text(inner(inner(owner.spec, "runPolicy"), "schedulingPolicy"), "priorityClass")
@@ -263,7 +317,7 @@ def _of_policy(owner: Owner) -> str:
 
 def _of_label(owner: Owner) -> str:
     """The label `ray.io/priority-class-name`, or that of the pods."""
-    return (owner.metadata.labels or {}).get("ray.io/priority-class-name", "")
+    return (owner.metadata.labels or {}).get(RAY_PRIORITY, "")
 
 
 STOPS = "spec.suspend"
@@ -277,14 +331,24 @@ def _kubeflow(plural: str) -> Kind:
 
 KINDS: dict[Key, Kind] = {
     Key("Job", "batch"): Kind(
-        "/apis/batch/v1/jobs", gangs.job, survival.job, above=("CronJob",), suspend=STOPS
+        "/apis/batch/v1/jobs",
+        gangs.job,
+        survival.job,
+        above=("CronJob",),
+        suspend=STOPS,
+        forgives=survival.job_forgives,
+        backoff_s=survival.job_backoff_s,
     ),
     Key("ReplicaSet", "apps"): Kind("", gangs.alone, above=("Deployment",)),
     Key("StatefulSet", "apps"): Kind("", gangs.alone),
     Key("DaemonSet", "apps"): Kind("", gangs.alone),
     Key("ReplicationController", ""): Kind("", gangs.alone),
     Key("JobSet", "jobset.x-k8s.io"): Kind(
-        "/apis/jobset.x-k8s.io/v1alpha2/jobsets", gangs.jobset, survival.jobset, suspend=STOPS
+        "/apis/jobset.x-k8s.io/v1alpha2/jobsets",
+        gangs.jobset,
+        survival.jobset,
+        suspend=STOPS,
+        forgives=survival.jobset_forgives,
     ),
     Key("TrainJob", "trainer.kubeflow.org"): Kind(
         "/apis/trainer.kubeflow.org/v1alpha1/trainjobs",

@@ -15,7 +15,7 @@ import msgspec
 
 from windlass.model.errors import NotFound
 from windlass.model.jobs import TaskId
-from windlass.workloads.gangs import JOBSET, LWS, at_once, of_group
+from windlass.workloads.gangs import JOBSET, LWS, at_once, of_group, resumed_first
 from windlass.workloads.kinds import Key, Kinds
 from windlass.workloads.marks import CREATOR
 from windlass.workloads.specs import Spec, count, inner, items, roles, text
@@ -91,11 +91,15 @@ def made(manifests: Iterable[Spec], terms: Terms) -> Made:
     return found
 
 
-def made_again(key: Key, owner: Owner, terms: Terms) -> list[Row]:
-    """The pods that an owner in the cluster would make now, as if it had made each itself."""
+def made_again(key: Key, owner: Owner, terms: Terms, *, whole: bool = False) -> list[Row]:
+    """Return the pods that an owner in the cluster would make as soon as it is resumed.
+
+    With `whole` also those that it makes later, or would if they had not succeeded. They are made
+    as if the owner had made each itself.
+    """
     meta, row = owner.metadata, ROWS.get(key, _templates)
     own = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
-    lots = list(row(meta.name, _left(key, owner)))
+    lots = list(row(meta.name, owner.spec if whole else _left(key, owner)))
     if sum(lot.pods for lot in lots) > MOST_PODS:
         return []
     rows: dict[object, tuple[_Lot, list[str]]] = {}
@@ -124,8 +128,10 @@ def _row(pod: Pod, own: Mapping[str, str], names: Sequence[str]) -> Row:
 
 
 def _left(key: Key, owner: Owner) -> Spec:
-    """A spec without what has succeeded already, where the owner counts that itself."""
+    """A spec without what has succeeded already, or comes later, where the owner tells."""
     spec, done = owner.spec, count(owner.status, "succeeded", 0)
+    if key == JOB_SET:
+        return {**spec, "replicatedJobs": resumed_first(spec, owner.status)}
     if key != JOB or "completions" not in spec:
         return spec
     return {**spec, "completions": max(1, count(spec, "completions", 1) - done)}
@@ -282,6 +288,7 @@ POD = Key("Pod", "")
 GANG = Key("Gang", "windlass.dev")
 DAEMON_SET = Key("DaemonSet", "apps")
 JOB = Key("Job", "batch")
+JOB_SET = Key("JobSet", "jobset.x-k8s.io")
 RAY = Key("RayCluster", "ray.io")
 
 
@@ -362,7 +369,7 @@ ROWS: dict[Key, _Row] = {
     Key("ReplicaSet", "apps"): _replicas,
     Key("StatefulSet", "apps"): _replicas,
     Key("ReplicationController", ""): _replicas,
-    Key("JobSet", "jobset.x-k8s.io"): _job_set,
+    JOB_SET: _job_set,
     Key("PyTorchJob", "kubeflow.org"): _training,
     Key("TFJob", "kubeflow.org"): _training,
     Key("XGBoostJob", "kubeflow.org"): _training,

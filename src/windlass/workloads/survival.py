@@ -11,6 +11,15 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from windlass.workloads.specs import Spec, count, inner, items, roles
+from windlass.workloads.wire import Owner
+
+UNLIMITED = 1 << 30
+"""More evictions than anybody could make."""
+FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 10, 600
+"""The Job controller waits so long after a first failure, doubles that with each one, and never
+waits longer."""
+BACKOFF_SLACK_S = 30
+"""Added to the back-off: the controller's clock differs, and it makes pods when it comes to it."""
 
 
 class Survives(StrEnum):
@@ -65,6 +74,53 @@ def mpi(spec: Spec) -> Survives | None:
 def ray_job(spec: Spec) -> Survives | None:
     """Lost with its head, unless `backoffLimit` allows another cluster."""
     return Survives.RECREATED if count(spec, "backoffLimit", 0) else Survives.LOST
+
+
+# --- how many evictions an owner forgives -------------------------------------------------------
+
+Forgives: TypeAlias = Callable[[Owner], int | None]
+"""Returns how many of its pods may still be evicted before the owner fails for good; None if its
+kind does not count failures itself."""
+
+
+def no_count(_owner: Owner) -> int | None:
+    """Return None: it counts no failures."""
+    return None
+
+
+def job_forgives(owner: Owner) -> int | None:
+    """Return what is left of `backoffLimit`; each evicted pod counts as a failure."""
+    spec = owner.spec
+    if _ignores_disruption(spec):
+        return UNLIMITED
+    if "backoffLimitPerIndex" in spec:  # each index counts for itself
+        return UNLIMITED if count(spec, "backoffLimitPerIndex", 0) else 0
+    return max(0, count(spec, "backoffLimit", 6) - count(owner.status, "failed", 0))
+
+
+def jobset_forgives(owner: Owner) -> int | None:
+    """Return UNLIMITED while it may restart; after that its Jobs decide."""
+    most = count(inner(owner.spec, "failurePolicy"), "maxRestarts", 0)
+    return UNLIMITED if most > count(owner.status, "restarts", 0) else None
+
+
+# --- how long an owner takes to make a pod again ------------------------------------------------
+
+
+Backoff: TypeAlias = Callable[[Owner, int], int]
+"""Returns for how many seconds an owner waits before it makes a pod again, after so many failures
+more than it has counted."""
+
+
+def at_once(_owner: Owner, _more: int) -> int:
+    """Return 0: it does not wait."""
+    return 0
+
+
+def job_backoff_s(owner: Owner, more: int) -> int:
+    """Return the back-off of the Job controller: it doubles with each failure."""
+    failed = count(owner.status, "failed", 0) + more
+    return min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S << min(failed - 1, 10)) if failed else 0
 
 
 def _ignores_disruption(spec: Spec) -> bool:

@@ -19,6 +19,7 @@ from windlass.daemon.brain import Brain
 from windlass.daemon.pieces import Lost, Piece, Seen
 from windlass.daemon.work import Work
 from windlass.kube.scope import Scope
+from windlass.kube.signing import Signing
 from windlass.kube.translate import Translator
 from windlass.model.jobs import Gang, GangId, Task, TaskId
 from windlass.model.queues import Queue
@@ -26,7 +27,8 @@ from windlass.model.settings import Settings
 from windlass.state.cluster import Cluster
 from windlass.workloads import wire
 from windlass.workloads.kinds import Key
-from windlass.workloads.marks import GANG, MINIMUM, PROMISE, QUEUE
+from windlass.workloads.marks import GANG, MINIMUM, PROMISE, QUEUE, SEAL, SUSPENDED
+from windlass.workloads.suspended import Mark, text_of
 
 Json: TypeAlias = dict[str, Any]
 Thing: TypeAlias = wire.Pod | wire.Node | wire.Owner | Piece
@@ -35,6 +37,10 @@ NAMESPACE = "ml"
 """Where every pod and job lives that names no other place."""
 EARLY = "2026-01-01T00:00:00Z"
 READY = {"type": "Ready", "status": "True"}
+
+KEY = Signing(b"a key for tests, of 32 bytes ...")
+"""With which the scheduler of a test signs its marks."""
+OURS = Scope(seal=KEY)
 
 _pod = msgspec.json.Decoder(wire.Pod)
 _node = msgspec.json.Decoder(wire.Node)
@@ -132,6 +138,12 @@ def job(name: str, count: int = 1, **fields: Any) -> wire.Owner:
     return _owner.decode(json.dumps({"metadata": meta, "spec": spec, "status": status}))
 
 
+def marked(uid: str, mark: Mark | str, key: Signing = KEY) -> dict[str, str]:
+    """The annotations of an owner with this uid that our scheduler has suspended."""
+    said = mark if isinstance(mark, str) else text_of(mark)
+    return {SUSPENDED: said, SEAL: key.sign(uid, SUSPENDED, said)}
+
+
 def reference(owner: wire.Owner, kind: str = "Job", api: str = "batch/v1") -> Json:
     """How a pod names the one who made it."""
     meta = owner.metadata
@@ -202,7 +214,7 @@ class Stage:
 
     def __init__(self, *things: Thing, scope: Scope | None = None, now: int = 1000) -> None:
         self.now = now
-        self.brain = Brain(scope or Scope(), now)
+        self.brain = Brain(scope or OURS, now)
         self.see(*things)
 
     @property
@@ -246,7 +258,7 @@ class Reading:
         self, *things: wire.Pod | wire.Node | wire.Owner, scope: Scope | None = None
     ) -> None:
         self.cluster = Cluster(Settings(), 0)
-        self.translator = Translator(scope or Scope(), self.cluster.apply)
+        self.translator = Translator(scope or OURS, self.cluster.apply)
         self.queue("team", Users(term=()))
         self.see(*things)
 

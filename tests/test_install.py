@@ -70,8 +70,10 @@ def test_every_object_can_be_told_to_belong_to_its_release():
 
 
 def test_what_is_switched_off_is_not_there():
-    kinds = {kind for kind, _ in made("webhook.enabled=false", "policy.enabled=false")}
-    assert not kinds & {"MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "Secret"}
+    there = made("webhook.enabled=false", "policy.enabled=false")
+    kinds = {kind for kind, _ in there}
+    assert not kinds & {"MutatingWebhookConfiguration", "ValidatingAdmissionPolicy"}
+    assert ("Secret", "windlass-webhook") not in there
     assert "ServiceMonitor" not in kinds
     assert ("Service", "windlass-dashboard") in made()
     assert ("Service", "windlass-dashboard") not in made("dashboard.enabled=false")

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from tests.kube_given import Reading, container, job, node
+from tests.kube_given import Reading, container, job, marked, node
 from windlass.workloads import wire
-from windlass.workloads.marks import MINIMUM, SUSPENDED
-from windlass.workloads.suspended import Mark, text_of
+from windlass.workloads.marks import MINIMUM
+from windlass.workloads.suspended import Mark
 
 GPU = container("main", **{"nvidia.com/gpu": "1"})
 
@@ -17,7 +17,7 @@ GPU = container("main", **{"nvidia.com/gpu": "1"})
 def away(count: int = 3, notes: dict[str, str] | None = None, **fields: Any) -> wire.Owner:
     """A Job of pods with a GPU each that we have suspended."""
     template = {"spec": {"containers": [GPU]}}
-    said = {SUSPENDED: text_of(Mark(at=1))} | (notes or {})
+    said = marked("away-uid", Mark(at=1)) | (notes or {})
     return job("away", count, suspend=True, template=template, annotations=said, **fields)
 
 

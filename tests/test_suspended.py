@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.kube_given import (
+    KEY,
     Json,
     Stage,
     Thing,
@@ -15,6 +16,7 @@ from tests.kube_given import (
     crew,
     job,
     made_by,
+    marked,
     node,
     pod,
     queue,
@@ -28,8 +30,8 @@ from windlass.kube.suspend import Switch, To, Turn, TurnFailed, patch_of
 from windlass.model.jobs import GangId, TaskState
 from windlass.model.reasons import Why
 from windlass.workloads import wire
-from windlass.workloads.marks import CREATOR, PREEMPTIBLE, SUSPENDED
-from windlass.workloads.suspended import Mark, Standing, mark_of, standing, text_of
+from windlass.workloads.marks import CREATOR, PREEMPTIBLE, SEAL, SUSPENDED
+from windlass.workloads.suspended import Mark, Standing, mark_of, standing
 
 LOW = Switch("/apis/batch/v1/namespaces/ml/jobs/low", "low-uid", "spec.suspend")
 GANG = GangId("ml/low~low-uid")
@@ -64,7 +66,7 @@ class Play:
 
     def write(self, turn: Turn) -> None:
         """As the API server carries out a patch, and a watch then tells."""
-        if (body := patch_of(turn, self.low)) is not None:
+        if (body := patch_of(turn, self.low, KEY)) is not None:
             self.become(body.get("spec", {}), body["metadata"]["annotations"])
 
     def become(self, spec: Json, notes: Json) -> None:
@@ -122,11 +124,12 @@ def test_a_job_that_goes_whole_is_suspended_and_told_why_and_for_whom():
 
 def test_one_patch_sets_the_field_and_the_mark_on_the_version_that_was_read():
     turn = Turn(GANG, LOW, To.SUSPENDED, Mark(at=7, rule="share", gainer="ml/x"))
-    assert patch_of(turn, low_job()) == {
+    said = '{"at":7,"rule":"share","for":"ml/x"}'
+    assert patch_of(turn, low_job(), KEY) == {
         "metadata": {
             "uid": "low-uid",
             "resourceVersion": "",
-            "annotations": {SUSPENDED: '{"at":7,"rule":"share","for":"ml/x"}'},
+            "annotations": {SUSPENDED: said, SEAL: KEY.sign("low-uid", SUSPENDED, said)},
         },
         "spec": {"suspend": True},
     }
@@ -134,7 +137,7 @@ def test_one_patch_sets_the_field_and_the_mark_on_the_version_that_was_read():
 
 def test_what_its_user_has_suspended_meanwhile_is_not_marked():
     turn = Turn(GANG, LOW, To.SUSPENDED, Mark(at=7))
-    assert patch_of(turn, low_job(suspend=True)) is None
+    assert patch_of(turn, low_job(suspend=True), KEY) is None
 
 
 def test_a_job_of_which_others_run_on_is_not_suspended():
@@ -186,7 +189,8 @@ def test_a_new_leader_finds_it_in_line():
 
 
 @pytest.mark.parametrize(
-    "scope", [Scope(namespaces=frozenset({"theirs"})), Scope(schedulers=frozenset({"another"}))]
+    "scope",
+    [Scope(namespaces=frozenset({"theirs"}), seal=KEY), Scope(frozenset({"another"}), seal=KEY)],
 )
 def test_another_scheduler_leaves_it_alone(scope: Scope):
     low = Play().suspended().low
@@ -225,7 +229,9 @@ def test_a_template_that_was_changed_meanwhile_counts_as_it_is_now():
 
 
 def test_what_has_succeeded_is_not_waited_for():
-    succeeded = low_job(4, suspend=True, status={"succeeded": 3}, annotations=marked(at=1))
+    succeeded = low_job(
+        4, suspend=True, status={"succeeded": 3}, annotations=marked("low-uid", Mark(at=1))
+    )
     stage = Stage(node("n1", gpus=2), TEAM, succeeded)
     assert len(stage.cluster.tasks) == 1
 
@@ -233,7 +239,7 @@ def test_what_has_succeeded_is_not_waited_for():
 def test_nobody_is_made_older_than_its_owner_or_another_user_by_what_it_writes():
     amounts = container("main", **{"nvidia.com/gpu": "1"})
     template = {"metadata": {"annotations": {CREATOR: "eve"}}, "spec": {"containers": [amounts]}}
-    notes = marked(at=1, since=5) | {CREATOR: "bob"}
+    notes = marked("low-uid", Mark(at=1, since=5)) | {CREATOR: "bob"}
     owner = job("low", 1, template=template, suspend=True, annotations=notes)
     meta = msgspec.structs.replace(owner.metadata, creation_timestamp="1970-01-01T00:10:00Z")
     stage = Stage(TEAM, msgspec.structs.replace(owner, metadata=meta))
@@ -395,9 +401,7 @@ def test_mark_and_field_must_agree():
         (False, 0, Standing.TAKEN),
         (True, 9, Standing.TAKEN),
     ):
-        owner = low_job(suspend=suspend, annotations=marked(at=1, resumed_at=resumed_at))
+        owner = low_job(
+            suspend=suspend, annotations=marked("low-uid", Mark(at=1, resumed_at=resumed_at))
+        )
         assert standing(owner, "spec.suspend") is expected
-
-
-def marked(**fields: Any) -> dict[str, str]:
-    return {SUSPENDED: text_of(Mark(**fields))}

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.kube_given import Json, Reading, node
+from tests.kube_given import KEY, Json, Reading, marked, node
 from windlass.config.kinds import OwnKind, kinds_of
 from windlass.engine.together import siblings_that_go
 from windlass.kube.budgets import allow
@@ -19,8 +19,7 @@ from windlass.model.jobs import TaskState
 from windlass.workloads import wire
 from windlass.workloads.kinds import KINDS, Key, Kinds
 from windlass.workloads.made import Terms, made
-from windlass.workloads.marks import SUSPENDED
-from windlass.workloads.suspended import Mark, text_of
+from windlass.workloads.suspended import Mark
 
 TEMPLATE = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]}}
 SIZE = 3
@@ -66,7 +65,7 @@ class Running:
     """An owner whose pods run."""
 
     def __init__(self, kind: str, api: str, spec: Json, above: wire.Owner | None = None) -> None:
-        self.there = Reading(node("n1"), scope=Scope(kinds=OWN))
+        self.there = Reading(node("n1"), scope=Scope(kinds=OWN, seal=KEY))
         manifest = {"kind": kind, "apiVersion": api, "metadata": {"name": "x"}, "spec": spec}
         terms = Terms("ml", "windlass", "2026-01-01T00:00:00Z", {}, OWN)
         found = made([manifest], terms)
@@ -117,9 +116,8 @@ def suspended(owner: wire.Owner, field: str) -> wire.Owner:
     for step in way:
         inner[step] = inner = dict(inner.get(step, {}))
     inner[last] = True
-    meta = msgspec.structs.replace(
-        owner.metadata, annotations={SUSPENDED: text_of(Mark(at=1, gainer="ml/other"))}
-    )
+    notes = marked(owner.metadata.uid, Mark(at=1, gainer="ml/other"))
+    meta = msgspec.structs.replace(owner.metadata, annotations=notes)
     return msgspec.structs.replace(owner, metadata=meta, spec=spec)
 
 
@@ -147,7 +145,7 @@ def test_of_nested_owners_the_topmost_is_suspended():
 
 
 def test_a_maker_that_is_seen_after_the_one_above_it_stands_in_line_too():
-    there = Reading(scope=Scope(kinds=OWN))
+    there = Reading(scope=Scope(kinds=OWN, seal=KEY))
     there.translator.owner_seen(TRAIN_JOB, suspended(TRAIN, "spec.suspend"))
     assert not there.cluster.tasks
     known = Running("JobSet", "jobset.x-k8s.io/v1alpha2", JOBSET, TRAIN)

@@ -138,7 +138,7 @@ class Scene:
 
     async def pod(self, name: str, gpus: int, queue: str, **labels: str) -> str:
         """A plain pod; its uid."""
-        body = {"apiVersion": "v1", "kind": "Pod", **self._template(gpus, queue, labels)}
+        body = {"apiVersion": "v1", "kind": "Pod", **self.template(gpus, queue, labels)}
         body["metadata"]["name"] = name
         return json.loads(await self.api.post(self.path(), body))["metadata"]["uid"]
 
@@ -149,7 +149,7 @@ class Scene:
             "parallelism": count,
             "completions": count,
             "backoffLimit": 1000,
-            "template": self._template(gpus, queue, labels),
+            "template": self.template(gpus, queue, labels),
         }
         body = {
             "apiVersion": "batch/v1",
@@ -289,7 +289,11 @@ class Scene:
         pairs = ((f"--{key.replace('_', '-')}", str(value)) for key, value in chosen.items())
         return [word for pair in pairs for word in pair]
 
-    def _template(self, gpus: int, queue: str, labels: dict[str, str]) -> dict[str, Any]:
+    def template(
+        self, gpus: int, queue: str, labels: dict[str, str] | None = None
+    ) -> dict[str, Any]:
+        """The pods of a job that waits in a queue."""
+        labels = labels or {}
         marks = {
             key.replace("preemptible", "windlass.dev/preemptible"): labels[key] for key in labels
         }

@@ -29,6 +29,8 @@ PLAIN: dict[str, Any] = {"namespaces": None, "node_selector": None}
 USELESS = [
     ("get", "", "secrets"),
     ("list", "", "secrets"),
+    ("create", "", "secrets"),
+    ("patch", "", "secrets"),  # but for its own key
     ("delete", "", "nodes"),
     ("patch", "", "nodes"),
     ("create", "", "pods"),
@@ -87,6 +89,7 @@ async def test_gangs_start_evictions_happen_and_statuses_are_written_without_a_r
         ("patch", "jobs"),
         ("patch", "pods/status"),
         ("patch", "queues/status"),
+        ("patch", "secrets"),
         ("create", "subjectaccessreviews"),
         ("create", "tokenreviews"),
         ("update", "leases"),
@@ -118,6 +121,7 @@ def test_nothing_is_granted_for_writing_but_what_is_used() -> None:
         ("patch", "persistentvolumeclaims"),  # the node for which a volume is to be made
         ("patch", "pods/status"),
         ("patch", "queues/status"),
+        ("patch", "secrets"),  # the key with which it signs
         ("update", "leases"),
     }
 

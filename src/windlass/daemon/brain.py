@@ -294,6 +294,7 @@ class Brain:
         self._write(decided, work)
         self._part(promises, work)
         work.turns = self._resuming.turns(back)
+        work.unsigned = self._translator.believed.due()
         work.statuses = self._statuses.due(self.cluster, decided)
         work.statuses += self._gangs.due(self.cluster, decided)
         work.stranded = [] if self._paused else self._strandeds.due(now)

@@ -97,10 +97,13 @@ class Evicting:
         for gang, some in self._cluster.by_gang(evictions).items():
             switch = self._translator.switch(gang, leaving)
             if switch is not None:
+                # what cannot be signed would not be believed later: its pods are evicted instead
                 rule, gainer, since = some[0].rule, some[0].gainer, self._cluster.gangs[gang]
                 pod = self._translator.pod(some[0].task)
                 by = pod.spec.scheduler_name if pod else ""
-                found[gang] = Turn(gang, switch, To.SUSPENDED, self._mark(since, rule, gainer, by))
+                mark = self._mark(since, rule, gainer, by)
+                if mark is None or self._translator.scope.seal.can_sign:
+                    found[gang] = Turn(gang, switch, To.SUSPENDED, mark)
         return found
 
     def _mark(self, gang: Gang, rule: Rule, gainer: GangId, by: str) -> Mark | None:

@@ -15,8 +15,10 @@ from windlass.config import Config
 from windlass.kube.client import Api
 from windlass.kube.election import PAUSED, Lease, Terms
 from windlass.kube.errors import Forbidden, NotFound
+from windlass.kube.signing import PUBLIC_KEY, Signing, Unchecked
 from windlass.model.moments import read_if_any
 from windlass.workloads.marks import PREFIX
+from windlass.workloads.seals import Seal
 
 SETTINGS = PREFIX + "settings"
 """Annotation of the lease: what the leader answers for."""
@@ -85,3 +87,13 @@ def as_leader(config: Config, lease: Lease | None) -> Config:
 def is_paused(lease: Lease | None) -> bool:
     """Are evictions paused, as far as is known?"""
     return lease is not None and (lease.metadata.annotations or {}).get(PAUSED) == "true"
+
+
+def public_key_of(lease: Lease | None) -> str:
+    """The key by which the leader's signatures are checked; empty if it tells none."""
+    return (lease.metadata.annotations or {}).get(PUBLIC_KEY, "") if lease else ""
+
+
+def seal_of(lease: Lease | None) -> Seal:
+    """Tells which marks are the leader's, for a command that only looks."""
+    return Unchecked() if lease is None else Signing(public=public_key_of(lease))

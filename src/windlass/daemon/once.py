@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from windlass.config import Config
 from windlass.daemon.brain import Brain
-from windlass.daemon.leads import as_leader, is_paused, leader_of, read_lease
+from windlass.daemon.leads import as_leader, is_paused, leader_of, read_lease, seal_of
 from windlass.daemon.pieces import Piece, Seen
 from windlass.daemon.scope import scope_of
 from windlass.daemon.watches import NEEDED, Watches, in_order, paths_of
@@ -32,6 +32,7 @@ from windlass.model.nodes import Node
 from windlass.state.cluster import Cluster
 from windlass.workloads import wire
 from windlass.workloads.pods import task_id
+from windlass.workloads.seals import Seal
 
 TIMEOUT_S = 30.0
 NO_CRDS = "the server does not know this kind; apply the CRDs that `windlass crds` prints"
@@ -100,7 +101,7 @@ async def look(config: Config, namespace: str = "", more: More | None = None) ->
     now = int(time.time())
     if more is not None:
         pieces += more(pieces, config, now)
-    brain = _awake(config, pieces, is_paused(lease))
+    brain = _awake(config, pieces, is_paused(lease), seal_of(lease))
     return Sight(
         brain.cluster,
         brain.step(now).plan,
@@ -120,13 +121,14 @@ async def follow(config: Config, every_s: float, show: Callable[[Sight], None]) 
     brain: Brain | None = None
     async with opened(config) as api, asyncio.TaskGroup() as group:
         owners = paths_of(scope_of(config).kinds)
+        seal = seal_of(await read_lease(api, config))
         watches = Watches(api, pieces.extend, Random(), owners)
         group.create_task(watches.run())
         while True:
             await asyncio.sleep(every_s)
             last = await _with_lease(api, config, last)
             if brain is None and watches.are_open():
-                brain = _awake(config, _taken(pieces), last.paused)
+                brain = _awake(config, _taken(pieces), last.paused, seal)
             if brain is not None:
                 brain.take(_taken(pieces))
                 brain.pause(last.paused)
@@ -150,9 +152,9 @@ async def _with_lease(api: Api, config: Config, sight: Sight) -> Sight:
     return sight
 
 
-def _awake(config: Config, pieces: list[Piece], paused: bool) -> Brain:
+def _awake(config: Config, pieces: list[Piece], paused: bool, seal: Seal) -> Brain:
     """A brain that has been told all this, and writes nothing."""
-    brain = Brain(scope_of(config), int(time.time()), shadow=True)
+    brain = Brain(scope_of(config, seal), int(time.time()), shadow=True)
     brain.pause(paused)
     brain.take(in_order(pieces))
     brain.resume()

@@ -11,6 +11,7 @@ from windlass.daemon.log import Log
 from windlass.daemon.showing import Showing
 from windlass.kube.client import Api
 from windlass.kube.election import Election
+from windlass.kube.signing import Signing
 from windlass.metrics import Metrics
 
 
@@ -37,4 +38,5 @@ class Parts:
     log: Log
     showing: Showing | None = None
     clock: Clock = field(default_factory=Clock)
+    signing: Signing = field(default_factory=Signing)
     chance: Random = field(default_factory=Random)

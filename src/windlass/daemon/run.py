@@ -84,7 +84,7 @@ class _Daemon:
                 f"{config.replica or socket.gethostname()}_{os.getpid()}_{os.urandom(3).hex()}"
             )
             own = self._dashboard.open(access.server) if self._dashboard else ""
-            notes = {SETTINGS: published(config), DASHBOARD: own}
+            notes: dict[str, str] = {SETTINGS: published(config), DASHBOARD: own}
             self._election = Election(unguarded, identity, terms, self._on_error, notes=notes)
             showing = self._dashboard.showing if self._dashboard else None
             parts = Parts(config, api, self._election, self._metrics, self._log, showing)

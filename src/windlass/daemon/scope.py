@@ -5,10 +5,11 @@ from __future__ import annotations
 from windlass.config import Config
 from windlass.config.kinds import kinds_of
 from windlass.kube.scope import Scope
+from windlass.workloads.seals import NO_SEAL, Seal
 
 
-def scope_of(config: Config) -> Scope:
-    """What a daemon of this configuration is responsible for."""
+def scope_of(config: Config, seal: Seal = NO_SEAL) -> Scope:
+    """What a daemon of this configuration is responsible for; `seal` tells which marks are ours."""
     shadowed = config.shadow_of if config.shadow else []
     return Scope(
         frozenset([*config.scheduler_names, *shadowed]),
@@ -16,4 +17,5 @@ def scope_of(config: Config) -> Scope:
         config.node_selector,
         config.default_queue,
         kinds_of(config.kinds),
+        seal,
     )

@@ -17,6 +17,7 @@ from typing import Any
 from windlass.daemon.brain import Brain
 from windlass.daemon.forecaster import Forecaster
 from windlass.daemon.inbox import Inbox
+from windlass.daemon.keys import take_up
 from windlass.daemon.parts import Parts
 from windlass.daemon.pieces import Piece
 from windlass.daemon.recording import Recording
@@ -39,7 +40,7 @@ class Term:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        config, scope = parts.config, scope_of(parts.config)
+        config, scope = parts.config, scope_of(parts.config, parts.signing)
         self._inbox = Inbox()
         self._watches = Watches(parts.api, self._inbox.put_all, parts.chance, paths_of(scope.kinds))
         self._writes = Writes(parts, self._inbox, self._watches)
@@ -92,6 +93,7 @@ class Term:
             parts = (self._writes.workers, self._watches, self._forecaster, asked, self._exporters)
             tasks = [group.create_task(part.run()) for part in parts]
             try:
+                await take_up(self._parts)
                 await self._read_all()
                 if self._ask_exporters():
                     await _at_most(self._exporters.heard_all, FIRST_READINGS_S)

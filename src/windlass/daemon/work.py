@@ -10,6 +10,7 @@ from windlass.daemon.quarantines import NodeMark
 from windlass.daemon.statuses import Written
 from windlass.engine.plan import Plan
 from windlass.kube.asking import Asking, Saved, Withdrawal
+from windlass.kube.believed import Unsigned
 from windlass.kube.carry_out import PodRef, Start
 from windlass.kube.evict import Clearing
 from windlass.kube.force import Stranded
@@ -37,6 +38,8 @@ class Work:
     """Reservations that changed, and promises that are over."""
     turns: list[Turn] = field(default_factory=list[Turn])
     """Owners that are resumed, suspended again, or ours no more."""
+    unsigned: list[Unsigned] = field(default_factory=list[Unsigned])
+    """Suspended owners whose marks are not believed."""
     pages: list[Page] = field(default_factory=list[Page])
     statuses: list[Written] = field(default_factory=list[Written])
     marks: list[NodeMark] = field(default_factory=list[NodeMark])

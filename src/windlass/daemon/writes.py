@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 
+import msgspec
+
 from windlass.daemon.inbox import Inbox
 from windlass.daemon.parts import Parts
 from windlass.daemon.watches import Watches
 from windlass.daemon.work import Work
 from windlass.kube.asking import Asker, Heard, Unasked
+from windlass.kube.believed import Unsigned
 from windlass.kube.carry_out import Binder, BindFailed, News, PodRead
 from windlass.kube.errors import ApiError
 from windlass.kube.evict import Evictor, EvictRefused, Manners
@@ -21,6 +24,8 @@ from windlass.kube.force import Forcer
 from windlass.kube.suspend import Turner, TurnFailed
 from windlass.kube.tell import Teller
 from windlass.kube.workers import Workers
+from windlass.workloads.marks import SUSPENDED
+from windlass.workloads.suspended import with_field
 
 
 class Writes:
@@ -39,6 +44,7 @@ class Writes:
         self.asker = Asker(api, self.workers, self._binder, self._answered)
         self._forcer = Forcer(api, self.workers, self._binder)
         self._turner = Turner(api, self.workers, self._binder, self._not_turned)
+        self.evictor.seal = self._turner.seal = parts.signing
         self._teller = Teller(api, self.workers, self._binder)
 
     def carry_out(self, work: Work) -> None:
@@ -67,6 +73,8 @@ class Writes:
 
     def _part(self, work: Work) -> None:
         log, metrics = self._parts.log, self._parts.metrics
+        for unsigned in work.unsigned:
+            log.line("mark not signed", level="warning", **told(unsigned))
         for rule, milli in work.lost.items():
             metrics.lost.labels(rule).inc(milli / 1000)
         for wrong in work.disbelieved:
@@ -123,6 +131,16 @@ class Writes:
         turn = failed.turn
         self._parts.log.line("owner unchanged", gang=turn.gang, to=turn.to, why=failed.why)
         self._inbox.put(failed)
+
+
+def told(unsigned: Unsigned) -> dict[str, str]:
+    """What is logged of a suspended owner whose mark is not believed, and how to resume it."""
+    patch = msgspec.json.encode(with_field(unsigned.field, False)).decode()
+    kind = f"{unsigned.kind.kind}.{unsigned.kind.group}".lower()
+    where = f"{unsigned.namespace}/{unsigned.name}"
+    command = f"kubectl patch {kind} {unsigned.name} -n {unsigned.namespace} --type merge -p"
+    why = f"{SUSPENDED} is not signed by this scheduler: it stays suspended until it is resumed"
+    return {"owner": where, "why": why, "advice": f"{command} '{patch}'"}
 
 
 def _nothing() -> None:

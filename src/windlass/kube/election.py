@@ -82,7 +82,7 @@ class Election:
     lead: asyncio.Event = field(default_factory=asyncio.Event)
     reign: int = 0
     """Counts the times of leading: after a gap, however short, another one has begun."""
-    notes: Mapping[str, str] = field(default_factory=dict[str, str])
+    notes: dict[str, str] = field(default_factory=dict[str, str])
     """Annotations that whoever leads puts on the lease."""
     _until: float = 0.0
     _seen: tuple[str, str] = ("", "")
@@ -189,7 +189,7 @@ class Election:
                 "name": meta.name,
                 "namespace": meta.namespace,
                 "resourceVersion": meta.resource_version,
-                "annotations": (meta.annotations or {}) | dict(self.notes),
+                "annotations": (meta.annotations or {}) | self.notes,
                 "labels": meta.labels or {},
             },
             "spec": spec,

@@ -30,6 +30,7 @@ from windlass.kube.workers import Urgency, Workers
 from windlass.model import moments
 from windlass.model.actions import FOR_NOBODY, Rule
 from windlass.model.jobs import TaskId
+from windlass.workloads.seals import NO_SEAL
 
 INSISTING = frozenset({Rule.GUARANTEE, Rule.PRIORITY}) | FOR_NOBODY
 """Rules that a disruption budget delays and does not stop."""
@@ -120,6 +121,8 @@ class Evictor:
         """Are there disruption budgets in a namespace?"""
         self.spares: Callable[[Sequence[PodRef]], bool] = lambda _pods: True
         """May all these pods go at once, by the budgets of their namespace?"""
+        self.seal = NO_SEAL
+        """Signs the marks of owners that are suspended."""
 
     def clear(self, clearing: Clearing) -> None:
         """Evict the victims, once the promise to the gang that gains is written."""
@@ -213,7 +216,7 @@ class Evictor:
             for each in gang:
                 with contextlib.suppress(NotFound, Conflict):  # it is gone already
                     await self._announce(each)
-            await suspend.write(self._api, turn)
+            await suspend.write(self._api, turn, self.seal)
 
         def give_up(error: ApiError) -> None:
             self._evict_one_by_one(gang, until, f"it cannot be suspended: {error.message}")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from windlass.workloads.kinds import KINDS, Kinds
+from windlass.workloads.seals import NO_SEAL, Seal
 from windlass.workloads.suspended import mark_of
 from windlass.workloads.wire import Meta, Pod
 
@@ -22,6 +23,8 @@ class Scope:
     default_queue: str = ""
     kinds: Kinds = field(default_factory=lambda: KINDS)
     """Of owners, with the rows that users added."""
+    seal: Seal = NO_SEAL
+    """Tells which marks on owners are ours, and signs them."""
 
     def has_pod(self, pod: Pod) -> bool:
         """Is it for us to place it?"""

@@ -1,7 +1,7 @@
 """Writes on owners: suspend one that runs, let it go on, take the mark away.
 
-Field and mark go in one patch, on the version that was read a moment before: whoever changed the
-owner meanwhile has the last word, and it is looked at again.
+Field, mark and its signature go in one patch, on the version that was read a moment before:
+whoever changed the owner meanwhile has the last word, and it is looked at again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from windlass.kube.client import Api, Patch
 from windlass.kube.errors import ApiError, Conflict, NotFound
 from windlass.kube.workers import Urgency, Workers
 from windlass.model.jobs import GangId
-from windlass.workloads.marks import SUSPENDED
+from windlass.workloads.marks import SEAL, SUSPENDED
+from windlass.workloads.seals import NO_SEAL, Seal, believed
 from windlass.workloads.suspended import (
     Mark,
     Standing,
@@ -78,12 +79,13 @@ class Turner:
     ) -> None:
         self._api, self._workers, self._binder = api, workers, binder
         self._report = report
+        self.seal = NO_SEAL
 
     def turn(self, turn: Turn) -> None:
         """Change an owner when it is its turn; what fails is told."""
 
         async def attempt() -> None:
-            await write(self._api, turn)
+            await write(self._api, turn, self.seal)
 
         def give_up(error: ApiError) -> None:
             self._report(TurnFailed(turn, error.message))
@@ -91,13 +93,13 @@ class Turner:
         self._workers.put(Urgency.BIND, self._binder.repeated(Urgency.BIND, attempt, give_up))
 
 
-async def write(api: Api, turn: Turn) -> None:
+async def write(api: Api, turn: Turn, seal: Seal) -> None:
     """Change an owner now."""
     for left in reversed(range(MOST_TRIES)):
         found = _owner.decode(await api.get(turn.switch.path))
         if found.metadata.uid != turn.switch.uid:
             raise NotFound(404, "NotFound", "its owner was replaced by one of the same name")
-        body = patch_of(turn, found)
+        body = patch_of(turn, found, seal)
         if body is None:
             return
         try:
@@ -108,8 +110,9 @@ async def write(api: Api, turn: Turn) -> None:
                 raise
 
 
-def patch_of(turn: Turn, found: Owner) -> dict[str, Any] | None:
+def patch_of(turn: Turn, found: Owner, seal: Seal) -> dict[str, Any] | None:
     """What to write on an owner as it is now; None if nothing is to be done, or no longer ours."""
+    found = believed(found, seal)
     field, how = turn.switch.field, standing(found, turn.switch.field)
     match turn.to:
         case To.SUSPENDED:
@@ -124,11 +127,12 @@ def patch_of(turn: Turn, found: Owner) -> dict[str, Any] | None:
         return None
     meta = found.metadata
     note = text_of(turn.mark) if turn.mark else None
+    signature = seal.sign(meta.uid, SUSPENDED, note) if note else None
     body: dict[str, Any] = {
         "metadata": {
             "uid": meta.uid,
             "resourceVersion": meta.resource_version,
-            "annotations": {SUSPENDED: note},
+            "annotations": {SUSPENDED: note, SEAL: signature},
         }
     }
     if turn.to is To.UNMARKED:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from windlass.kube.allot import Allotments
 from windlass.kube.assumed import Assumed
 from windlass.kube.away import Away
+from windlass.kube.believed import Believed
 from windlass.kube.crews import facts_of
 from windlass.kube.explicit import GANGS
 from windlass.kube.filling import Filling
@@ -45,7 +46,7 @@ class Translator:
 
     def __init__(self, scope: Scope, tell: Tell) -> None:
         self.scope, self._tell = scope, tell
-        self.assumed, self.away = Assumed(), Away()
+        self.assumed, self.away, self.believed = Assumed(), Away(), Believed(scope)
         self.gangs = Gangs(tell, Queues(scope.default_queue), self.assumed, self._asks_gpu)
         self._allotments = Allotments()
         self._nodes: dict[str, wire.Node] = {}
@@ -321,6 +322,7 @@ class Translator:
 
     def owner_seen(self, kind: Key, owner: wire.Owner) -> None:
         """An owner of pods, or a Gang that they name, is new or has changed."""
+        owner = self.believed.of(kind, owner)
         concerned = self._owners.see(kind, owner)
         if kind == GANGS:
             self.gangs.object_seen(owner)

@@ -42,6 +42,8 @@ PROMISE = PREFIX + "promise"
 """Condition, ours: the places kept for a gang, on one of its pods."""
 SUSPENDED = PREFIX + "suspended"
 """Annotation of an owner, ours: we have suspended it, when, why and for whom."""
+SEAL = PREFIX + "suspended-signature"
+"""Annotation of an owner, ours: our signature of `SUSPENDED`; without it that is not believed."""
 
 
 def mark(meta: Meta, name: str) -> str:

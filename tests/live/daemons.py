@@ -12,11 +12,11 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tests.live.bound import wait_until
 from windlass.lab.process import Keeper
@@ -88,22 +88,30 @@ class Daemon:
         await wait_until(said, f"the daemon has said {what!r} {times} times")
 
 
-async def launch(words: Sequence[str], log: Path, proxy: Proxy, keeper: Keeper) -> Daemon:
+Before: TypeAlias = Callable[[], None]
+"""Changes the process before it runs; a function of a module, so that it can be sent there."""
+
+
+async def launch(
+    words: Sequence[str], log: Path, proxy: Proxy, keeper: Keeper, before: Before | None = None
+) -> Daemon:
     """Start `windlass run` with these words; what it says goes to the log."""
     log.touch()
-    process = _nursery.Process(target=_run, args=(list(words), str(log)))
+    process = _nursery.Process(target=_run, args=(list(words), str(log), before))
     await asyncio.to_thread(process.start)  # the first one waits for all the imports
     daemon = Daemon(process, proxy, log, keeper)
     keeper.add(daemon.pid)
     return daemon
 
 
-def _run(words: list[str], log: str) -> None:
+def _run(words: list[str], log: str, before: Before | None) -> None:
     stream = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(stream, 1)
     os.dup2(stream, 2)
     for name in [each for each in os.environ if each.startswith("WINDLASS_")]:
         del os.environ[name]
+    if before is not None:
+        before()
     sys.argv = ["windlass", "run", *words]
 
     from windlass.cli import main

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from tests.live.bound import wait_until
-from tests.live.daemons import Daemon, launch
+from tests.live.daemons import Before, Daemon, launch
 from windlass.crds.kinds import API_VERSION, KINDS, QUEUE
 from windlass.crds.manifest import manifests
 from windlass.kube.access import Access
@@ -71,6 +71,8 @@ class Scene:
     kubelet: Kubelet
     folder: Path
     daemons: list[Daemon] = field(default_factory=list)
+    before: Before | None = None
+    """Changes the processes of daemons that are started from now on."""
     _keeper: Keeper = field(default_factory=lambda: Keeper(None))
     _proxies: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -87,7 +89,7 @@ class Scene:
         kubeconfig = proxy.write_kubeconfig(self.folder / f"kubeconfig-{number}")
         words = self._words(kubeconfig, f"r{number}", flags)
         log = self.folder / f"daemon-{number}.log"
-        daemon = await launch(words, log, proxy, self._keeper)
+        daemon = await launch(words, log, proxy, self._keeper, self.before)
         self.daemons.append(daemon)
         return daemon
 

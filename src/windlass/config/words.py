@@ -58,6 +58,8 @@ class Cycle(Section):
     """Changes are gathered for so long before they are decided on."""
     at_most_s: Seconds = 5
     """A decision is made at least so often, even if nothing has changed."""
+    stuck_after_s: Annotated[int, Field(ge=0, le=86_400)] = 60
+    """A leader whose decision takes longer gives its Lease up, and ends or stands by; 0: never."""
 
 
 class Dashboard(Section):

@@ -1,6 +1,8 @@
 """`windlass run`: stand by, lead when the lease allows it, and stop in order.
 
 SIGTERM, SIGINT: no more decisions; what is under way is finished; the lease is released.
+A decision that does not end: the lease is released, so that another replica leads. A thread cannot
+be ended from outside, so that then the process ends, and Kubernetes starts another one.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ from windlass.kube.errors import ApiError, NotAllowed
 from windlass.metrics import Metrics
 from windlass.web.board import Told
 
+LOOK_EVERY_S = 0.25
+STUCK = 1
+"""The status with which a process ends whose decision does not."""
 SWITCH_S = 0.001
 """The event loop is never kept waiting longer by the engine's thread: watches must be drained."""
 
@@ -111,8 +116,33 @@ class _Daemon:
             await self._dashboard.run(access, self._leaders_dashboard)
 
     async def _stand(self, election: Election) -> None:
-        if not self._config.shadow:
-            await election.run()
+        """Stand for election, but not while a decision of ours does not end."""
+        while True:
+            async with asyncio.TaskGroup() as group:  # no renewal crosses the release
+                running = [] if self._config.shadow else [group.create_task(election.run())]
+                term = await self._stuck()
+                for each in running:
+                    each.cancel()
+            self._log.line("stuck", level="error", why=term.trouble())
+            self._metrics.leads.set(0)
+            await self._release()
+            await self._end_if_stuck(term)
+
+    async def _stuck(self) -> Term:
+        """Wait until a decision does not end."""
+        while (term := self._term) is None or not term.is_stuck():
+            await asyncio.sleep(LOOK_EVERY_S)
+        return term
+
+    async def _end_if_stuck(self, term: Term) -> None:
+        """Wait as long as a lease would last; who still decides then will not end by itself."""
+        try:
+            async with asyncio.timeout(self._config.lease.renew_deadline_s):
+                while self._term is term and term.is_stuck():
+                    await asyncio.sleep(LOOK_EVERY_S)
+        except TimeoutError:
+            self._log.line("ends", level="error", why=term.trouble())
+            os._exit(STUCK)
 
     async def _lead(self, parts: Parts) -> None:
         """Lead whenever the lease allows it."""

@@ -60,6 +60,8 @@ class Term:
         self._stop = asyncio.Event()
         self._paused = False
         self._snapshot_asked = False
+        self._thinks_since: float | None = None
+        """Since when a step is being worked on, by a monotonic clock; None if none is."""
         self.in_step = False
         """All that is there has been read, and decisions are being made."""
 
@@ -73,8 +75,19 @@ class Term:
         self._snapshot_asked = True
         self._inbox.filled.set()
 
+    def thinks_for_s(self) -> float:
+        """How long the step that is being worked on has taken so far; 0 if there is none."""
+        return 0.0 if self._thinks_since is None else time.monotonic() - self._thinks_since
+
+    def is_stuck(self) -> bool:
+        """Has the step taken longer than any should?"""
+        limit_s = self._parts.config.cycle.stuck_after_s
+        return 0 < limit_s < self.thinks_for_s()
+
     def trouble(self) -> str:
         """What keeps this term from working as it should, in a sentence; empty if nothing does."""
+        if self.is_stuck():
+            return f"the decision that is being made has not ended for {self.thinks_for_s():.0f} s"
         if found := self._watches.trouble():
             return found
         return "" if self.in_step else "the first decision has not been made yet"
@@ -149,7 +162,11 @@ class Term:
         pieces = self._inbox.take()
         self._mind_pause()
         now, began = self._parts.clock.now(), time.perf_counter()
-        work = await asyncio.to_thread(self._show_and_think, pieces, now)
+        self._thinks_since = time.monotonic()
+        try:
+            work = await asyncio.to_thread(self._show_and_think, pieces, now)
+        finally:
+            self._thinks_since = None
         took_s = time.perf_counter() - began
         self._report(work, len(pieces), took_s)
         if not self._parts.config.shadow:

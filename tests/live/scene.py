@@ -70,6 +70,8 @@ class Scene:
     api: Api
     kubelet: Kubelet
     folder: Path
+    grace_s: int = 1
+    """The termination grace of what is submitted from now on."""
     daemons: list[Daemon] = field(default_factory=list)
     before: Before | None = None
     """Changes the processes of daemons that are started from now on."""
@@ -314,7 +316,7 @@ class Scene:
             "spec": {
                 "schedulerName": "windlass",
                 "restartPolicy": "Never",
-                "terminationGracePeriodSeconds": 1,
+                "terminationGracePeriodSeconds": self.grace_s,
                 "automountServiceAccountToken": False,
                 "containers": [container],
             },

@@ -131,6 +131,8 @@ class Config(Section):
     """Health, readiness and metrics are served here; 0: any free port."""
     evictions_per_queue_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 600
     """So many pods of one queue are evicted in a minute at most; 0: none."""
+    insist_after_s: Seconds = 300
+    """A guarantee or a priority overrules a disruption budget that has said no for so long."""
     snapshot_folder: str = ""
     """Where SIGUSR1 writes a snapshot for a bug report; empty: the working folder."""
     kinds: list[OwnKind] = Field(default=[], max_length=64)

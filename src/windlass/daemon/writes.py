@@ -36,7 +36,7 @@ class Writes:
         config, api = parts.config, parts.api
         self.workers = Workers(config.writes.concurrency, config.writes.per_second)
         self._binder = Binder(api, self.workers, self._heard, parts.chance)
-        manners = Manners(config.evictions_per_queue_per_minute)
+        manners = Manners(config.evictions_per_queue_per_minute, config.insist_after_s)
         self.evictor = Evictor(api, self.workers, self._binder, self._refused, manners)
         self.evictor.clock = time.monotonic
         self.evictor.has_budget = watches.has_budget

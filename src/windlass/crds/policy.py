@@ -58,6 +58,9 @@ class PolicySpec(Words):
     """A gang that has run below its minimum for so long is given back; -1: never."""
     stuck_after_seconds: Seconds = 600
     """What has been terminating for so long is not expected to come free."""
+    longest_grace_seconds: FromOneSecond = 600
+    """No pod that we place has longer than this to end after it is told to, whatever its
+    terminationGracePeriodSeconds says."""
     lost_after_seconds: Never = 60
     """Gangs on a node that has not answered for so long start elsewhere; -1: not before its pods
     are gone."""

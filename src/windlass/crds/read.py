@@ -108,6 +108,7 @@ def read_settings(name: str, spec: Object) -> Read[Settings]:
             patience_s=words.patience_seconds,
             stale_after_s=words.stale_after_seconds,
             stuck_after_s=words.stuck_after_seconds,
+            longest_grace_s=words.longest_grace_seconds,
             lost_after_s=words.lost_after_seconds,
             heed_notices=words.heed_notices,
             delete_from_lost=words.delete_from_lost,

@@ -37,6 +37,7 @@ _LEAST = {
     "patience_s": 0,
     "stale_after_s": -1,
     "stuck_after_s": 0,
+    "longest_grace_s": 1,
     "lost_after_s": -1,
     "quarantine_after": 0,
     "quarantine_s": 1,

@@ -82,6 +82,8 @@ class Settings:
     """A gang that has run below its minimum for so long is given back."""
     stuck_after_s: int = 600
     """What has been terminating for so long is not expected to come free."""
+    longest_grace_s: int = 600
+    """No pod has longer than this between SIGTERM and SIGKILL, whatever it asks for."""
     lost_after_s: int = 60
     """Gangs on a node that has not answered for so long are started elsewhere; negative: never."""
     heed_notices: bool = True

@@ -78,6 +78,8 @@ class SettingsWords(Words):
     """A job that has run below its minimum for so long is given back."""
     stuck_after: Annotated[Seconds, default("10m")] = 600
     """What has been terminating for so long is not expected to come free."""
+    longest_grace: Annotated[Seconds, default("10m")] = 600
+    """On a cluster: no pod has longer than this to end, whatever grace it asks for."""
     lost_after: Annotated[SecondsOrNever, default("1m")] = 60
     """Jobs on a node that has not answered for so long start elsewhere."""
     delete_from_lost: bool = False

@@ -29,6 +29,7 @@ from windlass.model.actions import Claim, Hold
 from windlass.model.gpus import WHOLE, GpuRequest, Slice
 from windlass.model.jobs import TaskId, TaskState
 from windlass.model.resources import Request
+from windlass.model.settings import Settings
 from windlass.workloads.marks import PREEMPTIBLE, PROMISE
 
 TEAM = queue("team", "ml", guarantee={"gpu": 8})
@@ -137,6 +138,20 @@ def test_an_eviction_that_is_refused_lets_the_pod_run_on():
     assert there.cluster.tasks[victims[0]].state is TaskState.RUNNING
 
 
+def test_a_gang_whose_victim_is_not_evicted_is_told_why_and_tried_again_later():
+    there = full_of_borrowers()
+    for wait_s in (1, 2):
+        (clearing,) = there.step().work.clearings
+        there.see(EvictRefused(clearing.victims[0].pod.task, "a budget says no"))
+        assert there.step().work.clearings == []
+        there.now += wait_s - 1
+        told = there.step()
+        assert told.work.clearings == []
+        there.now += 1
+    assert told.said == dict.fromkeys(("w-0", "w-1"), "EvictionRefused")
+    assert all("(a budget says no); it is tried again" in each for each in told.texts.values())
+
+
 def test_news_that_nobody_reads_is_a_mistake():
     with pytest.raises(TypeError, match="nobody reads"):
         Stage(Lost("pods", node("n1")))
@@ -184,6 +199,17 @@ def test_a_gang_for_which_room_is_made_is_not_called_unschedulable():
     there = full_of_borrowers()
     said = there.step().said | there.step(2).said
     assert said == {"w-0": "PlaceHeld", "w-1": "PlaceHeld"}
+
+
+def test_a_victim_has_as_much_time_to_end_as_it_asks_for_within_the_policy():
+    there = full_of_borrowers()
+    for at, own_s in enumerate((45, 315_360_000)):
+        lives = RUNS | {"terminationGracePeriodSeconds": own_s}
+        owner = made_by("ReplicaSet", name=f"b{at}")
+        there.see(pod(f"b-{at}", 1, queue="loan", owner=owner, **lives))
+    (clearing,) = there.step().work.clearings
+    graces = {each.pod.name: each.grace_s for each in clearing.victims}
+    assert graces == {"b-0": 45, "b-1": Settings().longest_grace_s}
 
 
 def test_while_paused_nobody_is_evicted():

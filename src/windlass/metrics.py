@@ -33,6 +33,9 @@ class Metrics:
         self.evictions = Counter(
             "windlass_evictions_total", "Pods evicted, by rule.", ["rule"], registry=registry
         )
+        self.evictions_refused = Counter(
+            "windlass_evictions_refused_total", "Evictions that were given up.", registry=registry
+        )
         self.lost = Counter(
             "windlass_lost_gpu_seconds_total",
             "GPU time that has to be spent again after evictions, by rule.",
@@ -75,8 +78,6 @@ class Metrics:
         """Take over the figures of one step."""
         self.binds.inc(len(plan.binds))
         self.requests.inc(len(plan.asks))
-        for rule, count in Tally(each.rule.value for each in plan.evictions).items():
-            self.evictions.labels(rule).inc(count)
         waits = Tally(
             each.queue for each in plan.decisions if each.verdict in (Verdict.WAITS, Verdict.NEVER)
         )

@@ -44,6 +44,7 @@ from windlass.kube.translate import Translator
 from windlass.model import events
 from windlass.model.actions import Bind, Claim, Rule
 from windlass.model.jobs import COUNTED, GangId, TaskId, TaskState
+from windlass.model.reasons import Why
 from windlass.model.settings import Settings
 from windlass.state.cluster import Cluster
 from windlass.workloads import wire
@@ -186,9 +187,8 @@ class Brain:
             case BindFailed(task, why):
                 self._kept.keep(task)
                 self._translator.bind_failed(task, why)
-            case EvictRefused(task):
-                self._translator.evict_failed(task)
-                self._promised.take_back(task)
+            case EvictRefused(task, why):
+                self._stay(task, why)
             case Heard():
                 self._answers.hear(piece)
             case Unasked():
@@ -204,6 +204,12 @@ class Brain:
                 self._translator.storage_seen(thing, gone=isinstance(piece, Lost))
             case _:
                 raise TypeError(f"nobody reads {piece}")
+
+    def _stay(self, task: TaskId, why: str) -> None:
+        """A victim is not evicted: it runs on, and the gangs that waited for its place are told."""
+        self._translator.evict_failed(task)
+        for gang in self._promised.take_back(task):
+            self._translator.leave_alone(gang, why, Why.EVICTION_REFUSED)
 
     def _set(self, settings: Settings) -> None:
         self._settings = settings

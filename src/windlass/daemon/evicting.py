@@ -17,8 +17,9 @@ from windlass.kube.scribe import Page, displaced
 from windlass.kube.suspend import To, Turn
 from windlass.kube.translate import Translator
 from windlass.model.actions import Evict, Rule
-from windlass.model.jobs import Gang, GangId, Overrun
+from windlass.model.jobs import Gang, GangId, Overrun, TaskId
 from windlass.state.cluster import Cluster
+from windlass.workloads.saving import GRACE_S, grace_of
 from windlass.workloads.suspended import Mark
 
 Promises = Mapping[GangId, tuple[PodRef, str]]
@@ -118,5 +119,14 @@ class Evicting:
     def _victim(self, evict: Evict, why: str, turns: Mapping[GangId, Turn], count: int) -> Victim:
         gang = self._cluster.gangs[self._cluster.tasks[evict.task].gang]
         pod, turn = self._pods.surely(evict.task), turns.get(gang.id)
-        fails = not self._translator.gangs.forgives(gang.id, count)
-        return Victim(pod, gang.id, gang.queue, evict.rule, why, turn, fails_owner=fails)
+        grace_s, fails = (
+            self._grace_s(evict.task),
+            not self._translator.gangs.forgives(gang.id, count),
+        )
+        return Victim(pod, gang.id, gang.queue, evict.rule, why, grace_s, turn, fails_owner=fails)
+
+    def _grace_s(self, task: TaskId) -> int:
+        """How long a victim has to end: as long as it wishes, within what the Policy allows."""
+        pod = self._translator.pod(task)
+        own_s = grace_of(pod) if pod else GRACE_S
+        return min(own_s, self._cluster.settings.longest_grace_s)

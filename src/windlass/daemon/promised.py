@@ -60,13 +60,16 @@ class Promised:
         acted = bool(promise.evicts or promise.asks)
         return acted or not promise.firm or gang in self._cluster.active
 
-    def take_back(self, victim: TaskId) -> None:
-        """Nobody is kept a place that does not come free: whoever waited for it is planned anew."""
+    def take_back(self, victim: TaskId) -> list[GangId]:
+        """Hold no place that does not come free; answers which gangs waited for it."""
+        found: list[GangId] = []
         for gang, (_, text) in self._written.items():
             promise = read(text)
             if promise is not None and victim in _going(promise):
                 self._cluster.holds.pop(gang, None)
                 self._outdated.add(gang)
+                found.append(gang)
+        return found
 
     def _evicted(self, gang: GangId) -> set[TaskId]:
         """Who was evicted for a gang, as it was promised."""

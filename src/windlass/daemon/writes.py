@@ -19,7 +19,7 @@ from windlass.kube.asking import Asker, Heard, Unasked
 from windlass.kube.believed import Unsigned
 from windlass.kube.carry_out import Binder, BindFailed, News, PodRead
 from windlass.kube.errors import ApiError
-from windlass.kube.evict import Evictor, EvictRefused, Manners
+from windlass.kube.evict import Evictor, EvictRefused, Manners, Victim
 from windlass.kube.force import Forcer
 from windlass.kube.suspend import Turner, TurnFailed
 from windlass.kube.tell import Teller
@@ -41,6 +41,7 @@ class Writes:
         self.evictor.clock = time.monotonic
         self.evictor.has_budget = watches.has_budget
         self.evictor.spares = watches.spares
+        self.evictor.evicted = self._evicted
         self.asker = Asker(api, self.workers, self._binder, self._answered)
         self._forcer = Forcer(api, self.workers, self._binder)
         self._turner = Turner(api, self.workers, self._binder, self._not_turned)
@@ -112,7 +113,11 @@ class Writes:
         if not isinstance(news, PodRead) or self._watches.is_news(news.pod):
             self._inbox.put(news)
 
+    def _evicted(self, victim: Victim) -> None:
+        self._parts.metrics.evictions.labels(victim.rule.value).inc()
+
     def _refused(self, refused: EvictRefused) -> None:
+        self._parts.metrics.evictions_refused.inc()
         self._parts.log.line("eviction refused", task=refused.task, why=refused.why)
         self._inbox.put(refused)
 

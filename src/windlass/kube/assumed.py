@@ -26,11 +26,15 @@ EXPIRES_AFTER_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Binds of a gang that failed: how often, why, and until when it is left alone."""
+    """Binds of a gang that failed, or evictions for it: how often, and until when it is left alone.
+
+    `what` says what failed, and `why` which kind of reason this is for the gang.
+    """
 
     times: int
-    why: str
+    what: str
     until: int
+    why: Why
 
 
 class Assumed:
@@ -85,14 +89,14 @@ class Assumed:
             self._binds[task] = (self._binds.pop(task)[0], now)
         return late
 
-    def failed(self, gang: GangId, why: str, now: int) -> None:
-        """A bind of the gang did not happen: it is left alone for a moment."""
+    def failed(self, gang: GangId, what: str, now: int, why: Why = Why.FAILED_BEFORE) -> None:
+        """A bind of the gang, or an eviction for it, failed: it is left alone for a moment."""
         before = self._troubles.get(gang)
         if before is not None and before.until > now:
             return  # its pods fail together: that counts once
         times = 1 + (before.times if before else 0)
         wait = min(LONGEST_RETRY_S, FIRST_RETRY_S << min(times - 1, 10))
-        self._troubles[gang] = Trouble(times, why, now + wait)
+        self._troubles[gang] = Trouble(times, what, now + wait, why)
 
     def went_well(self, gang: GangId) -> None:
         """A bind of the gang happened, or it is gone."""
@@ -104,7 +108,7 @@ class Assumed:
         if trouble is None or trouble.until <= now:
             return None
         wait = in_words(trouble.until - now)
-        return Reason(Why.FAILED_BEFORE, {"what": trouble.why, "wait": wait})
+        return Reason(trouble.why, {"what": trouble.what, "wait": wait})
 
     def over(self, before: int, now: int) -> list[GangId]:
         """The gangs that may be tried again since then."""

@@ -1,10 +1,13 @@
 """Evictions, politely: promised to the gang that gains, announced on the pod, then asked for.
 
 The gang that gains has its promise written first. Each victim gets the condition `DisruptionTarget`
-and then the Eviction API, which keeps disruption budgets and the pod's own grace. Where budgets
-exist, every pod of a gang is asked for on trial, and all of them are counted, before the first one
-goes. A budget that says no ends a move, or a reclaim towards a share; a guarantee or a priority
-insists after a while.
+and then the Eviction API, which keeps disruption budgets. It has the pod's own grace, but not more
+than the Policy allows. Where budgets exist, every pod of a gang is asked for on trial, and all of
+them are counted, before the first one goes.
+
+An eviction always ends. The Eviction API lets the pod go, or it denies that (`eviction.py` says by
+which answers): then a move, or a reclaim towards a share, is refused and reported; a guarantee or a
+priority goes on asking for a while (`insist_after_s`), and then deletes the pod.
 
 A gang that goes whole, and whose owner can be suspended, is not evicted pod by pod: after the same
 conditions and the same trial its owner is suspended, and its controller deletes the pods.
@@ -24,7 +27,8 @@ from typing import TypeAlias
 from windlass.kube import suspend
 from windlass.kube.carry_out import Binder, PodRef
 from windlass.kube.client import Api, Patch
-from windlass.kube.errors import ApiError, Conflict, NotFound, TooMany
+from windlass.kube.errors import ApiError, Conflict, NotFound
+from windlass.kube.eviction import Denied, Evictions
 from windlass.kube.suspend import Turn
 from windlass.kube.workers import Urgency, Workers
 from windlass.model import moments
@@ -33,9 +37,7 @@ from windlass.model.jobs import TaskId
 from windlass.workloads.seals import NO_SEAL
 
 INSISTING = frozenset({Rule.GUARANTEE, Rule.PRIORITY}) | FOR_NOBODY
-"""Rules that a disruption budget delays and does not stop."""
-BUDGET = "DisruptionBudget"
-"""The cause of a refusal that a budget is behind."""
+"""Rules that a denial, by a disruption budget say, delays and does not stop."""
 ASK_AGAIN_S = 5.0
 MINUTE_S = 60.0
 
@@ -49,6 +51,8 @@ class Victim:
     queue: str
     rule: Rule
     message: str
+    grace_s: int
+    """How many seconds it has from SIGTERM to SIGKILL."""
     turn: Turn | None = None
     """How its gang is stopped whole, if it is."""
     fails_owner: bool = False
@@ -103,7 +107,7 @@ class Manners:
     per_minute: int = 600
     """Per queue; 0: no cap."""
     insist_after_s: float = 300.0
-    """After this time a budget no longer stops what a guarantee or a priority asks for."""
+    """After this time a denial no longer stops what a guarantee or a priority asks for."""
 
 
 class Evictor:
@@ -114,7 +118,7 @@ class Evictor:
     ) -> None:
         self._api, self._workers, self._binder = api, workers, binder
         self._report, self._manners = report, manners
-        self._rates = Rates(manners.per_minute)
+        self._rates, self._evictions = Rates(manners.per_minute), Evictions(api)
         self.clock: Callable[[], float] = lambda: 0.0
         self.paused = False
         self.has_budget: Callable[[str], bool] = lambda _namespace: True
@@ -123,6 +127,8 @@ class Evictor:
         """May all these pods go at once, by the budgets of their namespace?"""
         self.seal = NO_SEAL
         """Signs the marks of owners that are suspended."""
+        self.evicted: Callable[[Victim], None] = lambda _victim: None
+        """Is told of every victim that the API server has let go."""
 
     def clear(self, clearing: Clearing) -> None:
         """Evict the victims, once the promise to the gang that gains is written."""
@@ -147,17 +153,18 @@ class Evictor:
         for each in victims:
             gangs.setdefault(each.gang, []).append(each)
         for gang in gangs.values():
+            until = self.clock() + self._manners.insist_after_s
             if self.has_budget(gang[0].pod.namespace):
-                self._evict_on_trial(gang, self.clock() + self._manners.insist_after_s)
+                self._evict_on_trial(gang, until)
             else:
-                self._evict_each(gang, 0.0)
+                self._evict_each(gang, until)
 
     def _evict_on_trial(self, gang: list[Victim], until: float) -> None:
         """Ask for all pods without effect; only if every one may go, the first one does."""
 
         async def try_all() -> None:
             for each in gang:
-                await self._ask(each, dry_run=True)
+                await self._evictions.ask(each.pod, each.grace_s, dry_run=True)
             if self.spares([each.pod for each in gang]):
                 self._evict_each(gang, until)
             else:
@@ -166,10 +173,8 @@ class Evictor:
         async def trial() -> None:
             try:
                 await try_all()
-            except TooMany as error:
-                if BUDGET not in error.causes:
-                    raise
-                self._delay(gang, until, error.message)
+            except Denied as denied:
+                self._delay(gang, until, denied.why)
 
         def give_up(error: ApiError) -> None:
             self._refuse(gang, error.message)
@@ -184,7 +189,7 @@ class Evictor:
             async def again() -> None:
                 self._evict_on_trial(gang, until)
 
-            self._workers.put(Urgency.EVICT, again, ASK_AGAIN_S)
+            self._workers.put(Urgency.EVICT, again, min(ASK_AGAIN_S, until - self.clock()))
         else:
             self._evict_each(gang, until)
 
@@ -217,6 +222,8 @@ class Evictor:
                 with contextlib.suppress(NotFound, Conflict):  # it is gone already
                     await self._announce(each)
             await suspend.write(self._api, turn, self.seal)
+            for each in gang:
+                self.evicted(each)
 
         def give_up(error: ApiError) -> None:
             self._evict_one_by_one(gang, until, f"it cannot be suspended: {error.message}")
@@ -245,30 +252,22 @@ class Evictor:
 
     async def _let_go(self, victim: Victim, until: float) -> None:
         try:
-            await self._ask(victim)
-        except TooMany as error:
-            if BUDGET not in error.causes:
-                raise
-            if victim.rule in INSISTING and self.clock() >= until > 0:
+            await self._evictions.ask(victim.pod, victim.grace_s)
+            self.evicted(victim)
+        except Denied as denied:
+            if victim.rule in INSISTING and self.clock() >= until:
                 await self._delete(victim)
+            elif denied.by_budget:  # it may have let others of the gang go: all is planned anew
+                self._refuse([victim], denied.why)
             else:
-                self._refuse([victim], error.message)
-
-    async def _ask(self, victim: Victim, *, dry_run: bool = False) -> None:
-        pod = victim.pod
-        options: dict[str, object] = {"preconditions": {"uid": pod.uid}}
-        if dry_run:
-            options["dryRun"] = ["All"]
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": pod.name, "namespace": pod.namespace},
-            "deleteOptions": options,
-        }
-        await self._api.post(f"{pod.path}/eviction", body)
+                self._delay([victim], until, denied.why)
 
     async def _delete(self, victim: Victim) -> None:
-        await self._api.delete(victim.pod.path, {"preconditions": {"uid": victim.pod.uid}})
+        try:
+            await self._evictions.delete(victim.pod, victim.grace_s)
+            self.evicted(victim)
+        except Denied as denied:
+            self._refuse([victim], denied.why)
 
     async def _announce(self, victim: Victim) -> None:
         condition = {

@@ -25,6 +25,7 @@ class Says(StrEnum):
     QUEUE_FULL = "QueueFull"
     GANG_INCOMPLETE = "GangIncomplete"
     PLACE_HELD = "PlaceHeld"
+    EVICTION_REFUSED = "EvictionRefused"
     ELASTIC = "WaitsToGrow"
     REFUSED = "Refused"
 
@@ -84,6 +85,7 @@ SAYS: dict[Why, Says] = {
     Why.NO_VOLUME: Says.REFUSED,
     Why.UNKNOWN_QUEUE: Says.REFUSED,
     Why.FAILED_BEFORE: Says.PLACE_HELD,
+    Why.EVICTION_REFUSED: Says.EVICTION_REFUSED,
     Why.FAILS_EVERYWHERE: Says.REFUSED,
     Why.INCOMPLETE: Says.GANG_INCOMPLETE,
     Why.SAVING: Says.GANG_INCOMPLETE,

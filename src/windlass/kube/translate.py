@@ -32,6 +32,7 @@ from windlass.model.actions import Action, Ask, Bind, Evict, Withdraw
 from windlass.model.jobs import ACTIVE, OCCUPYING, GangId, Task, TaskId, TaskState
 from windlass.model.moments import read_if_any
 from windlass.model.nodes import Trouble
+from windlass.model.reasons import Why
 from windlass.workloads import wire
 from windlass.workloads.ends import end_of
 from windlass.workloads.health import trusted_since, worse
@@ -157,9 +158,9 @@ class Translator:
             self._tell_task(task, known)
             self._fill(known.gang)
 
-    def leave_alone(self, gang: GangId, why: str) -> None:
+    def leave_alone(self, gang: GangId, what: str, why: Why = Why.FAILED_BEFORE) -> None:
         """Something went wrong with a gang: it is tried again in a moment."""
-        self.assumed.failed(gang, why, self._now)
+        self.assumed.failed(gang, what, self._now, why)
         self.gangs.retell(gang)
 
     def advance(self, now: int) -> None:

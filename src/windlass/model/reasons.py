@@ -19,6 +19,7 @@ class Why(StrEnum):
     NO_QUEUE = "NoQueue"
     NO_VOLUME = "NoVolume"
     FAILED_BEFORE = "FailedBefore"
+    EVICTION_REFUSED = "EvictionRefused"
     FAILS_EVERYWHERE = "FailsEverywhere"
     INCOMPLETE = "Incomplete"
     SAVING = "Saving"
@@ -105,6 +106,8 @@ SENTENCES: dict[Why, str] = {
     Why.NO_QUEUE: "{what}",
     Why.NO_VOLUME: "{what}",
     Why.FAILED_BEFORE: "it could not be bound ({what}); it is tried again in {wait}",
+    Why.EVICTION_REFUSED: "a pod that would have made room for it could not be evicted ({what}); "
+    "it is tried again in {wait}",
     Why.FAILS_EVERYWHERE: "it failed {failures} time{failures_s} on {nodes} different nodes; mend "
     "it and submit it anew, or it is tried again in {wait}",
     Why.INCOMPLETE: "{seen} of the {needed} task{needed_s} it starts with exist; it waits for the "

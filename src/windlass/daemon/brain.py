@@ -18,6 +18,7 @@ from windlass.daemon.evicting import Evicting, Promises
 from windlass.daemon.gang_statuses import GangStatuses
 from windlass.daemon.kept import Kept
 from windlass.daemon.measured import Measures
+from windlass.daemon.overlong import Overlong
 from windlass.daemon.parting import Requests, lost_by_rule
 from windlass.daemon.pieces import Kind, Lost, Piece, Seen
 from windlass.daemon.pods import Pods
@@ -85,6 +86,7 @@ class Brain:
         self._answers = Answers(self.cluster, self._translator.pod)
         self._requests = Requests(self.cluster, self._answers, self._translator.pod)
         self._strandeds = Strandeds(self.cluster, self._translator)
+        self._overlong = Overlong(self.cluster, self._translator)
         self._quarantines = Quarantines(self.cluster, self._translator)
         self.measures = Measures(self._translator, exporters_in)
         self._shadow, self._note = shadow, note
@@ -303,7 +305,8 @@ class Brain:
         work.unsigned = self._translator.believed.due()
         work.statuses = self._statuses.due(self.cluster, decided)
         work.statuses += self._gangs.due(self.cluster, decided)
-        work.stranded = [] if self._paused else self._strandeds.due(now)
+        if not self._paused:
+            work.stranded, work.overlong = self._strandeds.due(now), self._overlong.due(now)
         late = self._translator.assumed.overdue(now)
         work.overdue = [ref for task in late if (ref := self._pods.of(task))]
         work.wake_at = self._wake_at(decided, now)

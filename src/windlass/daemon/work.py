@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from windlass.daemon.answers import Disbelieved
+from windlass.daemon.overlong import Shortening
 from windlass.daemon.parting import Ended
 from windlass.daemon.quarantines import NodeMark
 from windlass.daemon.statuses import Written
@@ -46,4 +47,6 @@ class Work:
     """What is to be written on nodes."""
     overdue: list[PodRef] = field(default_factory=list[PodRef])
     stranded: list[Stranded] = field(default_factory=list[Stranded])
+    overlong: list[Shortening] = field(default_factory=list[Shortening])
+    """Pods that terminate and have more time for that than the Policy allows."""
     wake_at: int | None = None

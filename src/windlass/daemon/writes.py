@@ -55,8 +55,7 @@ class Writes:
         for clearing in work.clearings:
             self.evictor.clear(clearing)
         self._part(work)
-        for each in work.stranded:
-            self._forcer.delete(each)
+        self._hasten(work)
         for turn in work.turns:
             self._turner.turn(turn)
         for pod in work.overdue:
@@ -95,6 +94,14 @@ class Writes:
             self.asker.withdraw(withdrawal)
         for saved in work.saved:
             self.asker.note(saved)
+
+    def _hasten(self, work: Work) -> None:
+        """Delete again what was told to end and does not in time."""
+        for each in work.stranded:
+            self._forcer.delete(each)
+        for short in work.overlong:
+            self._parts.log.line("grace shortened", task=short.pod.task, to_s=short.grace_s)
+            self._forcer.shorten(short.pod, short.grace_s)
 
     async def wait_done(self) -> None:
         """Let what has been decided be written, as long as the lease would last."""

@@ -1,19 +1,24 @@
-"""Pods that cannot end by themselves: they were told to go, and no kubelet is there to end them.
+"""Deletions of pods that were told to go and do not end in time.
 
-Such a pod is deleted without waiting only where nothing of it can still run: its node is gone, a
-person has tainted it out of service, or the Policy takes a node that was silent for too long for
-dead. That is asked of the node itself, right before: what we know of it may be old.
+A pod that has more time to end than the Policy allows is deleted again, with a shorter grace. The
+API server counts that from the first deletion on, and never lets a second one make it longer.
+
+A pod without a kubelet that could end it is deleted without waiting, but only where nothing of it
+can still run: its node is gone, a person has tainted it out of service, or the Policy takes a node
+that was silent for too long for dead. That is asked of the node itself, right before: what we know
+of it may be old.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
 
 from windlass.kube.carry_out import Binder, PodRef
 from windlass.kube.client import Api
-from windlass.kube.errors import ApiError, NotFound
+from windlass.kube.errors import ApiError, NotAllowed, NotFound
 from windlass.kube.workers import Urgency, Workers
 from windlass.model.nodes import Stand, Trouble
 from windlass.workloads.health import OUT_OF_SERVICE, trouble_of
@@ -43,7 +48,7 @@ def is_dead(trouble: Trouble | None, silent_before: int | None) -> bool:
 
 
 class Forcer:
-    """Deletes what is stranded."""
+    """Deletes what is stranded, and hastens what takes too long."""
 
     def __init__(self, api: Api, workers: Workers, binder: Binder) -> None:
         self._api, self._workers, self._binder = api, workers, binder
@@ -59,6 +64,16 @@ class Forcer:
         self._workers.put(
             Urgency.EVICT, self._binder.repeated(Urgency.EVICT, write, _it_is_gone_or_stays)
         )
+
+    def shorten(self, pod: PodRef, grace_s: int) -> None:
+        """Give a pod that terminates no more than so many seconds, from its deletion on."""
+
+        async def write() -> None:
+            options = {"gracePeriodSeconds": grace_s, "preconditions": {"uid": pod.uid}}
+            with suppress(ApiError, NotAllowed):  # if it is still due later, it is asked for again
+                await self._api.delete(pod.path, options)
+
+        self._workers.put(Urgency.EVICT, write)
 
     async def _is_dead(self, stranded: Stranded) -> bool:
         try:

@@ -38,6 +38,7 @@ class Meta(Wire, frozen=True):
     owner_references: list[OwnerRef] | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
 
 
 class Amounts(Wire, frozen=True):

@@ -23,6 +23,9 @@ import os, sys, time
 if sys.argv[1] == "version":
     print("go version go{version} linux/amd64")
     sys.exit()
+if sys.argv[1] == "list":
+    print({module!r})
+    sys.exit()
 open({calls!r}, "a").write(sys.argv[-1] + "\\n")
 time.sleep(0.2)
 if {fails}:
@@ -49,12 +52,22 @@ def put(path: Path, name: str, says: str) -> None:
     (path / name).chmod(0o755)
 
 
-def put_go(path: Path, version: str = "1.26.1", fails: bool = False) -> Path:
+def put_go(path: Path, version: str = "1.26.9", fails: bool = False) -> Path:
     calls = path.parent / "calls"
     values = {"python": sys.executable, "calls": str(calls), "kubernetes": KUBERNETES_VERSION}
+    values["module"] = str(path.parent / "module")
     (path / "go").write_text(GO.format(version=version, fails=fails, **values))
     (path / "go").chmod(0o755)
     return calls
+
+
+def put_module(path: Path, *files: str) -> None:
+    """The folder of a Go module with these files, read-only as in the module cache."""
+    for name in files:
+        file = path.parent / "module" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"# {name}\n")
+        file.chmod(0o444)
 
 
 @pytest.mark.usefixtures("path")
@@ -112,6 +125,28 @@ def test_who_finds_another_building_waits_says_so_and_does_not_build_again(path:
         assert set(found.result()) == {"kube-apiserver", "kube-scheduler"}
     assert calls.read_text().splitlines() == ["k8s.io/kubernetes/cmd/kube-scheduler"]
     assert any(line.startswith("[1/1] Building kube-scheduler") for line in told)
+
+
+def test_a_controller_is_cached_with_its_manifests_and_needs_no_go_afterwards(path: Path):
+    put_go(path)
+    put_module(path, "config/crd/bases/lws.yaml", "config/webhook/patches/pods.yaml", "main.go")
+    find(["lws"])
+    (path / "go").unlink()
+    lws = find(["lws"])["lws"]
+    copied = {str(each.relative_to(lws.manifests)) for each in lws.manifests.rglob("*.*")}
+    assert copied == {"config/crd/bases/lws.yaml", "config/webhook/patches/pods.yaml"}
+    assert lws.path.name == f"lws-v{lws.version_text}"
+
+
+def test_a_controller_is_not_taken_from_path(path: Path):
+    put(path, "karpenter", "v99.0.0")
+    assert look_for(["karpenter"]) == {}
+
+
+def test_a_go_that_is_too_old_for_a_controller_is_named(path: Path):
+    put_go(path, "1.26.0")
+    with pytest.raises(PartsMissing, match=r"no Go 1\.26\.\d+ or newer \(found go1\.26\.0"):
+        find(["jobset"])
 
 
 def test_a_failed_build_leaves_no_program_and_says_why(path: Path):

@@ -1,4 +1,4 @@
-"""Build the control plane, and Helm, from pinned modules with the Go toolchain, once per machine.
+"""Build the programs of the lab from pinned modules with the Go toolchain, once per machine.
 
 The first build takes minutes, so it says how far it is. Each program appears in the cache
 folder whole or not at all, and a build that was broken off goes on where it stopped. A lock
@@ -18,61 +18,48 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from windlass.lab.errors import PartsMissing
-from windlass.lab.pins import (
-    ETCD_VERSION,
-    GO_VERSION,
-    HELM_MODULE,
-    HELM_VERSION,
-    KUBERNETES_VERSION,
-    MODULE,
-)
+from windlass.lab.pins import KUBERNETES_VERSION, PROGRAMS, Program
 from windlass.model.errors import one_line
 
 Tell = Callable[[str], None]
 
-PACKAGES = {
-    "etcd": "go.etcd.io/etcd/server/v3",
-    "helm": "helm.sh/helm/v3/cmd/helm",
-    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
-    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
-    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
-}
 STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 """Packages that hold the version; without a stamp the programs call themselves v0.0.0-master."""
-VERSIONS = {"etcd": ETCD_VERSION, "helm": HELM_VERSION}
 SIGN_OF_LIFE_SECONDS = 20
 
 
 def build(names: Sequence[str], folder: Path, tell: Tell) -> None:
     """Build those of these programs that the folder lacks; raises `PartsMissing` if it cannot."""
     go = _find_go(names)
+    wanted = [PROGRAMS[name] for name in names]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _alone(folder.with_name(f"{folder.name}.lock"), tell):
-            missing = [name for name in names if not (folder / name).exists()]
-            for at, name in enumerate(missing, start=1):
+            missing = [each for each in wanted if not (folder / each.file_name).exists()]
+            for at, program in enumerate(missing, start=1):
                 _build_one(
-                    go, name, folder, lambda line, at=at: tell(f"[{at}/{len(missing)}] {line}")
+                    go, program, folder, lambda line, at=at: tell(f"[{at}/{len(missing)}] {line}")
                 )
     except OSError as error:
         raise PartsMissing(
-            f"the control plane cannot be built in {folder}: {error.strerror or error}; "
+            f"{', '.join(names)} cannot be built in {folder}: {error.strerror or error}; "
             "set WINDLASS_CACHE to a folder that can be written to"
         ) from None
 
 
 def _find_go(names: Sequence[str]) -> str:
-    """The Go toolchain, or a sentence that says what was found instead."""
+    """Return the path of the Go toolchain, or raise `PartsMissing`, which says what was found."""
+    needed = max((PROGRAMS[name].go_version for name in names), key=_numbers)
     go = shutil.which("go")
     found = _go_version(go) if go else None
-    if go and found and _numbers(found) >= _numbers(GO_VERSION):
+    if go and found and _numbers(found) >= _numbers(needed):
         return go
     instead = f"found go{found} at {go}" if found else "found none in PATH"
+    otherwise = f", or put the programs of Kubernetes {KUBERNETES_VERSION} and etcd in PATH"
+    can_be_in_path = not any(PROGRAMS[name].manifests for name in names)
     raise PartsMissing(
         f"The control plane lacks {', '.join(names)}, and to build what it lacks there is no Go "
-        f"{GO_VERSION} or newer ({instead}): install Go, or put the programs of Kubernetes "
-        f"{KUBERNETES_VERSION} and etcd in PATH."
+        f"{needed} or newer ({instead}): install Go{otherwise if can_be_in_path else ''}."
     )
 
 
@@ -102,16 +89,16 @@ def _alone(lock: Path, tell: Tell) -> Generator[None]:
         yield
 
 
-def _build_one(go: str, name: str, folder: Path, tell: Tell) -> None:
+def _build_one(go: str, program: Program, folder: Path, tell: Tell) -> None:
     """Build beside the folder's programs and move into place: what is there is always whole."""
     began = time.monotonic()
-    part, log = folder / f".{name}.part", folder / f"{name}.build.log"
-    tell(f"Building {name} {VERSIONS.get(name, KUBERNETES_VERSION)} ...")
+    name = program.name
+    part, log = folder / f".{program.file_name}.part", folder / f"{name}.build.log"
+    tell(f"Building {name} {program.version} ...")
     with log.open("wb") as stream:
-        command = [go, "build", *_flags(), "-o", str(part), PACKAGES[name]]
         process = subprocess.Popen(
-            command,
-            cwd=HELM_MODULE if name == "helm" else MODULE,
+            [go, "build", *_flags(), "-o", str(part), program.package],
+            cwd=program.folder,
             env=_environment(),
             stdout=stream,
             stderr=subprocess.STDOUT,
@@ -121,16 +108,48 @@ def _build_one(go: str, name: str, folder: Path, tell: Tell) -> None:
         said = log.read_text(errors="replace").split("\n")
         last = next((line.strip() for line in reversed(said) if line.strip()), "nothing was said")
         raise PartsMissing(one_line(f"{name} cannot be built: {last}; the whole story is in {log}"))
-    part.replace(folder / name)
+    if program.manifests:
+        _copy_manifests(go, program, manifests_folder(folder / program.file_name))
+    part.replace(folder / program.file_name)  # last: a program that is there has its manifests
     log.unlink()
     tell(f"{name} is built, after {time.monotonic() - began:.0f} s.")
+
+
+def manifests_folder(program: Path) -> Path:
+    """Return the folder that holds the manifests of this built program."""
+    return program.with_name(f"{program.name}.manifests")
+
+
+def _copy_manifests(go: str, program: Program, target: Path) -> None:
+    """Copy the program's manifests out of the Go module cache, so that later runs need no Go."""
+    words = [go, "list", "-mod=readonly", "-f", "{{.Module.Dir}}", program.package]
+    try:
+        found = subprocess.run(
+            words,
+            cwd=program.folder,
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except subprocess.CalledProcessError as error:
+        raise PartsMissing(
+            one_line(f"the manifests of {program.name} cannot be found: {error.stderr.strip()}")
+        ) from None
+    source = Path(found.stdout.strip())
+    shutil.rmtree(target, ignore_errors=True)  # of a build that was broken off here
+    for path in sorted(path for part in program.manifests for path in (source / part).rglob("*")):
+        if path.is_file():  # its bytes alone: what lies in the module cache is read-only
+            copy = target / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
 
 
 def _flags() -> list[str]:
     numbers = _numbers(KUBERNETES_VERSION.removeprefix("v").partition("-")[0])
     values = {"gitVersion": KUBERNETES_VERSION, "gitMajor": numbers[0], "gitMinor": numbers[1]}
     stamps = [f"-X {package}.{key}={value}" for package in STAMPED for key, value in values.items()]
-    stamps.append(f"-X helm.sh/helm/v3/internal/version.version={HELM_VERSION}")
+    stamps.append(f"-X helm.sh/helm/v3/internal/version.version={PROGRAMS['helm'].version}")
     linker = " ".join(["-s", "-w", *stamps])
     return ["-trimpath", "-mod=readonly", "-buildvcs=false", "-ldflags", linker]
 

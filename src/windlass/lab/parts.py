@@ -3,6 +3,9 @@
 One version is pinned, by the go.mod in `controlplane/`; what lies in PATH is taken if it is at
 least as new as the lab needs. etcd before 3.5.13 looks as if it worked, but cannot report the
 progress of a watch, so that watches with bookmarks end in an error.
+
+Controllers that only tests need are pinned by the go.mod in `controllers/` and never taken from
+PATH: they must match the manifests that were copied with them.
 """
 
 from __future__ import annotations
@@ -16,15 +19,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass.lab.build import Tell, build
-from windlass.lab.pins import KUBERNETES_VERSION
+from windlass.lab.build import Tell, build, manifests_folder
+from windlass.lab.pins import KUBERNETES_VERSION, PROGRAMS
 
 Version = tuple[int, ...]
 
 FAMILY = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 """Taken from PATH together or not at all: a controller may not be newer than its API server."""
 NAMES = ("etcd", *FAMILY, "kubectl")
-TESTED = (*NAMES, "helm")
+CONTROLLERS = ("jobset", "lws", "trainer", "karpenter")
+"""Controllers of other projects; Karpenter with KWOK, its cloud provider for tests."""
+TESTED = (*NAMES, "helm", *CONTROLLERS)
 """With what only tests need."""
 OLDEST: dict[str, Version] = {
     "etcd": (3, 5, 13),
@@ -32,6 +37,7 @@ OLDEST: dict[str, Version] = {
     "kubectl": (1, 36, 0),
     **dict.fromkeys(FAMILY, (1, 36, 0)),
 }
+"""The oldest version to take from PATH."""
 VERSION_WORDS = {"helm": ["version", "--short"], "kubectl": ["version", "--client"]}
 ASKING_SECONDS = 60
 
@@ -48,6 +54,11 @@ class Part:
     def version_text(self) -> str:
         """The version as people write it."""
         return ".".join(map(str, self.version))
+
+    @property
+    def manifests(self) -> Path:
+        """The folder with what a cluster needs before this controller can run in it."""
+        return manifests_folder(self.path)
 
 
 def say(line: str) -> None:
@@ -80,7 +91,7 @@ def cache_folder() -> Path:
 
 def _in_path(names: Sequence[str]) -> dict[str, Part]:
     found: dict[str, Part] = {}
-    for name in names:
+    for name in (name for name in names if name in OLDEST):
         path = shutil.which(name)
         part = _ask_version(name, Path(path)) if path else None
         if part and part.version >= OLDEST[name]:
@@ -91,13 +102,18 @@ def _in_path(names: Sequence[str]) -> dict[str, Part]:
 
 
 def _in_cache(names: Iterable[str]) -> dict[str, Part]:
-    folder = cache_folder()
-    asked = {name: _ask_version(name, folder / name) for name in names if (folder / name).exists()}
+    paths = {name: cache_folder() / PROGRAMS[name].file_name for name in names}
+    asked = {name: _ask_version(name, path) for name, path in paths.items() if path.exists()}
     return {name: part for name, part in asked.items() if part}
 
 
 def _ask_version(name: str, path: Path) -> Part | None:
-    """The program with the version it reports; None if it does not run here."""
+    """The program with the version it reports; None if it does not run here.
+
+    Controllers report none; the names of their files do.
+    """
+    if name in CONTROLLERS:
+        return _part(name, path, PROGRAMS[name].version)
     words = VERSION_WORDS.get(name, ["--version"])
     try:
         answer = subprocess.run(
@@ -105,5 +121,10 @@ def _ask_version(name: str, path: Path) -> Part | None:
         )
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    found = re.search(r"(\d+)\.(\d+)\.(\d+)", answer.stdout)
+    return _part(name, path, answer.stdout)
+
+
+def _part(name: str, path: Path, text: str) -> Part | None:
+    """The program with the version that the text says; None if it says none."""
+    found = re.search(r"(\d+)\.(\d+)\.(\d+)", text)
     return Part(name, path, tuple(map(int, found.groups()))) if found else None

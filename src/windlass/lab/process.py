@@ -14,7 +14,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -62,11 +62,20 @@ class Keeper:
 class Process:
     """A program of the plane with the words that start it."""
 
-    def __init__(self, name: str, words: Sequence[str], log: Path, keeper: Keeper) -> None:
+    def __init__(
+        self,
+        name: str,
+        words: Sequence[str],
+        log: Path,
+        keeper: Keeper,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare it; the variables are added to the environment that is passed on."""
         self.name = name
         self.words = tuple(words)
         self.log = log
         self._keeper = keeper
+        self._variables = dict(variables or {})
         self._running: subprocess.Popen[bytes] | None = None
 
     @property
@@ -92,7 +101,7 @@ class Process:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 cwd=self.log.parent,
-                env=environment,
+                env=environment | self._variables,
                 start_new_session=True,
             )
         self._keeper.add(self._running.pid)

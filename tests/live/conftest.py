@@ -4,6 +4,8 @@
 - `namespace`: a fresh one in it, ready for pods.
 - `fresh_plane`: one for this test alone, to be broken; `Options` by indirect parametrization.
 - `kubectl`: the program, with an administrator's access to `plane`.
+- `controllers`: real controllers of other projects, on a control plane that all tests of a process
+  share for them. `jobset`, `lws`, `trainer` and `karpenter` start one each, once.
 - `windlass`: our own, looking at the scene that the test's file has `made`.
 """
 
@@ -17,12 +19,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pytest
 
+from tests.live.controllers import Controllers, running_controllers
 from tests.live.kubectl import Kubectl
 from tests.live.scene import Scene
 from tests.live.shell import Shell, shell
 from windlass.lab.errors import PartsMissing
 from windlass.lab.parts import NAMES, Part, find
 from windlass.lab.plane import Plane
+from windlass.lab.process import Process
 
 if TYPE_CHECKING:
     from windlass.kube.access import Access
@@ -105,6 +109,40 @@ def fresh_plane(
     find_parts(NAMES)
     with Plane(getattr(request, "param", None)) as own:
         yield own
+
+
+@pytest.fixture(scope="session")
+def controllers(find_parts: FindParts, require: Require) -> Iterator[Controllers]:
+    """Controllers of other projects on a plane of their own, where the kinds are really theirs."""
+    borrowed = os.environ.get("WINDLASS_KUBECONFIG")
+    require(not borrowed, "Controllers need a plane of our own, but WINDLASS_KUBECONFIG is set.")
+    find_parts(NAMES)
+    with Plane() as own, running_controllers(own, find_parts) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def jobset(controllers: Controllers) -> Process:
+    """The JobSet controller."""
+    return controllers.start("jobset")
+
+
+@pytest.fixture(scope="session")
+def lws(controllers: Controllers) -> Process:
+    """The LeaderWorkerSet controller."""
+    return controllers.start("lws")
+
+
+@pytest.fixture(scope="session")
+def trainer(controllers: Controllers) -> Process:
+    """The controller of Kubeflow Trainer v2, and that of JobSet, which it needs."""
+    return controllers.start("trainer")
+
+
+@pytest.fixture(scope="session")
+def karpenter(controllers: Controllers) -> Process:
+    """Karpenter; a test creates its node pools, and `karpenter.py` plays the kubelets."""
+    return controllers.start("karpenter")
 
 
 @pytest.fixture(scope="session")

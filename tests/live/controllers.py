@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from tests.live.instance_types import instance_types
+from tests.live.karpenter import instance_types
 from tests.live.kubectl import Kubectl
 from tests.live.waiting import wait_until
 from windlass.certificates import Authority

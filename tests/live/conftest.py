@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pytest
 
-from tests.live.controllers import Controllers, running_controllers
+from tests.live.controllers import Controllers, FindParts, running_controllers
 from tests.live.kubectl import Kubectl
 from tests.live.scene import Scene
 from tests.live.shell import Shell, shell
@@ -41,9 +41,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(late)
-
-
-FindParts = Callable[[Sequence[str]], dict[str, Part]]
 
 
 class Borrowed:

@@ -35,7 +35,6 @@ Json = dict[str, Any]
 FindParts = Callable[[Sequence[str]], dict[str, Part]]
 CERTIFICATES = Path("k8s-webhook-server/serving-certs")
 """Where controllers look for their certificate, in the folder that TMPDIR names."""
-
 CONDITIONS = "custom-columns=TYPE:.status.conditions[*].type,STATUS:.status.conditions[*].status"
 
 
@@ -50,8 +49,8 @@ class Setup:
     api_version: str
     kind: str
     """A kind whose objects one of its webhooks changes when they are created."""
-    says_folder: bool = True
-    """The file says where the certificate is; without that it is searched in TMPDIR."""
+    names_certificate_folder: bool = True
+    """Whether the file can say where the certificate is; else it must be in TMPDIR."""
     needs: tuple[str, ...] = ()
     """Controllers that must run before it."""
 
@@ -74,7 +73,7 @@ SETUPS = {
         certificates="certManagement",
         api_version="trainer.kubeflow.org/v1alpha1",
         kind="TrainJob",
-        says_folder=False,
+        names_certificate_folder=False,
         needs=("jobset",),
     ),
 }
@@ -150,7 +149,7 @@ class Controllers:
         certificates = folder / CERTIFICATES
         certificates.mkdir(parents=True)
         self._authority.serving(["127.0.0.1"]).write(certificates, "tls")
-        where = {"certDir": str(certificates)} if setup.says_folder else {}
+        where = {"certDir": str(certificates)} if setup.names_certificate_folder else {}
         config = {
             "apiVersion": setup.config,
             "kind": "Configuration",
@@ -170,7 +169,7 @@ class Controllers:
     def _configure_webhooks(self, part: Part, setup: Setup, url: str) -> list[str]:
         """Make the API server call the webhooks at this address; return their paths.
 
-        Nobody listens there yet, so a refused creation shows that the API server has read the
+        Nobody listens there yet, so a creation that fails shows that the API server has read the
         configuration. Without this wait a first object could pass unchanged.
         """
         source = next(path.parent for path in part.manifests.rglob("webhook/kustomization.yaml"))
@@ -188,11 +187,11 @@ class Controllers:
         return paths
 
     def _try_to_create(self, setup: Setup) -> str:
-        """Return why an empty object of the kind is refused; it is a dry run."""
+        """Create an empty object of the kind as a dry run; return what kubectl says."""
         metadata = {"name": "nobody", "namespace": "default"}
         body = {"apiVersion": setup.api_version, "kind": setup.kind, "metadata": metadata}
         words = ("create", "--dry-run=server", "--validate=false", "-f", "-")
-        return self.kubectl.refuses(*words, given=body)
+        return self.kubectl.attempt(*words, given=body)
 
     def _start_karpenter(self, part: Part) -> None:
         """Start Karpenter with KWOK, which makes Node objects; somebody else plays the kubelets."""

@@ -27,12 +27,16 @@ def replicated_job(
 
 
 async def leader_worker_set(
-    made: Scene, name: str, leader: Json, worker: Json, *, groups: int, size: int
+    made: Scene, name: str, pods: tuple[Json, Json], groups: int, size: int, **annotations: str
 ) -> None:
-    """Submit a LeaderWorkerSet of so many groups; the size of a group counts its leader."""
-    pods = {"size": size, "leaderTemplate": leader, "workerTemplate": worker}
-    spec = {"replicas": groups, "leaderWorkerTemplate": pods}
-    await _submit(made, LEADER_WORKER_SET, "LeaderWorkerSet", name, spec)
+    """Submit a LeaderWorkerSet: templates of the leader and of the workers, and so many groups.
+
+    The size of a group counts its leader.
+    """
+    leader, worker = pods
+    group = {"size": size, "leaderTemplate": leader, "workerTemplate": worker}
+    spec = {"replicas": groups, "leaderWorkerTemplate": group}
+    await _submit(made, LEADER_WORKER_SET, "LeaderWorkerSet", name, spec, annotations)
 
 
 async def training_runtime(made: Scene, name: str, initializer: Json, node: Json) -> None:

@@ -28,6 +28,11 @@ class Kubectl:
         assert done.returncode != 0, f"kubectl {' '.join(words)} did it: {done.stdout}"
         return done.stderr
 
+    def attempt(self, *words: str, given: object = None) -> str:
+        """What it prints if it does it, and why not if it refuses."""
+        done = self._run(words, given)
+        return done.stdout if done.returncode == 0 else done.stderr
+
     def get(self, *words: str) -> Any:
         """An object, or a list of them."""
         return json.loads(self("get", *words, "-o", "json"))

@@ -149,6 +149,13 @@ def test_a_go_that_is_too_old_for_a_controller_is_named(path: Path):
         find(["jobset"])
 
 
+def test_a_go_that_is_too_old_for_a_controller_still_builds_the_control_plane(path: Path):
+    calls = put_go(path, "1.26.0")
+    put_module(path, "config/crd/bases/lws.yaml")
+    find(["kubectl", "lws"])
+    assert calls.read_text().splitlines()[0] == "k8s.io/kubernetes/cmd/kubectl"
+
+
 def test_a_failed_build_leaves_no_program_and_says_why(path: Path):
     put_go(path, fails=True)
     with pytest.raises(PartsMissing, match=r"kube-apiserver cannot be built: no such host; .*log"):

@@ -43,7 +43,7 @@ async def test_a_job_set_of_two_replicated_jobs_starts_whole(made: Scene) -> Non
 async def test_each_group_of_a_leader_worker_set_starts_whole(made: Scene) -> None:
     leader = pods_of(made, "team", 1, restart="Always")
     worker = pods_of(made, "team", 2, restart="Always")
-    await leader_worker_set(made, "serve", leader, worker, groups=2, size=3)
+    await leader_worker_set(made, "serve", (leader, worker), groups=2, size=3)
     await made.wait_running(("serve-0", 3), ("serve-1", 3))
     assert len(await events_that_say(made, "3 pods start on ")) >= 2
 

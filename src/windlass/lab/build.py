@@ -49,7 +49,9 @@ def build(names: Sequence[str], folder: Path, tell: Tell) -> None:
 
 def _find_go(names: Sequence[str]) -> str:
     """Return the path of the Go toolchain, or raise `PartsMissing`, which says what was found."""
-    needed = max((PROGRAMS[name].go_version for name in names), key=_numbers)
+    # The oldest Go that builds any of them. If one of them needs a newer Go, Go itself refuses it,
+    # and those before it have been built.
+    needed = min((PROGRAMS[name].go_version for name in names), key=_numbers)
     go = shutil.which("go")
     found = _go_version(go) if go else None
     if go and found and _numbers(found) >= _numbers(needed):

@@ -76,8 +76,9 @@ clean: ## remove everything that make has made
 	rm -rf .venv .tools .cluster build dist .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A real control plane for the tests on Kubernetes; built once, with progress, if Go is there.
-BUILD_PLANE = $(BIN)/windlass cluster --build || echo "Without it the tests on Kubernetes are skipped."
+# A real control plane, and controllers of other projects, for the tests on Kubernetes; built once, with
+# progress, if Go is there.
+BUILD_PLANE = $(BIN)/windlass cluster --build || echo "Tests that need what could not be built are skipped."
 
 # --- the dashboard ------------------------------------------------------------------------------
 # Made from ui/ whenever that has changed; without Node everything else works all the same.

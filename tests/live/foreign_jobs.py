@@ -13,9 +13,12 @@ LEADER_WORKER_SET = "leaderworkerset.x-k8s.io/v1"
 TRAINER = "trainer.kubeflow.org/v1alpha1"
 
 
-async def job_set(made: Scene, name: str, *jobs: Json, **annotations: str) -> None:
-    """Submit a JobSet of these replicated jobs."""
-    await _submit(made, JOB_SET, "JobSet", name, {"replicatedJobs": list(jobs)}, annotations)
+async def job_set(
+    made: Scene, name: str, *jobs: Json, spec: Json | None = None, **annotations: str
+) -> None:
+    """Submit a JobSet of these replicated jobs; other fields of its spec may be added."""
+    body = {"replicatedJobs": list(jobs), **(spec or {})}
+    await _submit(made, JOB_SET, "JobSet", name, body, annotations)
 
 
 def replicated_job(

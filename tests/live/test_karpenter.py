@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.bound import wait_until
 from tests.live.controllers import Controllers
-from tests.live.karpenter import node_claims, node_pool
-from tests.live.scene import Scene, scene
+from tests.live.karpenter import CLAIMS, node_claims, node_pool
+from tests.live.scene import Scene, is_running, scene
 
 pytestmark = pytest.mark.usefixtures("karpenter")
 
@@ -29,3 +30,21 @@ async def test_a_gang_of_three_makes_karpenter_buy_exactly_three_nodes(made: Sce
     await made.wait_running(("train", 3))
     assert len(await node_claims(made)) == 3
     assert len({pod["spec"]["nodeName"] for pod in await made.pods("train")}) == 3
+
+
+async def test_a_gang_that_lost_a_bought_node_comes_back_on_new_ones(made: Scene) -> None:
+    await made.job("train", count=2, gpus=8, queue="team")
+    first = set(await made.wait_running(("train", 2)))
+    claim, *_ = await node_claims(made)
+    await made.api.delete(f"{CLAIMS}/{claim['metadata']['name']}")
+
+    async def is_back() -> bool:
+        pods = await made.pods("train")
+        fresh = [each for each in pods if each["metadata"]["uid"] not in first]
+        return len(fresh) == len(pods) == 2 and all(map(is_running, fresh))
+
+    await wait_until(is_back, "the gang runs again on nodes that were bought for it")
+    job = await made.get(f"/apis/batch/v1/namespaces/{made.key}/jobs/train")
+    # Karpenter drains the node that it removes: that may count as one failure
+    assert job["status"].get("failed", 0) <= 1
+    assert not job["spec"].get("suspend")

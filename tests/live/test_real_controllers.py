@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.bound import wait_until
 from tests.live.controllers import Controllers
 from tests.live.foreign_jobs import (
+    JOB_SET,
     events_that_say,
     job_set,
     leader_worker_set,
@@ -17,7 +19,8 @@ from tests.live.foreign_jobs import (
     train_job,
     training_runtime,
 )
-from tests.live.scene import Scene, scene
+from tests.live.scene import Scene, is_running, scene
+from windlass.lab.kubelet.nodes import NODES
 
 
 @pytest.fixture
@@ -57,3 +60,66 @@ async def test_a_train_job_starts_whole_once_its_initializer_is_done(made: Scene
     initializers = await made.pods("tune-dataset-initializer")
     assert [pod["status"]["phase"] for pod in initializers] == ["Succeeded"]
     assert await events_that_say(made, "3 pods start on ")
+
+
+# --- displaced ------------------------------------------------------------------------------------
+
+
+async def leave_node(made: Scene, prefix: str, count: int) -> None:
+    """Announce that a node of these pods goes; wait until as many others run elsewhere."""
+    before = [each for each in await made.pods(prefix) if is_running(each)]
+    uids = {each["metadata"]["uid"] for each in before}
+    node = before[0]["spec"]["nodeName"]
+    taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+    await made.api.patch(f"{NODES}/{node}", {"spec": {"taints": [taint]}})
+
+    async def is_elsewhere() -> bool:
+        pods = [each for each in await made.pods(prefix) if is_running(each)]
+        fresh = [each for each in pods if each["metadata"]["uid"] not in uids]
+        return len(fresh) == count and node not in {each["spec"]["nodeName"] for each in fresh}
+
+    await wait_until(is_elsewhere, f"{count} pods of {prefix} run elsewhere than on {node}")
+
+
+async def is_failed(made: Scene, name: str) -> bool:
+    found = await made.get(f"/apis/{JOB_SET}/namespaces/{made.key}/jobsets/{name}")
+    return "Failed" in {each["type"] for each in found["status"].get("conditions", [])}
+
+
+@pytest.mark.usefixtures("jobset")
+async def test_a_job_set_whose_jobs_depend_on_each_other_survives_displacement(
+    made: Scene,
+) -> None:
+    first = replicated_job("init", pods_of(made, "team", 1, runs_for="1s"))
+    after = [{"name": "init", "status": "Complete"}]
+    workers = replicated_job("work", pods_of(made, "team", 1), count=8, dependsOn=after)
+    await job_set(made, "train", first, workers)
+    await made.wait_running(("train-work", 8))
+    await leave_node(made, "train-work", 8)
+    assert not await is_failed(made, "train")
+
+
+@pytest.mark.usefixtures("jobset")
+async def test_a_job_set_that_starts_in_order_stops_whole_and_starts_in_order_again(
+    made: Scene,
+) -> None:
+    driver = replicated_job("driver", pods_of(made, "team", 1))
+    workers = replicated_job("work", pods_of(made, "team", 4), count=4)
+    in_order = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
+    await job_set(made, "train", driver, workers, spec=in_order)
+    await made.wait_running(("train-driver", 1), ("train-work", 4))
+    old = {each["metadata"]["uid"] for each in await made.pods("train")}
+    await leave_node(made, "train-work", 4)
+    await made.wait_running(("train-driver", 1), ("train-work", 4))
+    assert not old & {each["metadata"]["uid"] for each in await made.pods("train")}
+    assert not await is_failed(made, "train")
+
+
+@pytest.mark.usefixtures("trainer")
+async def test_a_train_job_with_an_initializer_survives_displacement(made: Scene) -> None:
+    fetch, node = pods_of(made, "team", 0, runs_for="1s"), pods_of(made, "team", 0)
+    await training_runtime(made, "torch", fetch, node)
+    await train_job(made, "tune", "torch", nodes=3, gpus=8)
+    await made.wait_running(("tune-node", 3))
+    await leave_node(made, "tune-node", 3)
+    assert not await is_failed(made, "tune")

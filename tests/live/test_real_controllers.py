@@ -21,6 +21,7 @@ from tests.live.foreign_jobs import (
 )
 from tests.live.scene import Scene, is_running, scene
 from windlass.lab.kubelet.nodes import NODES
+from windlass.workloads.leaders import JOBSET_EXCLUSIVE, LWS_EXCLUSIVE
 
 
 @pytest.fixture
@@ -60,6 +61,54 @@ async def test_a_train_job_starts_whole_once_its_initializer_is_done(made: Scene
     initializers = await made.pods("tune-dataset-initializer")
     assert [pod["status"]["phase"] for pod in initializers] == ["Succeeded"]
     assert await events_that_say(made, "3 pods start on ")
+
+
+# --- exclusive placement --------------------------------------------------------------------------
+
+HOST = "kubernetes.io/hostname"
+
+
+async def nodes_of(made: Scene, prefix: str) -> set[str]:
+    return {each["spec"]["nodeName"] for each in await made.pods(prefix)}
+
+
+@pytest.mark.usefixtures("jobset")
+async def test_a_job_set_with_exclusive_placement_starts_each_job_on_a_node_of_its_own(
+    made: Scene,
+) -> None:
+    workers = replicated_job("w", pods_of(made, "team", 2), replicas=2, count=3)
+    await job_set(made, "train", workers, **{JOBSET_EXCLUSIVE: HOST})
+    await made.wait_running(("train-w-0", 3), ("train-w-1", 3))
+    first, second = [await nodes_of(made, f"train-w-{at}") for at in (0, 1)]
+    assert len(first) == len(second) == 1
+    assert first != second
+
+
+@pytest.mark.usefixtures("lws")
+async def test_a_worker_set_with_exclusive_placement_starts_each_group_on_a_node_of_its_own(
+    made: Scene,
+) -> None:
+    leader = pods_of(made, "team", 1, restart="Always")
+    worker = pods_of(made, "team", 3, restart="Always")
+    both = leader, worker
+    await leader_worker_set(made, "serve", both, groups=2, size=3, **{LWS_EXCLUSIVE: HOST})
+    await made.wait_running(("serve-0", 3), ("serve-1", 3))
+    first, second = [await nodes_of(made, f"serve-{at}") for at in (0, 1)]
+    assert len(first) == len(second) == 1
+    assert first != second
+
+
+@pytest.mark.usefixtures("jobset")
+async def test_no_leader_starts_where_its_followers_have_no_room(made: Scene) -> None:
+    for at in range(3):
+        await made.pod(f"other-{at}", 6, "team")
+    await made.wait_running(("other", 3))
+    workers = replicated_job("w", pods_of(made, "team", 2), replicas=2, count=3)
+    await job_set(made, "train", workers, **{JOBSET_EXCLUSIVE: HOST})
+    await made.wait_condition("train-w", 2, "Unschedulable")
+    for at in range(3):
+        await made.delete(f"other-{at}")
+    await made.wait_running(("train-w-0", 3), ("train-w-1", 3))
 
 
 # --- displaced ------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ from windlass.kube.scribe import Page, Scribe, works_on
 from windlass.kube.suspend import TurnFailed
 from windlass.kube.translate import Translator
 from windlass.model import events
-from windlass.model.actions import Bind, Claim, Rule
+from windlass.model.actions import Bind, Claim, Hold, Rule
 from windlass.model.jobs import COUNTED, GangId, TaskId, TaskState
 from windlass.model.reasons import Why
 from windlass.model.settings import Settings
@@ -272,7 +272,8 @@ class Brain:
     def step(self, now: int) -> Work:
         """Decide, assume, and say what there is to do."""
         self.cluster.advance(now)
-        self._translator.advance(now)
+        for gang in self._translator.advance(now):
+            self.cluster.holds.pop(gang, None)
         self.measures.advance(now)
         self._kept.let_go()
         for gang in self._displaced.changes(self.cluster):
@@ -288,7 +289,7 @@ class Brain:
             self._note(self.cluster, wanted)
         work = Work(decided, marks=marks, ended=self._requests.ended(decided))
         work.lost = lost_by_rule(self.cluster, decided.evictions)
-        self._start(decided, work)
+        self._start(decided, back.held, work)
         promises = self.evicting.promises(decided)
         work.clearings = self.evicting.clearings(decided, promises)
         work.pages += self.evicting.pages(decided)
@@ -312,13 +313,16 @@ class Brain:
         work.wake_at = self._wake_at(decided, now)
         return work
 
-    def _start(self, decided: Plan, work: Work) -> None:
+    def _start(self, decided: Plan, held: Iterable[Hold], work: Work) -> None:
+        """Bind what a plan starts; places that are held for its followers are promised as well."""
         grew = {each.gang for each in decided.decisions if each.verdict is Verdict.GREW}
+        followers = {hold.gang: hold.claims for hold in held}
         for gang, binds in self.cluster.by_gang(decided.binds).items():
             bindings = tuple(self._binding(each) for each in binds)
             promise = ""
-            if len(binds) > 1 and gang not in grew:
-                promise = promise_of((_claim(each) for each in binds), None, ())
+            claims = [*(_claim(each) for each in binds), *followers.get(gang, ())]
+            if len(claims) > 1 and gang not in grew:
+                promise = promise_of(claims, None, ())
                 self._promised.write(gang, binds[0].task, promise)
             work.starts.append(Start(bindings, promise))
             refs = [each.pod for each in bindings]

@@ -62,12 +62,20 @@ class Resuming:
         """When the next suspended gang is resumed for autoscalers to see."""
 
     def hold_back(self, decided: Plan) -> Back:
-        """The plan that can be carried out: who has no pods yet is held its places."""
+        """Return the plan that can be carried out: places are held for pods that are not there.
+
+        Of a suspended gang all binds wait; of one whose followers come later only theirs do.
+        """
         away = {each.gang for each in self._translator.absent if self._is_away(each)}
-        if not away:
+        if not away and not self._translator.filling:
             return Back(decided)
-        by_gang = self._cluster.by_gang(decided.binds)
-        gangs = {gang: binds for gang, binds in by_gang.items() if gang in away}
+        by_gang, filling = self._cluster.by_gang(decided.binds), self._translator.filling
+        gangs = {
+            gang: waiting
+            for gang, binds in by_gang.items()
+            if (waiting := [each for each in binds if gang in away or each.task in filling])
+        }
+        late = {gang for gang, waiting in gangs.items() if len(waiting) == len(by_gang[gang])}
         self._since = {gang: self._since.get(gang, self._cluster.now) for gang in gangs}
         held = tuple(self._hold(gang, binds) for gang, binds in gangs.items())
         binds = tuple(bind for some in gangs.values() for bind in some)
@@ -77,7 +85,7 @@ class Resuming:
             actions=tuple(
                 e for e in decided.actions if not (isinstance(e, Bind) and e.task in tasks)
             ),
-            decisions=tuple(self._told(each, gangs) for each in decided.decisions),
+            decisions=tuple(self._told(each, late) for each in decided.decisions),
             holds=tuple(each for each in decided.holds if each.gang not in gangs) + held,
         )
         return Back(plan, held, binds)
@@ -149,7 +157,8 @@ class Resuming:
     def _is_away(self, absent: Absent) -> bool:
         """Has the gang no pods, or not all of them, because of us?"""
         if absent.standing is Standing.RESUMED:
-            return bool(self._translator.filling.of(absent.gang))
+            is_led = self._translator.is_led(absent.gang)
+            return bool(self._translator.filling.of(absent.gang)) and not is_led
         return absent.standing is Standing.SUSPENDED
 
     def _due(
@@ -216,10 +225,13 @@ class Resuming:
         return Hold(gang, claims, self._since[gang], firm=True)
 
     def _told(self, decision: Decision, held: Collection[GangId]) -> Decision:
-        """A decision about a gang that was suspended: what it waits for, and why it stands."""
+        """Return a decision that also says for which pods of the gang places are held, and why."""
         absent = self._translator.absent.of(decision.gang)
         if absent is None or not self._is_away(absent):
-            return decision
+            if decision.gang not in held:
+                return decision
+            reasons = (Reason(Why.AWAITS_FOLLOWERS),)
+            return replace(decision, verdict=Verdict.WAITS, reasons=reasons)
         if decision.gang in held:
             reasons = (Reason(Why.RESUMES),)
             return replace(decision, verdict=Verdict.WAITS, reasons=reasons)

@@ -1,11 +1,14 @@
-"""Which stand-ins there are now: one for each place in an absent gang that no pod has taken."""
+"""Which stand-ins there are now: one for each place of a gang that no pod has taken.
+
+Gangs whose owner was suspended have them (`standins.py`), and gangs whose followers are made after
+their leaders have nodes (`leaders.py`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from windlass.kube.standins import Absent
 from windlass.model.jobs import GangId, TaskId
 from windlass.model.resources import Request
 from windlass.workloads.wire import Pod
@@ -39,6 +42,10 @@ class Filling:
         """Is it a task without a pod?"""
         return task in self._tasks
 
+    def __bool__(self) -> bool:
+        """Is there any stand-in?"""
+        return bool(self._tasks)
+
     def knows(self, gang: GangId) -> bool:
         """Has the gang stand-ins, or had it some?"""
         return gang in self._gangs
@@ -58,19 +65,25 @@ class Filling:
         return found.took if found else {}
 
     def change(
-        self, gang: GangId, absent: Absent | None, present: Mapping[TaskId, Request]
+        self,
+        gang: GangId,
+        places: Mapping[TaskId, Pod] | None,
+        present: Mapping[TaskId, Request],
     ) -> Change:
-        """These pods are present; whoever is like one of them leaves it its place first."""
+        """Fill the places of a gang (None: it has none) that the pods which are present leave.
+
+        A stand-in that asks for the same as a pod leaves it its place first.
+        """
         filled = self._gangs.setdefault(gang, _Filled())
         before = filled.here
-        filled.here, filled.took = dict(absent.pods) if absent else {}, {}
+        filled.here, filled.took = dict(places or {}), {}
         filled.asks.clear()
         for task, request in list(present.items())[: len(filled.here)]:
             alike = (t for t, pod in filled.here.items() if self._asks(filled, pod) == request)
             place = next(alike, None) or next(iter(filled.here))
             filled.took[place] = task
             del filled.here[place]
-        if absent is None:
+        if places is None:
             del self._gangs[gang]
         self._tasks |= filled.here.keys()
         come = {task: pod for task, pod in filled.here.items() if before.get(task) is not pod}

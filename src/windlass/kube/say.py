@@ -98,5 +98,6 @@ SAYS: dict[Why, Says] = {
     Why.HELD: Says.PLACE_HELD,
     Why.AWAITS_SAVE: Says.PLACE_HELD,
     Why.RESUMES: Says.PLACE_HELD,
+    Why.AWAITS_FOLLOWERS: Says.PLACE_HELD,
 }
 """Everything else lacks nodes."""

@@ -19,6 +19,7 @@ from windlass.kube.explicit import GANGS
 from windlass.kube.filling import Filling
 from windlass.kube.gangs import Gangs, Tell
 from windlass.kube.known import PRESENT, Known
+from windlass.kube.leaders import Leaders
 from windlass.kube.members import Members
 from windlass.kube.owners import Owners
 from windlass.kube.queues import Queues
@@ -60,6 +61,7 @@ class Translator:
         self._members = Members(self._owners, scope.kinds)
         self.absent = StandIns(scope, self._owners, self.gangs.priorities)
         self.filling = Filling(self._shapes.request)
+        self.leaders = Leaders(self._owners, scope.kinds)
         self._now = 0
 
     # -- asked
@@ -88,13 +90,21 @@ class Translator:
             for task in self.gangs.members(gang)
             if task in leaving or self._state(task) in PRESENT
         ]
-        if not live or self.filling.of(gang):
+        if not live or (self.absent.of(gang) and self.filling.of(gang)):
             return None
         found = self.absent.switch(gang, [self._pods[task].pod for task in live], self._now)
         if found is None or self.gangs.needed(gang) > found.pods:
             return None
         stays = (task for task in found.used_by if task not in leaving)
         return None if any(self._state(task) in ACTIVE for task in stays) else found.switch
+
+    def is_led(self, gang: GangId) -> bool:
+        """Are all leaders of the gang there, whose followers are made once they have nodes?"""
+        if gang not in self.leaders:
+            return False
+        pods = [each.pod for each in self._present(gang).values()]
+        followers = self.leaders.followers(gang, pods, self._now)
+        return len(pods) + len(followers) >= self.gangs.needed(gang)
 
     def has_left(self, uid: str) -> bool:
         """Are the former pods of a suspended owner gone, or stuck past the end of their grace?
@@ -163,10 +173,17 @@ class Translator:
         self.assumed.failed(gang, what, self._now, why)
         self.gangs.retell(gang)
 
-    def advance(self, now: int) -> None:
-        """Move the clock: gangs that were left alone may be tried again."""
-        self._now = max(self._now, now)
+    def advance(self, now: int) -> list[GangId]:
+        """Move the clock: gangs that were left alone may be tried again.
+
+        Return the gangs whose followers did not come, and are not waited for any more.
+        """
+        before, self._now = self._now, max(self._now, now)
         self.gangs.advance(now)
+        led = [gang for gang in self.leaders.over(before, self._now) if self.filling.of(gang)]
+        for gang in led:
+            self._fill(gang)
+        return led
 
     # -- told about pods
 
@@ -251,6 +268,7 @@ class Translator:
         if left != node:
             self._mend(left)
         if task not in self.filling:
+            self.leaders.see(known.gang, task, pod)
             self._fill(known.gang)
         self._look_again(rivals)
 
@@ -273,6 +291,7 @@ class Translator:
         self._tell(events.TaskGone(task))
         self._mend(node)
         if task not in self.filling:
+            self.leaders.lose(known.gang, task)
             self._fill(known.gang)
         self.gangs.leave(known.gang, task)
         self._look_again(rivals)
@@ -301,23 +320,33 @@ class Translator:
         return replace(found, devices=self._allotments.give(task, known.node, gpu))
 
     def _fill(self, gang: GangId) -> None:
-        """Let stand-ins have the places that no pod of an absent gang has, and only those."""
+        """Let stand-ins have the places of a gang that no pod of it has, and only those."""
         absent = self.absent.of(gang)
-        if absent is None and not self.filling.knows(gang):
+        if absent is None and gang not in self.leaders and not self.filling.knows(gang):
             return
-        present = {
-            task: known.shape.request
-            for task in self.gangs.members(gang)
-            if task not in self.filling
-            and (known := self._pods.get(task))
-            and self._state(task) in PRESENT
-        }
-        change = self.filling.change(gang, absent, present)
+        present = self._present(gang)
+        if absent is None or self.is_led(gang):
+            pods = (each.pod for each in present.values())
+            places = self.leaders.followers(gang, pods, self._now) or None
+            change = self.filling.change(gang, places, {})
+        else:
+            requests = {task: each.shape.request for task, each in present.items()}
+            change = self.filling.change(gang, absent.pods, requests)
         for task, pod in change.come.items():
             self._keep(task, pod, "")
         for task in change.go:
             self._drop(task)
             self.filling.forget(task)
+
+    def _present(self, gang: GangId) -> dict[TaskId, Known]:
+        """Return the pods of a gang that have a place in it."""
+        return {
+            task: known
+            for task in self.gangs.members(gang)
+            if task not in self.filling
+            and (known := self._pods.get(task))
+            and self._state(task) in PRESENT
+        }
 
     # -- told about owners and namespaces
 

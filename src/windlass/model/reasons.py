@@ -43,6 +43,7 @@ class Why(StrEnum):
     HELD = "Held"
     AWAITS_SAVE = "AwaitsSave"
     RESUMES = "Resumes"
+    AWAITS_FOLLOWERS = "AwaitsFollowers"
     SUSPENDED_FOR = "SuspendedFor"
     LOST_BY_GUARANTEE = "LostByGuarantee"
     LOST_BY_SHARE = "LostByShare"
@@ -146,6 +147,8 @@ SENTENCES: dict[Why, str] = {
     Why.HELD: "places are held for it and are being freed",
     Why.AWAITS_SAVE: "{gang} is asked to save its work first and goes in {wait} at the latest; "
     "{saved} of {tasks} task{tasks_s} have",
+    Why.AWAITS_FOLLOWERS: "its leaders have started, and places are held for the pods that its "
+    "owner makes now",
     Why.RESUMES: "places are held for it until its owner, which had been suspended, has made its "
     "pods again",
     Why.SUSPENDED_FOR: "its owner was suspended {ago} ago {why}, and is resumed when there is room",

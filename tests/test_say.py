@@ -44,6 +44,7 @@ NEVER_FIRST = {
     Why.RESERVED,
     Why.RESERVATION,
     Why.OVERDUE,
+    Why.GAVE_WAY,
     Why.SUSPENDED_FOR,
     Why.LOST_BY_GUARANTEE,
     Why.LOST_BY_SHARE,

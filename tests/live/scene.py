@@ -303,6 +303,7 @@ class Scene:
         }
         said = ("fake.", "windlass.dev/checkpoint")
         notes = {key: marks.pop(key) for key in list(marks) if key.startswith(said)}
+        rank = {"priorityClassName": marks.pop("priority")} if "priority" in marks else {}
         container = {
             "name": "main",
             "image": "none",
@@ -319,6 +320,7 @@ class Scene:
                 "terminationGracePeriodSeconds": self.grace_s,
                 "automountServiceAccountToken": False,
                 "containers": [container],
+                **rank,
             },
         }
 

@@ -36,8 +36,20 @@ class Promised:
         over |= {each.gang for each in plan.withdrawals}
         asked = [each for name, each in sorted(parting.items()) if name not in over]
         going = {each for each in self._evicted(gang) if _is_leaving(tasks.get(each))}
+        going |= self._inherited(hold, plan)
+        before = {each.gang for each in plan.gave_way if each.gainer == gang}
         mine = [each for each in asked if any(evict.gainer == gang for evict in each.evictions)]
-        return promise_of(hold.claims, hold, going | now, mine)
+        return promise_of(hold.claims, hold, going | now, mine, before)
+
+    def _inherited(self, hold: Hold, plan: Plan) -> set[TaskId]:
+        """Who is on its way out for gangs that gave way, and in a place that is now held."""
+        found: set[TaskId] = set()
+        for each in plan.gave_way:
+            for name in self._evicted(each.gang) if each.gainer == hold.gang else ():
+                task = self._cluster.tasks.get(name)
+                if task is not None and _is_leaving(task) and _is_within(task, hold):
+                    found.add(name)
+        return found
 
     def honour(self, gang: GangId, on: TaskId, text: str) -> Promise | None:
         """Keep what was promised before us, if it stands."""
@@ -50,10 +62,27 @@ class Promised:
         hold = hold_of(gang, promise, waiting) if promise else None
         if promise is None or hold is None or not self._stands(gang, promise):
             return None
+        self._written[gang] = (on, text)
+        if not self._outlives(gang, promise):
+            return None
         starts_at = max(hold.starts_at, self._cluster.now)
         self._cluster.holds[gang] = replace(hold, starts_at=starts_at)
-        self._written[gang] = (on, text)
         return promise
+
+    def _outlives(self, gang: GangId, promise: Promise) -> bool:
+        """Was nothing of it promised to another gang since? What was promised before it ends.
+
+        A leader that stopped between the two writes has left both promises.
+        """
+        for name in promise.before:
+            found = read(self._written[GangId(name)][1]) if name in self._written else None
+            if found is not None and found.starts_at <= promise.starts_at:
+                self._cluster.holds.pop(GangId(name), None)
+        others = (read(text) for _, text in self._written.values())
+        return not any(
+            other is not None and gang in other.before and promise.starts_at <= other.starts_at
+            for other in others
+        )
 
     def _stands(self, gang: GangId, promise: Promise) -> bool:
         """Was the promise acted on? If not, the gang is as well off in line as before."""
@@ -94,6 +123,10 @@ class Promised:
 
 def _is_leaving(task: Task | None) -> bool:
     return task is not None and task.state == TaskState.RELEASING
+
+
+def _is_within(task: Task, hold: Hold) -> bool:
+    return any(claim.meets(task.node, task.devices) for claim in hold.claims)
 
 
 def _going(promise: Promise) -> set[str]:

@@ -77,5 +77,8 @@ def plan(cluster: Cluster, told: bool = True) -> Plan:
     again = front.again_at(first.gangs | room.decided, cluster.now)
     by_time = (room.wake_at, parted.wake_at, again, soon)
     wake = wake_at(cluster, (each.gang for each in first.waiting), holds, by_time)
-    found = Plan(actions, decisions, holds, standing.shares, wake, room.in_vain())
+    found = Plan(
+        *(actions, decisions, holds, standing.shares, wake, room.in_vain()),
+        gave_way=room.gave_way(),
+    )
     return remembered.keep(found, told)

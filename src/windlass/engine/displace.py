@@ -1,15 +1,18 @@
 """Making room for one gang, by the gentlest way there is: only moves; only what may be lost; both.
 
 Sums rule ways out before anything is tried. Each of the others is one attempt (`search.py`), kept
-or undone as a whole.
+or undone as a whole. What is guaranteed may also have the places that are held for borrowers
+(`give_way.py`): before all else where nothing is lost by it, and after all else where it helps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from windlass.engine.displaceable import Displaceable
 from windlass.engine.draft import Draft
+from windlass.engine.give_way import Borrowed, Borrowers
 from windlass.engine.limits import Limits
 from windlass.engine.permits import Permits, Way
 from windlass.engine.place import Placer
@@ -22,6 +25,8 @@ from windlass.model.actions import Bind
 from windlass.model.jobs import GangId, Task
 from windlass.model.queues import GPU
 
+MOST_HOLDS = 8
+"""So many holds of borrowers are looked at for one gang: each costs a search."""
 _NOTHING: dict[str, int] = {}
 
 
@@ -33,6 +38,7 @@ class Displacer:
         self.leaving: set[GangId] = set()
         """Gangs about which this cycle has decided: given back, displaced, or with places kept."""
         self._displaceable = Displaceable(draft, rights, self.leaving)
+        self._borrowers = Borrowers(draft)
         self._seeking: list[tuple[Task, str]] = []
         """Who was promised a place in this cycle, near others, and where."""
         self.too_dear = False
@@ -67,7 +73,14 @@ class Displacer:
         with self._draft.holds.lifted(progress.gang, displaces=True):
             permits = self._permits(progress, grows)
             ways = list(self._ways(permits))
-        return self._try(progress, permits, ways) if ways else None
+        if not ways:
+            return None
+        self._draft.begin()
+        return (
+            self._past_holds(progress, permits, ())
+            or self._try(progress, permits, ways)
+            or self._past_holds(progress, permits, ways)
+        )
 
     def _permits(self, progress: Progress, grows: bool) -> Permits:
         gang, cluster, rights = progress.gang, self._draft.cluster, self._rights
@@ -114,8 +127,53 @@ class Displacer:
                 found += sum(loose.values())
         return found >= enough
 
+    def _past_holds(
+        self, progress: Progress, permits: Permits, ways: Sequence[Way]
+    ) -> Outcome | None:
+        """Room where places are held for borrowers, and as few of these as possible lose theirs.
+
+        Without `ways` to displace others besides, only those holds count that are easily given up.
+        """
+        if permits.grows:
+            return None
+        held = self._borrowers.before(permits.case)[:MOST_HOLDS]
+        if not ways:
+            held = [each for each in held if each.is_easy(permits.need.get(GPU, 0))]
+        best = self._without(held, progress, permits, ways) if held else None
+        if best is None:
+            return None
+        for each in reversed(held):
+            fewer = [other for other in held if other is not each]
+            found = self._without(fewer, progress, permits, ways) if fewer else None
+            if found is not None and found.harm() <= best.harm():
+                held, best = fewer, found
+        return self._without(held, progress, permits, ways, keeps=True)
+
+    def _without(
+        self,
+        held: Sequence[Borrowed],
+        progress: Progress,
+        permits: Permits,
+        ways: Sequence[Way],
+        *,
+        keeps: bool = False,
+    ) -> Outcome | None:
+        """What comes of it if these holds are given up."""
+        draft = self._draft
+        with draft.attempt() as keep:
+            gave_way = self._borrowers.give_up(held, permits.case)
+            mark = len(draft.binds)
+            if Placer(draft, self._limits).start(progress):
+                found = Outcome(progress, draft.claims(mark))
+            else:
+                found = self._try(progress, permits, ways) if ways else None
+            if found is None:
+                return None
+            if keeps:
+                keep()
+            return replace(found, gave_way=gave_way)
+
     def _try(self, progress: Progress, permits: Permits, ways: Sequence[Way]) -> Outcome | None:
-        self._draft.begin()
         with self._draft.holds.lifted(progress.gang):
             too_many = self._too_many(progress) if self.ranks.policy.weighs else NEVER
         for way in ways:

@@ -50,7 +50,7 @@ def decide(
     waiting: Iterable[Progress],
 ) -> tuple[Decision, ...]:
     """A decision for every gang: placed, grown, displaced, and those that wait, in line."""
-    explainer = _Explainer(draft, limits)
+    explainer = _Explainer(draft, limits, room)
     decisions = [Decision(each.gang.id, each.gang.queue, Verdict.PLACED) for each in placed]
     started = {each.gang for each in decisions}
     for gang in sorted(grown):
@@ -105,11 +105,12 @@ def _cause(cluster: Cluster, name: GangId, rule: str, gainer: str) -> dict[str, 
 class _Explainer:
     """Says why gangs wait; equal gangs are worked out once."""
 
-    def __init__(self, draft: Draft, limits: Limits) -> None:
+    def __init__(self, draft: Draft, limits: Limits, room: Found) -> None:
         self._draft, self._limits = draft, limits
         self._topologies = draft.cluster.recall(Topologies)
         self._refusals = Refusals(draft.cluster)
         self._known: dict[Hashable, tuple[Verdict, tuple[Reason, ...]]] = {}
+        self._gave_way = {each.gang: each.gainer for each in room.gave_way()}
 
     def decision(self, progress: Progress, position: int) -> Decision:
         """The decision for a gang that was not placed."""
@@ -121,6 +122,10 @@ class _Explainer:
         verdict, reasons = self._verdict(progress)
         if hold is not None and verdict == Verdict.WAITS:
             reasons = (*reasons, _promise(hold, self._draft.cluster.now))
+        if gang.id in self._gave_way:
+            tasks = len(self._draft.cluster.holds[gang.id].claims)
+            gave = Reason(Why.GAVE_WAY, {"tasks": tasks, "gang": self._gave_way[gang.id]})
+            reasons = (*reasons, gave)
         return Decision(gang.id, gang.queue, verdict, reasons, position)
 
     def _awaited(self, gang: GangId) -> list[Reason]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from windlass.engine.progress import Progress
 from windlass.engine.search import Outcome
-from windlass.model.actions import Evict
+from windlass.model.actions import Evict, GaveWay
 from windlass.model.jobs import GangId
 from windlass.state.snapshot import Searched
 
@@ -46,6 +46,12 @@ class Found:
             searched=self.searched | later.searched,
             wake_at=min(instants, default=None),
             decided=self.decided | later.decided,
+        )
+
+    def gave_way(self) -> tuple[GaveWay, ...]:
+        """The holds of borrowers that end for others."""
+        return tuple(
+            GaveWay(gang, each.progress.gang.id) for each in self.outcomes for gang in each.gave_way
         )
 
     def in_vain(self) -> tuple[Searched, ...]:

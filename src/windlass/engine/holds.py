@@ -4,7 +4,7 @@ A claim keeps its amounts and devices from everyone but its gang. A reservation'
 work that might still run when it starts; what ends in time may use the places (backfill). What is
 guaranteed need not wait for what is borrowed, nor a higher priority for a lower one of its queue,
 nor who displaces others by right for what is only promised. Columns show a claimed node without its
-claims; `lifted` shows it to those who may look.
+claims; `lifted` shows it to those who may look, and `give_up` to everybody.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Holds:
         "_cluster",
         "_columns",
         "_estimates",
+        "_given_up",
         "_journal",
         "_lifted",
         "_owner",
@@ -60,6 +61,8 @@ class Holds:
         self._owner: GangId | None = None
         self._soft: dict[GangId, Hold] = {}
         """Reservations: under conditions others may use their places."""
+        self._given_up: frozenset[GangId] = frozenset()
+        """Those whose claims nobody has to heed any more."""
         self._slots: dict[GangId, set[int]] = {}
         self._base: dict[int, Free] = {}
         self.eased = 0
@@ -95,10 +98,10 @@ class Holds:
 
     def saver(self) -> Callable[[], None]:
         """Remember what claimed nodes are like; the answer puts it back."""
-        base = self._base.copy()
+        base, given_up = self._base.copy(), self._given_up
 
         def put_back() -> None:
-            self._base = base
+            self._base, self._given_up = base, given_up
 
         return put_back
 
@@ -187,6 +190,25 @@ class Holds:
             claims[:] = [claim for claim in claims if claim[0] != gang]
             self._show(slot)
 
+    def give_up(self, gang: GangId) -> None:
+        """Leave the places of a firm hold to others, and its queue without them.
+
+        An undo takes it back; to end the hold for good, it is dropped.
+        """
+        hold = self.standing[gang]
+        self.eased += 1
+        self._journal.append(partial(setattr, self, "_given_up", self._given_up))
+        self._given_up |= {gang}
+        for change in (self._charge, self._expect):
+            change(hold, -1)
+            self._journal.append(partial(change, hold, 1))
+        for slot in sorted(self._slots[gang]):
+            self._show(slot)
+
+    def is_given_up(self, gang: GangId) -> bool:
+        """Are the places that were held for the gang left to others?"""
+        return gang in self._given_up
+
     def give_way(self, taken: Iterable[Claim]) -> None:
         """Drop the reservations that lie where others are now to come. Not to be undone."""
         places = list(taken)
@@ -273,8 +295,9 @@ class Holds:
         self._journal.append(partial(columns.restore, slot, free, number, devices))
         free, devices, number = self._base[slot]
         kept: list[Slice] = []
+        hidden = self._lifted | self._given_up if self._given_up else self._lifted
         for owner, amounts, slices in self._claims[slot]:
-            if owner not in self._lifted:
+            if owner not in hidden:
                 free = free - amounts
                 kept += slices
         if kept:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from windlass.model.actions import Action, Ask, Bind, Evict, Hold, Parting, Withdraw
+from windlass.model.actions import Action, Ask, Bind, Evict, GaveWay, Hold, Parting, Withdraw
 from windlass.model.jobs import GangId
 from windlass.model.reasons import Reason
 from windlass.state.snapshot import Searched
@@ -57,6 +57,8 @@ class Plan:
     """The next instant at which the answer can change by time alone."""
     searched: tuple[Searched, ...] = ()
     """For whom others could not be displaced, and when that was found out."""
+    gave_way: tuple[GaveWay, ...] = ()
+    """The holds of borrowers that end because their places go to others."""
 
     @property
     def binds(self) -> tuple[Bind, ...]:

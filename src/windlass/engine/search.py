@@ -28,7 +28,7 @@ from windlass.engine.progress import Progress
 from windlass.engine.topology import Topologies
 from windlass.engine.units import Unit
 from windlass.model.actions import Claim, Rule
-from windlass.model.jobs import Task
+from windlass.model.jobs import GangId, Task
 from windlass.model.queues import GPU
 
 
@@ -40,6 +40,12 @@ class Outcome:
     claims: tuple[Claim, ...]
     lost: tuple[tuple[Unit, Rule], ...] = ()
     moved: tuple[tuple[Unit, tuple[Claim, ...]], ...] = ()
+    gave_way: tuple[GangId, ...] = ()
+    """The borrowers for which these places, or some of them, had been held."""
+
+    def harm(self) -> int:
+        """What others lose by it, or have to do again, in GPU thousandths times seconds."""
+        return sum(unit.harm for unit, _ in (*self.lost, *self.moved))
 
     def by_order(self) -> int:
         """How many gangs are stopped because of the order of their queue alone."""

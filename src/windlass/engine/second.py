@@ -68,8 +68,8 @@ def pass_two(
         second.run(line)
         found = second.found()
     holds = [hold for each in found.outcomes for hold in _holds(each, draft.cluster.now)]
-    for hold in holds:
-        draft.holds.drop(hold.gang)
+    for each in (*(hold.gang for hold in holds), *(each.gang for each in found.gave_way())):
+        draft.holds.drop(each)
     paid = (each for each in found.outcomes if each.lost or each.moved)
     draft.holds.give_way(claim for each in paid for claim in each.claims)
     draft.holds.add_all(holds)
@@ -254,6 +254,8 @@ class _Second:
         self._found.searched.pop(gainer, None)
         self._frees = True
         self._displacer.leaving.add(gainer)
+        if outcome.gave_way:
+            self._again(draft.cluster.now + 1)  # its places may be free already
         for unit, _ in (*outcome.lost, *outcome.moved):
             self._displacer.leaving.add(unit.gang.id)
         for unit, rule in outcome.lost:

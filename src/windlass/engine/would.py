@@ -13,9 +13,10 @@ from enum import StrEnum
 
 from windlass.engine.displace import Displacer
 from windlass.engine.draft import Draft
+from windlass.engine.give_way import Borrowers
 from windlass.engine.limits import Limits
 from windlass.engine.progress import Progress, progress
-from windlass.engine.rights import Amounts, Rights, lacking
+from windlass.engine.rights import Amounts, Case, Rights, lacking
 from windlass.engine.search import Outcome
 from windlass.engine.shares import Standing, shares
 from windlass.engine.units import Unit, Units
@@ -76,7 +77,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One gang that would be displaced, by which rule, and how many of its tasks."""
+    """One gang that would be displaced, by which rule, and how many of its tasks.
+
+    None of its tasks: only places that are held for it would be taken.
+    """
 
     gang: GangId
     rule: Rule
@@ -153,6 +157,8 @@ class _Asked:
         self._need = limits.need(asked.counts)
         self._rights = Rights(draft.cluster, standing)
         self._lacking = lacking(draft.columns, self._need)
+        self._held = self._given_up()
+        """GPUs that are only held for borrowers, and may be taken, per queue."""
 
     def answer(self) -> Would:
         gang, settings = self._gang, self._cluster.settings
@@ -163,7 +169,10 @@ class _Asked:
         return Would(
             need=self._need[GPU],
             free=self._draft.columns.free_gpu(),
-            may_take=sum(unit.charges.get(GPU, 0) for unit, _ in self._takes(units)),
+            may_take=sum(
+                (unit.charges.get(GPU, 0) for unit, _ in self._takes(units)),
+                sum(self._held.values()),
+            ),
             own=self._line(gang.queue),
             sides=tuple(self._sides(units)),
             full=self._full,
@@ -237,6 +246,7 @@ class _Asked:
     ) -> Side:
         has = self._cluster.allocated(name, GPU)
         taken = sum(unit.charges.get(GPU, 0) for unit, _ in self._takes(units))
+        taken += self._held.get(name, 0)
         now = self._cluster.now
         ends = (self._rights.protected_until(name, unit.started_at, rule) for unit in units)
         until = min((at for at in ends if at > now), default=None)
@@ -267,9 +277,23 @@ class _Asked:
         until = self._rights.protected_until(unit.gang.queue, unit.started_at, rule)
         return until > self._cluster.now
 
+    def _given_up(self) -> dict[str, int]:
+        """What borrowers would lose that is held for them, where that makes way."""
+        found: dict[str, int] = {}
+        borrowers, case = Borrowers(self._draft), self._case()
+        path = self._cluster.accounts.path
+        with self._draft.attempt():
+            for each in borrowers.before(case):
+                queue = each.gang.queue
+                if self._full in ("", *path(queue)) and borrowers.give_up([each], case):
+                    found[queue] = found.get(queue, 0) + each.gpu
+        return found
+
+    def _case(self) -> Case:
+        return self._rights.case(self._gang.queue, self._need, self._after, self._lacking)
+
     def _rule(self, loser: str, charges: Collection[str], before: Amounts) -> Rule | None:
-        case = self._rights.case(self._gang.queue, self._need, self._after, self._lacking)
-        return case.against(loser, charges, before)
+        return self._case().against(loser, charges, before)
 
     def _after(self, queue: str, dimension: str) -> int:
         return self._cluster.allocated(queue, dimension) + self._need.get(dimension, 0)
@@ -308,4 +332,5 @@ def _ways(outcome: Outcome | None) -> tuple[Way, ...]:
         return ()
     lost = [Way(unit.gang.id, rule, len(unit.tasks)) for unit, rule in outcome.lost]
     moved = (unit for unit, _ in outcome.moved)
-    return (*lost, *(Way(unit.gang.id, Rule.CONSOLIDATE, len(unit.tasks)) for unit in moved))
+    held = (Way(gang, Rule.GUARANTEE, 0) for gang in outcome.gave_way)
+    return (*lost, *held, *(Way(unit.gang.id, Rule.CONSOLIDATE, len(unit.tasks)) for unit in moved))

@@ -72,6 +72,8 @@ class Promise(msgspec.Struct, frozen=True, omit_defaults=True):
     """The pods that are evicted for it."""
     asks: tuple[AskedGang, ...] = ()
     """The gangs that are evicted for it once they have saved."""
+    before: tuple[str, ...] = ()
+    """The gangs to which places of it had been promised before; what was promised to them ends."""
 
     @property
     def partings(self) -> Iterator[Parting]:
@@ -90,6 +92,7 @@ def promise_of(
     hold: Hold | None,
     evicts: Iterable[TaskId],
     partings: Iterable[Parting] = (),
+    before: Iterable[GangId] = (),
 ) -> str:
     """The text that keeps these places; empty if it would be too long to be written."""
     places: dict[str, list[Place]] = {}
@@ -102,6 +105,7 @@ def promise_of(
         hold.firm if hold else True,
         tuple(sorted(evicts)),
         tuple(_asked(each) for each in partings),
+        tuple(sorted(before)),
     )
     text = msgspec.json.encode(promise).decode()
     return text if len(text) <= LONGEST else ""

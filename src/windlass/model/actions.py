@@ -83,13 +83,22 @@ class Hold:
 
     With `starts_at` in the future it is a *reservation*: until then the places may serve work
     that ends in time (backfill), and nothing else. A `firm` one was paid for by displacing others
-    (or is the place that a displaced gang moves to): nobody else may use it, whoever they are.
+    (or is the place that a displaced gang moves to): nobody else may use it, whoever they are. It
+    ends early only if its gang borrows and another's guarantee needs the places (`GaveWay`).
     """
 
     gang: GangId
     claims: tuple[Claim, ...]
     starts_at: int = 0
     firm: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GaveWay:
+    """A borrower whose firm hold ends: a gang within its queue's guarantee needs the places."""
+
+    gang: GangId
+    gainer: GangId
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class Why(StrEnum):
     RESERVATION = "Reservation"
     OVERDUE = "Overdue"
     HELD = "Held"
+    GAVE_WAY = "GaveWay"
     AWAITS_SAVE = "AwaitsSave"
     RESUMES = "Resumes"
     AWAITS_FOLLOWERS = "AwaitsFollowers"
@@ -145,6 +146,8 @@ SENTENCES: dict[Why, str] = {
     Why.OVERDUE: "a place is reserved for it, and whoever was expected to have left it by now is "
     "still there",
     Why.HELD: "places are held for it and are being freed",
+    Why.GAVE_WAY: "the place{tasks_s} held for {tasks} task{tasks_s} of it went to {gang}, whose "
+    "queue is within its guarantee while this one is above its own",
     Why.AWAITS_SAVE: "{gang} is asked to save its work first and goes in {wait} at the latest; "
     "{saved} of {tasks} task{tasks_s} have",
     Why.AWAITS_FOLLOWERS: "its leaders have started, and places are held for the pods that its "

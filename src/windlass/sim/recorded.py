@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from windlass.model import events
-from windlass.model.actions import Action, Evict, Hold
+from windlass.model.actions import Action, Evict, GaveWay, Hold
 from windlass.model.events import Event
 from windlass.model.jobs import OCCUPYING, Gang, GangId, Task, TaskId, TaskState
 from windlass.sim.crew import whole_since
@@ -125,6 +125,7 @@ class _Carried:
     actions: Sequence[Action]
     holds: tuple[Hold, ...] = ()
     searched: tuple[Searched, ...] = ()
+    gave_way: tuple[GaveWay, ...] = ()
 
 
 @dataclass(slots=True)

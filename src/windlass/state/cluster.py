@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast
 
 from windlass.model import events
-from windlass.model.actions import Action, Ask, Bind, Evict, Hold, Parting, Withdraw
+from windlass.model.actions import Action, Ask, Bind, Evict, GaveWay, Hold, Parting, Withdraw
 from windlass.model.events import Event
 from windlass.model.jobs import ACTIVE, GangId, Task, TaskId, TaskState
 from windlass.model.settings import Ordering, Settings
@@ -38,6 +38,8 @@ class Promises(Protocol):
     def holds(self) -> Iterable[Hold]: ...
     @property
     def searched(self) -> tuple[Searched, ...]: ...
+    @property
+    def gave_way(self) -> Iterable[GaveWay]: ...
 
 
 class Cluster(Inventory):
@@ -220,6 +222,7 @@ class Cluster(Inventory):
     def assume(self, plan: Promises) -> None:
         """Act as if the plan were already carried out; failures come back as events."""
         self.gains.note(plan.actions, self.tasks)
+        self.gains.note_holds(plan.gave_way)
         for action in plan.actions:
             self._assume(action)
             self.version += 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from windlass.model import events
-from windlass.model.actions import FOR_NOBODY, Action, Ask, Evict
+from windlass.model.actions import FOR_NOBODY, Action, Ask, Evict, GaveWay
 from windlass.model.events import Event
 from windlass.model.jobs import Gang, GangId, Task, TaskId, TaskState
 from windlass.model.nodes import Node
@@ -56,6 +56,13 @@ class Gains:
                 loser = tasks[each.task].gang
                 if loser in self._has_lost:
                     self._has_lost[loser] = True
+
+    def note_holds(self, gave_way: Iterable[GaveWay]) -> None:
+        """These gangs lose the places held for them: that counts as if they had been displaced."""
+        for each in gave_way:
+            self._has_lost.setdefault(each.gainer, False)
+            if each.gang in self._has_lost:
+                self._has_lost[each.gang] = True
 
     def has_lost(self, gang: GangId) -> bool:
         """Was it displaced after it had displaced others?"""

@@ -6,14 +6,19 @@ from typing import Any
 
 import pytest
 
+from tests import kube_given as kube
 from tests.displaced import LATER, ONE, TWO, late, runs
 from tests.given import Job, Outcome, ask, job, let_go, node, outcome_of, queue, submit
+from tests.kube_given import Stage
 from windlass.engine.would import would
+from windlass.kube.evict import EvictRefused
+from windlass.kube.promises import read
 from windlass.model.actions import Rule
 from windlass.model.events import QueueSeen
 from windlass.model.jobs import GangId
 from windlass.model.reasons import Why
 from windlass.state.cluster import Cluster
+from windlass.workloads.marks import PREEMPTIBLE
 
 EIGHT, ALL = ask(gpus=8), range(8)
 QUEUES = queue("research", gpus=32), queue("vision", gpus=16), queue("serving", gpus=16)
@@ -199,3 +204,55 @@ def test_what_would_be_taken_counts_what_is_only_held():
     research = next(each for each in found.sides if each.queue == "research")
     assert (research.rule, research.bar, research.may_lose) == (Rule.GUARANTEE, None, 16_000)
     assert [(way.gang, way.rule) for way in found.ways] == [("high", Rule.GUARANTEE)]
+
+
+# --- what is promised on Kubernetes
+
+
+def stage(**promises: str) -> Stage:
+    """`low` has the only GPU; `high` is of the same queue, and `serve` is guaranteed one."""
+    loan: dict[str, Any] = {"queue": "loan", "labels": {PREEMPTIBLE: "true"}}
+    written = {name: {"promise": promises.get(name, "")} for name in ("high", "serve")}
+    low = kube.pod("low", 1, node="n1", phase="Running", owner=kube.made_by("ReplicaSet"), **loan)
+    return Stage(
+        *(kube.queue("loan", "ml"), kube.queue("own", "ml", guarantee={"gpu": 1})),
+        *(kube.node("n1", 1), low, kube.pod("high", 1, priority=5, **loan, **written["high"])),
+        *([kube.pod("serve", 1, queue="own", **written["serve"])] if "serve" in promises else ()),
+        now=1_800_000_000,
+    )
+
+
+def given_up() -> tuple[Stage, dict[str, str]]:
+    """`high` was promised the place of `low`, and then `serve` was; what is written for each."""
+    there = stage()
+    (clearing,) = there.step().work.clearings
+    there.see(kube.pod("serve", 1, queue="own"))
+    work = there.step(2).work
+    assert work.clearings == []
+    texts = {ref.name: text for ref, text in work.promises}
+    assert texts["high"] == ""
+    return there, {"high": clearing.promise, "serve": texts["serve"]}
+
+
+def test_the_new_promise_names_who_is_still_leaving():
+    _, texts = given_up()
+    promise = read(texts["serve"])
+    assert promise is not None
+    assert promise.evicts == (kube.task_id("low"),)
+
+
+def test_if_that_one_does_not_leave_it_is_sought_anew():
+    there, _ = given_up()
+    there.see(EvictRefused(kube.task_id("low"), "a disruption budget says no"))
+    (clearing,) = there.step(31).work.clearings
+    assert clearing.gainer is not None
+    assert (clearing.gainer.name, clearing.victims[0].rule) == ("serve", Rule.GUARANTEE)
+
+
+def test_of_two_promises_of_one_place_a_new_leader_keeps_the_later():
+    _, texts = given_up()
+    there = stage(**texts)
+    there.brain.resume()
+    claims = [claim for hold in there.cluster.holds.values() for claim in hold.claims]
+    assert [claim.task for claim in claims] == [kube.task_id("serve")]
+    assert [ref.name for ref, text in there.step().work.promises if not text] == ["high"]

@@ -12,7 +12,9 @@ from typing import TypeAlias
 
 from tests.given import GIB, MEMORY_GIB, RACKS
 from windlass.model import constraints as c
-from windlass.model.gpus import Gpu, GpuRequest
+from windlass.model.gpu_resources import MEMORY as MEMORY_LABEL
+from windlass.model.gpu_resources import PRODUCT
+from windlass.model.gpus import WHOLE, Gpu, GpuRequest
 from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Shape, Task, TaskId
 from windlass.model.nodes import Node, Stand, Trouble
 from windlass.model.queues import CPU, GPU, MEMORY, Queue, of_model
@@ -36,6 +38,7 @@ FEATURES = (
     "mixed",
     "models",
     "neighbours",
+    "parts",
     "ports",
     "spread",
     "taints",
@@ -58,6 +61,14 @@ PORTS = (
     (Port(80, address="10.0.0.1"),),
     (Port(80, address="10.0.0.2"), Port(90)),
 )
+AMD_GPU, INSTANCE = "amd.com/gpu", "nvidia.com/mig-1g.10gb"
+PARTS: tuple[tuple[dict[str, int], dict[str, str]], ...] = (
+    ({}, {}),
+    ({AMD_GPU: 3}, {}),
+    ({INSTANCE: 7}, {PRODUCT: "NVIDIA-A100-SXM4-80GB", MEMORY_LABEL: "81920"}),
+    ({INSTANCE: 4, AMD_GPU: 1}, {PRODUCT: "NVIDIA-A100-SXM4-40GB", MEMORY_LABEL: "40960"}),
+)
+"""GPUs under other names, and the labels that tell what they were cut from."""
 PLACES = (
     {"zone": "east", "rack": "e1"},
     {"zone": "east", "rack": "e2"},
@@ -76,14 +87,15 @@ def make_node(rolls: Random, name: str, features: Features) -> Node:
     if cordoned and rolls.random() < 0.5:
         taints = (*taints, c.CORDON)
     ill = "troubles" in features and rolls.random() < 0.2
+    offered, cut_from = rolls.choice(PARTS) if "parts" in features else ({}, {})
     return Node(
         name,
         cpu_milli=rolls.choice([6000, 12_000, 24_000]),
         memory_mib=rolls.choice([24, 48]) * GIB,
         pods=rolls.choice([3, 110, 110]),
         gpus=make_gpus(rolls, features),
-        extra={"nic": 2} if "extras" in features and rolls.random() < 0.6 else {},
-        labels=rolls.choice(PLACES) | {c.HOSTNAME: name, "pool": rolls.choice("12")},
+        extra=({"nic": 2} if "extras" in features and rolls.random() < 0.6 else {}) | offered,
+        labels=rolls.choice(PLACES) | {c.HOSTNAME: name, "pool": rolls.choice("12")} | cut_from,
         taints=taints,
         cordoned=cordoned,
         trouble=rolls.choice(TROUBLES) if ill else None,
@@ -104,6 +116,7 @@ def make_gpus(rolls: Random, features: Features) -> tuple[Gpu, ...]:
             MEMORY_GIB[each] * GIB,
             mig=cut and each in CUTTABLE and rolls.random() < 0.8,
             healthy=not ("broken" in features and rolls.random() < 0.2),
+            charged_milli=334 if "parts" in features and each == "T4" and not cut else WHOLE,
         )
         for each in models
     )
@@ -178,6 +191,8 @@ def _domain(rolls: Random, features: Features) -> Domain | None:
 def make_request(rolls: Random, features: Features) -> Request:
     """What one task asks for."""
     extra = (("nic", 1),) if "extras" in features and rolls.random() < 0.2 else ()
+    if "parts" in features and rolls.random() < 0.4:
+        extra = ((rolls.choice([AMD_GPU, INSTANCE]), rolls.choice([1, 1, 2])), *extra)
     return Request(
         cpu_milli=rolls.choice([0, 500, 1000, 3000]),
         memory_mib=rolls.choice([0, 1, 6]) * GIB,

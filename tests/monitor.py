@@ -6,11 +6,14 @@ what was wrong before (a limit lowered, a node shrunk) is not the plan's fault.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Protocol
 
-from windlass.model.gpus import Slice
+from windlass.model.gpu_resources import is_gpu, unit_on
+from windlass.model.gpus import WHOLE, Gpu, Slice
 from windlass.model.jobs import ACTIVE, OCCUPYING, Domain, Gang, Group, Task, TaskId, TaskState
 from windlass.model.nodes import Node
 from windlass.model.queues import CPU, GPU, MEMORY, Queue, guaranteed, of_model
@@ -195,10 +198,14 @@ def charges(world: World, task: Task) -> dict[str, int]:
     request = task.shape.request
     sums: dict[str, int] = {CPU: request.cpu_milli, MEMORY: request.memory_mib, GPU: 0}
     node = next((each for each in world.nodes if each.name == task.node), None)
+    parts = [(name, amount, unit_on(node, name)) for name, amount in request.extra if is_gpu(name)]
+    given = [(unit.model, amount * unit.milli) for _, amount, unit in parts]
     for each in task.devices if node else ():
-        dimension = of_model(node.gpus[each.device].model) if node else ""
-        sums[GPU] += each.milli
-        sums[dimension] = sums.get(dimension, 0) + each.milli
+        gpu = node.gpus[each.device] if node else Gpu("", 1)
+        given.append((gpu.model, math.ceil(Fraction(each.milli * gpu.charged_milli, WHOLE))))
+    for model, milli in given:
+        sums[GPU] += milli
+        sums[of_model(model)] = sums.get(of_model(model), 0) + milli
     return {name: amount for name, amount in sums.items() if amount}
 
 

@@ -5,12 +5,14 @@ Like `oracle.py` it knows nothing but the model. `shares` walks the tree, `divid
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from tests.monitor import World, holdings, path
 from tests.oracle_order import Past, promised
+from windlass.model.gpu_resources import is_gpu, unit_on
 from windlass.model.gpus import WHOLE, Gpu, GpuRequest
 from windlass.model.jobs import TaskState
 from windlass.model.mig import milli_of_profile, offered_by
@@ -39,8 +41,13 @@ def capacity(world: World, dimension: str) -> int:
     nodes = [each for each in world.nodes if each.is_open]
     if dimension in (CPU, MEMORY):
         return sum(oracle.allocatable(each)[dimension] for each in nodes)
-    gpus = [gpu for each in nodes for gpu in each.gpus if gpu.healthy]
-    return WHOLE * sum(dimension in (GPU, of_model(gpu.model)) for gpu in gpus)
+    offered = [(gpu.model, gpu.charged_milli) for n in nodes for gpu in n.gpus if gpu.healthy]
+    for each in nodes:
+        units = [
+            (unit_on(each, name), amount) for name, amount in each.extra.items() if is_gpu(name)
+        ]
+        offered += [(unit.model, amount * unit.milli) for unit, amount in units]
+    return sum(milli for model, milli in offered if dimension in (GPU, of_model(model)))
 
 
 def demand(world: World, queue: Queue, dimension: str) -> int:
@@ -59,11 +66,21 @@ def least(world: World, request: Request) -> dict[str, int]:
     needs = {CPU: request.cpu_milli, MEMORY: request.memory_mib}
     if request.gpu is not None:
         gpus = [gpu for each in world.nodes for gpu in each.gpus]
-        on = {gpu.model: milli for gpu in gpus if (milli := _milli_on(gpu, request.gpu))}
-        needs[GPU] = min(on.values(), default=0)
-        if len(on) == 1:
-            needs |= {of_model(model): milli for model, milli in on.items()}
+        on = [(gpu.model, milli) for gpu in gpus if (milli := _milli_on(gpu, request.gpu))]
+        _add_least(needs, on)
+    for name, amount in request.extra:
+        if is_gpu(name):
+            there = [unit_on(each, name) for each in world.nodes if each.extra.get(name)]
+            units = there or [unit_on(None, name)]
+            _add_least(needs, [(unit.model, amount * unit.milli) for unit in units])
     return needs
+
+
+def _add_least(needs: dict[str, int], on: Sequence[tuple[str, int]]) -> None:
+    """Add the least of what a request takes on different GPUs, of a model if all are of one."""
+    least, models = min((milli for _, milli in on), default=0), {model for model, _ in on}
+    for dimension in (GPU, *(of_model(model) for model in models if len(models) == 1)):
+        needs[dimension] = needs.get(dimension, 0) + least
 
 
 def _milli_on(gpu: Gpu, request: GpuRequest) -> int:
@@ -74,7 +91,8 @@ def _milli_on(gpu: Gpu, request: GpuRequest) -> int:
         offered = request.profile in offered_by(gpu.model)
         return request.count * milli_of_profile(gpu.model, request.profile) if offered else 0
     milli = oracle.milli_asked(gpu, request)
-    return request.count * milli if milli <= WHOLE else 0
+    one = math.ceil(Fraction(milli * gpu.charged_milli, WHOLE))
+    return request.count * one if milli <= WHOLE else 0
 
 
 def _claim(world: Past, queue: Queue, dimension: str) -> Claim:

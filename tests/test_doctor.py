@@ -276,6 +276,12 @@ def test_a_device_plugin_that_is_not_ready_everywhere_is_a_failure():
     assert only(gpus.device_plugin, replace(WELL, daemons=[], nodes=[]), Level.WARN)
 
 
+def test_gpus_under_other_names_are_told_to_be_charged():
+    radeon = node("n1", 0, offers={"amd.com/gpu": "8", "rdma/hca": "1"})
+    said = only(gpus.nodes, replace(WELL, nodes=[radeon]), Level.OK).said
+    assert said == "GPUs are offered under other names, and charged to queues: amd.com/gpu"
+
+
 def test_nodes_without_the_labels_of_feature_discovery_are_told():
     bare = node("bare", 8, labels={"nvidia.com/gpu.product": "H100"})
     assert bare.metadata.labels
@@ -286,7 +292,8 @@ def test_nodes_without_the_labels_of_feature_discovery_are_told():
 
 def test_shared_gpus_and_mixed_mig_layouts_are_told():
     shared = node("shared", 32, labels={"nvidia.com/gpu.replicas": "4"})
-    assert only(gpus.discovery, replace(WELL, nodes=[shared]), Level.WARN)
+    said = only(gpus.discovery, replace(WELL, nodes=[shared]), Level.OK).said
+    assert said.endswith("queues are charged for the part: node shared")
     mixed = node("mixed", 0, labels={"nvidia.com/gpu.product": "NVIDIA-H100-MIG-INVALID"})
     assert only(gpus.discovery, replace(WELL, nodes=[mixed]), Level.FAIL)
 

@@ -8,6 +8,7 @@ from tests.given import outcome_of
 from tests.monitor import broken_laws, holdings
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Verdict
+from windlass.model.gpu_resources import offered_milli
 from windlass.model.jobs import TaskState
 from windlass.model.queues import GPU, guaranteed
 from windlass.sim import oracle
@@ -157,9 +158,9 @@ def test_shares_respect_guarantees_limits_and_the_parent(recipe):
 def test_top_shares_never_exceed_the_gpus_there_are(recipe):
     seen = snapshot_of(recipe)
     shares = plan(Cluster.of(seen)).shares
-    there = sum(gpu.healthy for node in seen.nodes if not node.cordoned for gpu in node.gpus)
+    there = sum(offered_milli(node) for node in seen.nodes if not node.cordoned)
     top = [each for each in seen.queues if not each.parent]
-    assert sum(shares[each.name].get(GPU, 0) for each in top) <= 1000 * there
+    assert sum(shares[each.name].get(GPU, 0) for each in top) <= there
 
 
 @given(recipes())

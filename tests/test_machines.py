@@ -50,9 +50,10 @@ def test_gpus_without_labels_are_of_an_unknown_model():
     assert node_of(node("n1", 2, labels=bare)).gpus == (Gpu("unknown", 1),) * 2
 
 
-def test_time_sliced_gpus_are_counted_as_often_as_they_are_offered():
+def test_time_sliced_gpus_are_placed_as_often_as_they_are_offered_and_counted_by_their_part():
     labels = gfd("NVIDIA-A100-SXM4-40GB-SHARED", 40_960) | {"nvidia.com/gpu.replicas": "4"}
-    assert node_of(node("n1", 8, labels=labels)).gpus == (Gpu("A100-40GB", 40_960),) * 8
+    share = Gpu("A100-40GB", 40_960, charged_milli=250)
+    assert node_of(node("n1", 8, labels=labels)).gpus == (share,) * 8
 
 
 def test_shared_gpus_under_another_name_are_an_extra_resource():
@@ -68,7 +69,7 @@ def test_mig_instances_by_profile_are_extra_resources():
 def test_mig_instances_that_are_offered_as_gpus_are_not_the_gpu_they_were_cut_from():
     product = "NVIDIA-A100-SXM4-40GB-MIG-3g.20gb"
     found = node_of(node("n1", 14, labels=gfd(product, 40_000)))
-    assert found.gpus == (Gpu(product, 40_000),) * 14
+    assert found.gpus == (Gpu(product, 40_000, charged_milli=500),) * 14
 
 
 def test_other_resources_are_offered_in_the_units_they_are_asked_for():

@@ -196,6 +196,18 @@ def test_gpus_that_others_took_are_charged_to_the_queue_of_their_namespace():
     assert (there.gang_of("a").queue, there.gang_of("b").queue) == ("team", "")
 
 
+@pytest.mark.parametrize(
+    "resource",
+    ["amd.com/gpu", "gpu.intel.com/xe", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb"],
+)
+def test_gpus_that_others_took_are_charged_under_every_name(resource: str):
+    theirs: dict[str, Any] = {"schedulerName": "default-scheduler", "node": "n1"}
+    there = Reading(
+        node("n1", offers={resource: "2"}), pod("a", requests={resource: "1"}, **theirs)
+    )
+    assert there.gang_of("a").queue == "team"
+
+
 def test_pods_of_namespaces_outside_the_scope_are_those_of_others():
     scope = Scope(namespaces=frozenset({"elsewhere"}))
     there = Reading(node("n1", 2), pod("a", 1), pod("b", 1, node="n1"), scope=scope)

@@ -111,7 +111,8 @@ def _row(sight: Sight, gang: Gang) -> Row:
     tasks = list(sight.cluster.members(gang.id))
     state = _state(gang, tasks)
     said = _said(sight, tasks) if state == "waiting" else ("", "")
-    asked = (task.shape.request.gpu for task in tasks)
+    asked = [task.shape.request for task in tasks]
+    extra = sight.cluster.columns.extra_gpus.least
     namespace, _, name = gang.id.partition("/")
     return Row(
         namespace=namespace,
@@ -122,7 +123,8 @@ def _row(sight: Sight, gang: Gang) -> Row:
         pods_on_nodes=sum(task.state in ACTIVE for task in tasks),
         pods=len(tasks),
         pods_needed=gang.needed(),
-        milli_gpus=sum(gpu.count * gpu.milli for gpu in asked if gpu),
+        milli_gpus=sum(each.gpu.count * each.gpu.milli for each in asked if each.gpu)
+        + sum(extra(each) for each in asked if each.extra),
         nodes=len({task.node for task in tasks if task.state in OCCUPYING}),
         created_at=gang.created_at,
         reason=said[0],

@@ -95,11 +95,11 @@ def _header(sight: Sight, width: int) -> list[Text]:
 
     from windlass.cli.numbers import gpus
     from windlass.cli.palette import BAD, FAINT, INK, QUIET
-    from windlass.model.gpus import WHOLE
 
     nodes = sight.cluster.nodes.values()
-    capacity = WHOLE * sum(len(node.gpus) for node in nodes)
-    used = capacity - (sight.cluster.columns.free_gpu() if capacity else 0)
+    columns = sight.cluster.columns
+    capacity = columns.all_gpu()
+    used = capacity - columns.free_gpu()
     at = datetime.fromtimestamp(sight.now, UTC)
     parts = [
         (f"{len(nodes):,}", "nodes"),

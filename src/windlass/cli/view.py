@@ -24,9 +24,11 @@ from windlass.cli.palette import FAINT, INK, QUIET, colours
 from windlass.cli.tree import draw_queues, queue_key
 from windlass.engine.plan import Decision, Verdict
 from windlass.model.actions import Rule
-from windlass.model.gpus import WHOLE, GpuRequest
+from windlass.model.gpu_resources import is_gpu, short_name
+from windlass.model.gpus import WHOLE
 from windlass.model.jobs import JobId, Task, TaskState
 from windlass.model.names import known_as
+from windlass.model.resources import Request
 from windlass.sim.measure import requested
 from windlass.sim.records import Note, Stage, What
 from windlass.sim.run import Moment
@@ -119,7 +121,9 @@ def draw_waiting(moment: Drawn, width: int, room: int) -> list[Text]:
 def _asked_by(moment: Drawn, decisions: Iterable[Decision]) -> str:
     cards = dict.fromkeys(gpu for node in moment.cluster.nodes.values() for gpu in node.gpus)
     tasks = (task for each in decisions for task in _waiting_of(moment, each))
-    return about(sum(requested(task.shape.request.gpu, cards) for task in tasks) / WHOLE)
+    extra = moment.cluster.columns.extra_gpus.least
+    asked = (task.shape.request for task in tasks)
+    return about(sum(requested(each.gpu, cards) + extra(each) for each in asked) / WHOLE)
 
 
 def _by_job(moment: Drawn, decisions: Iterable[Decision]) -> list[list[Decision]]:
@@ -165,13 +169,15 @@ def _need(tasks: Sequence[Task]) -> str:
     """What a gang waits for, such as `8 × 4 GPUs`."""
     if not tasks:
         return ""
-    each = _ask(tasks[0].shape.request.gpu)
+    each = _ask(tasks[0].shape.request)
     return f"{len(tasks)} × {each}" if len(tasks) > 1 else each
 
 
-def _ask(gpu: GpuRequest | None) -> str:
+def _ask(request: Request) -> str:
+    gpu = request.gpu
     if gpu is None:
-        return "no GPU"
+        extras = [f"{amount} {short_name(name)}" for name, amount in request.extra if is_gpu(name)]
+        return ", ".join(extras) or "no GPU"
     if gpu.profile:
         return gpu.profile if gpu.count == 1 else f"{gpu.count} {gpu.profile}"
     if gpu.memory_mib:

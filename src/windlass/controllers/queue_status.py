@@ -98,8 +98,10 @@ def _asked(cluster: Cluster, line: Mapping[GangId, int]) -> tuple[int, int]:
     tasks = [
         task for gang in line for task in cluster.members(gang) if task.state == TaskState.WAITING
     ]
-    gpus = (task.shape.request.gpu for task in tasks)
-    return len(tasks), sum(gpu.count * gpu.milli for gpu in gpus if gpu is not None)
+    requests = [task.shape.request for task in tasks]
+    milli = sum(each.gpu.count * each.gpu.milli for each in requests if each.gpu is not None)
+    least = cluster.columns.extra_gpus.least
+    return len(tasks), milli + sum(least(each) for each in requests if each.extra)
 
 
 def _used(cluster: Cluster) -> dict[str, list[tuple[str, str, int]]]:

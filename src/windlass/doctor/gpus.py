@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from windlass.doctor.evidence import Evidence, Finding, fail, named, ok, place, warn
+from windlass.model.gpu_resources import MEMORY, PRODUCT, is_gpu
 from windlass.model.problems import listed
 from windlass.workloads import wire
-from windlass.workloads.machines import MEMORY, PRODUCT
 from windlass.workloads.quantities import whole_offered
 from windlass.workloads.requests import GPU
 
@@ -39,7 +39,10 @@ def nodes(found: Evidence) -> Iterator[Finding]:
     if total:
         having = sum(_offered(each) > 0 for each in found.nodes)
         yield ok(f"{total} GPUs are offered, by {having} node{'s' if having > 1 else ''}")
-    elif not idle:
+    others = _other_names(found)
+    if others:
+        yield ok(f"GPUs are offered under other names, and charged to queues: {listed(others)}")
+    if not total and not idle and not others:
         yield warn(f"no node offers {GPU}", "add GPU nodes, and NVIDIA's GPU Operator for them")
 
 
@@ -98,10 +101,9 @@ def discovery(found: Evidence) -> Iterator[Finding]:
         )
     shared = [each for each in having if _labels(each).get(f"{GPU}.replicas", "1") not in "01"]
     if shared:
-        yield warn(
-            "each GPU is offered several times (time-slicing or MPS), and every part counts as a "
-            f"whole GPU in queues: {_nodes(shared)}",
-            "turn sharing off in the device plug-in's configuration, or keep those nodes apart",
+        yield ok(
+            "each GPU is offered several times (time-slicing or MPS), and queues are charged for "
+            f"the part: {_nodes(shared)}"
         )
     broken = [each for each in found.nodes if "MIG-INVALID" in _labels(each).get(PRODUCT, "")]
     if broken:
@@ -180,6 +182,13 @@ def _offers_any(node: wire.Node) -> bool:
     """Whole GPUs, or slices of them."""
     offers = (node.status.allocatable or {}).items()
     return any(name.startswith(PREFIX) and whole_offered(amount) for name, amount in offers)
+
+
+def _other_names(found: Evidence) -> list[str]:
+    """The resources other than whole NVIDIA GPUs that nodes offer and queues are charged for."""
+    offers = (each.status.allocatable or {} for each in found.nodes)
+    names = {name for offer in offers for name, amount in offer.items() if whole_offered(amount)}
+    return sorted(name for name in names if name != GPU and is_gpu(name))
 
 
 def _counted(node: wire.Node) -> int:

@@ -18,11 +18,11 @@ from windlass.engine.changes import (
     with_gpu,
 )
 from windlass.model.constraints import Constraints, Effect, Taint, Toleration, tolerates
+from windlass.model.gpu_resources import PRODUCT
 from windlass.model.gpus import worth
 from windlass.model.jobs import Domain, Task
 from windlass.model.problems import listed
 from windlass.state.cluster import Cluster
-from windlass.workloads.machines import PRODUCT
 
 
 def _models(asked: Asked) -> Iterator[Ladder]:

@@ -17,6 +17,7 @@ from windlass.model.gpus import (
     WHOLE,
     GpuRequest,
     Slice,
+    charged,
     milli_of_memory,
     worth,
 )
@@ -49,7 +50,7 @@ class Step(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What a task gets, what is then left on the node, and the thousandths per model."""
+    """What a task gets, what is then left on the node, and what is charged for it per model."""
 
     slices: tuple[Slice, ...]
     devices: Devices
@@ -170,8 +171,9 @@ class Chooser:
         after, number = self.states.take(devices, slices)
         millis: dict[str, int] = {}
         for each in slices:
-            model = kinds[devices[each.device].kind].model
-            millis[model] = millis.get(model, 0) + each.milli
+            kind = kinds[devices[each.device].kind]
+            milli = charged(each.milli, kind.charged_milli)
+            millis[kind.model] = millis.get(kind.model, 0) + milli
         return Given(slices, after, number, tuple(sorted(millis.items())))
 
     def _grow(self) -> None:
@@ -284,6 +286,13 @@ def milli_on(request: GpuRequest, kind: Kind) -> int:
         return request.count * _share(request, kind)
     usable = kind.mig and _allowed(request, kind) and request.profile in offered_by(kind.model)
     return request.count * milli_of_profile(kind.model, request.profile) if usable else 0
+
+
+def charged_on(request: GpuRequest, kind: Kind) -> int:
+    """What one task adds to its queue on devices of a kind; 0 if it cannot use them."""
+    if request.profile or kind.charged_milli == WHOLE:
+        return milli_on(request, kind)
+    return request.count * charged(_share(request, kind), kind.charged_milli)
 
 
 def _choose_shares(

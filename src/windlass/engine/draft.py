@@ -22,7 +22,7 @@ from windlass.engine.index import Class, Index
 from windlass.engine.units import Unit
 from windlass.model.actions import Bind, Claim
 from windlass.model.jobs import Gang, Task
-from windlass.state.accounts import Due, charges_of, charges_per_model
+from windlass.state.accounts import Due, charges_of, charges_per_model, with_extra_gpus
 from windlass.state.cluster import Cluster
 from windlass.state.devices import has_left
 from windlass.state.neighbours import who_is
@@ -118,7 +118,10 @@ class Draft:
             self._save(slot)
             columns.put(slot, kind.amounts, given.devices, given.number)
         self._count(task, gang, slot, 1)
-        self._charge([(gang, charges_per_model(task.shape.request, given.models))], 1)
+        request, models = task.shape.request, given.models
+        if request.extra:
+            models = with_extra_gpus(models, request, columns.nodes[slot])
+        self._charge([(gang, charges_per_model(request, models))], 1)
         self.binds.append(Bind(task.id, columns.names[slot], given.slices))
 
     def bind_at(self, task: Task, gang: Gang, claim: Claim) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from windlass.model.gpu_resources import extra_milli
 from windlass.model.jobs import Gang, Task
 
 RESTART_S = 60
@@ -27,6 +28,8 @@ def harm(
     lost = 0
     for task in tasks:
         milli = sum([each.milli for each in task.devices])
+        if task.shape.request.extra:
+            milli += extra_milli(task.shape.request)
         lost += milli * (RESTART_S + (unsaved(gang, task, now, hurry_s) if stops else 0))
     return lost
 

@@ -265,10 +265,16 @@ class Holds:
     def _is_guaranteed(self, gang: Gang) -> bool:
         """Does the gang stay within its queue's guarantee, with all that it waits for?"""
         queue = self._cluster.queues.get(gang.queue)
-        wanted = sum(
-            task.shape.request.gpu.count * task.shape.request.gpu.milli
+        waiting = (
+            task.shape.request
             for task in self._cluster.members(gang.id)
-            if task.state == TaskState.WAITING and task.shape.request.gpu is not None
+            if task.state == TaskState.WAITING
+        )
+        least = self._columns.extra_gpus.least
+        wanted = sum(
+            (each.gpu.count * each.gpu.milli if each.gpu is not None else 0)
+            + (least(each) if each.extra else 0)
+            for each in waiting
         )
         held = self._cluster.allocated(gang.queue, GPU)
         return queue is not None and held + wanted <= guaranteed(queue, GPU)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from windlass.engine.devices import milli_on
+from windlass.engine.devices import charged_on
 from windlass.engine.lending import Lending
+from windlass.model.gpu_resources import is_gpu
 from windlass.model.gpus import WHOLE, GpuRequest
 from windlass.model.jobs import Gang, Shape
 from windlass.model.queues import CPU, GPU, MEMORY, MODEL_PREFIX, Queue, guaranteed, of_model
 from windlass.model.reasons import Reason, Why
+from windlass.model.resources import Request
 from windlass.state.cluster import Cluster
 from windlass.state.devices import Kind
 
@@ -28,6 +30,7 @@ class Limits:
         "_accounts",
         "_by_model",
         "_cluster",
+        "_has_parts",
         "_kinds",
         "_lending",
         "_limits",
@@ -40,6 +43,8 @@ class Limits:
         self._accounts = cluster.accounts
         self._lending = Lending(cluster)
         self._kinds: list[Kind] = cluster.columns.states.kinds
+        self._has_parts = any(kind.charged_milli != WHOLE for kind in self._kinds)
+        """Are there devices that count as a part of a GPU?"""
         self._limits: dict[str, list[tuple[Queue, str, int]]] = {}
         self._by_model: dict[str, list[tuple[Queue, str, int]]] = {}
         self._served: dict[GpuRequest, list[tuple[str, int]]] = {}
@@ -57,7 +62,7 @@ class Limits:
         """The least that one task of a shape can add to its queue."""
         found = self._needs.get(shape)
         if found is None:
-            found = self._needs[shape] = _needs(shape, self._kinds)
+            found = self._needs[shape] = self._least(shape.request)
         return found
 
     def never(self, gang: Gang, need: dict[str, int]) -> Reason | None:
@@ -97,9 +102,9 @@ class Limits:
         return self.now(gang, touched) is None
 
     def refused_model(self, gang: Gang, counts: Mapping[Shape, int]) -> Reason | None:
-        """Why some GPU model is closed to so many tasks, if the queue closes one."""
+        """Why some kind of GPU is closed to so many tasks, if the queue closes one."""
         for shape, count in counts.items():
-            for model, milli in self._models(shape.request.gpu) if shape.request.gpu else ():
+            for model, milli in self._options(shape.request):
                 need = {GPU: count * milli, of_model(model): count * milli}
                 reason = self.now(gang, need)
                 if reason is not None:
@@ -112,8 +117,10 @@ class Limits:
         if gpu is None or not self._may_depend_on_model(gang, gpu):
             return shape
         models = self._models(gpu)
-        allowed = [model for model, milli in models if self._has_room(gang, model, milli)]
-        if len(allowed) == len(models):
+        # where devices of one model count differently, the least decides; `kept` has the last word
+        has_room = {model for model, milli in models if self._has_room(gang, model, milli)}
+        allowed = sorted(has_room)
+        if len(allowed) == len({model for model, _ in models}):
             return shape
         if not allowed:
             return None
@@ -128,7 +135,7 @@ class Limits:
         """Could a rule of the queue let one model pass and not another?"""
         if gpu.profile or gpu.memory_mib or gang.is_firm:
             return True
-        if self._lending.by_model:
+        if self._lending.by_model or self._has_parts:
             return True
         held, milli = self._accounts.held, gpu.count * gpu.milli
         return any(
@@ -144,13 +151,39 @@ class Limits:
         return found
 
     def _models(self, gpu: GpuRequest) -> list[tuple[str, int]]:
-        """The models that can serve a request, with what it takes of each."""
+        """The models that can serve a request, with what it adds to its queue on each."""
         found = self._served.get(gpu)
         if found is None:
-            millis = {kind.model: milli_on(gpu, kind) for kind in self._kinds}
-            found = sorted((model, milli) for model, milli in millis.items() if milli)
-            self._served[gpu] = found
+            options = {(kind.model, charged_on(gpu, kind)) for kind in self._kinds}
+            found = self._served[gpu] = sorted(each for each in options if each[1])
         return found
+
+    def _options(self, request: Request) -> Iterable[tuple[str, int]]:
+        """The kinds of GPU that can serve a request: models, and what it adds on each."""
+        if request.gpu is not None:
+            yield from self._models(request.gpu)
+        for name, amount in request.extra:
+            if is_gpu(name):
+                for unit in self._cluster.columns.extra_gpus.units(name):
+                    yield unit.model, amount * unit.milli
+
+    def _least(self, request: Request) -> dict[str, int]:
+        """The least that one such request can add, per dimension; of a model if it must be that."""
+        needs = {CPU: request.cpu_milli, MEMORY: request.memory_mib}
+        parts = [self._models(request.gpu)] if request.gpu is not None else []
+        if request.extra:
+            units = self._cluster.columns.extra_gpus.units
+            parts += [
+                [(unit.model, amount * unit.milli) for unit in units(name)]
+                for name, amount in request.extra
+                if is_gpu(name)
+            ]
+        for options in parts:
+            least = min((milli for _, milli in options), default=0)
+            models = {model for model, _ in options}
+            for dimension in (GPU, *map(of_model, models if len(models) == 1 else ())):
+                needs[dimension] = needs.get(dimension, 0) + least
+        return {dimension: amount for dimension, amount in needs.items() if amount}
 
     def _not_lent(self, gang: Gang, need: dict[str, int]) -> Reason | None:
         """Why the gang may not borrow what it needs beyond its guarantee, if so."""
@@ -202,14 +235,3 @@ def _reason(why: Why, queue: Queue, dimension: str, need: dict[str, int], **valu
     said = {name: in_units(dimension, value) for name, value in values.items()}
     said["need"] = in_units(dimension, need.get(dimension, 0))
     return Reason(why, {"queue": queue.name, "unit": unit_of(dimension), **said})
-
-
-def _needs(shape: Shape, kinds: list[Kind]) -> dict[str, int]:
-    request = shape.request
-    needs = {CPU: request.cpu_milli, MEMORY: request.memory_mib}
-    if request.gpu is not None:
-        millis = {kind.model: milli for kind in kinds if (milli := milli_on(request.gpu, kind))}
-        needs[GPU] = min(millis.values(), default=0)
-        if len(millis) == 1:
-            needs[of_model(next(iter(millis)))] = needs[GPU]
-    return {dimension: amount for dimension, amount in needs.items() if amount}

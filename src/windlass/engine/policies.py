@@ -24,6 +24,7 @@ from functools import cache
 from typing import NamedTuple
 
 from windlass.engine.estimate import Estimates
+from windlass.model.gpu_resources import extra_milli
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import OCCUPYING, Gang, GangId, Task
 from windlass.model.settings import Ordering
@@ -271,5 +272,6 @@ class Ranks:
 
 def milli_of(task: Task) -> int:
     """What a task asks for, in thousandths of GPUs; a part of one counts as asked or as whole."""
-    gpu = task.shape.request.gpu
-    return 0 if gpu is None else gpu.count * gpu.milli
+    request = task.shape.request
+    milli = 0 if request.gpu is None else request.gpu.count * request.gpu.milli
+    return milli + extra_milli(request) if request.extra else milli

@@ -30,6 +30,7 @@ from windlass.kube.storage import Storage
 from windlass.kube.suspend import Switch
 from windlass.model import events
 from windlass.model.actions import Action, Ask, Bind, Evict, Withdraw
+from windlass.model.gpu_resources import asks_gpu
 from windlass.model.jobs import ACTIVE, OCCUPYING, GangId, Task, TaskId, TaskState
 from windlass.model.moments import read_if_any
 from windlass.model.nodes import Trouble
@@ -123,7 +124,7 @@ class Translator:
         return self._pods[task].state(self.assumed.leaving_since(task))
 
     def _asks_gpu(self, task: TaskId) -> bool:
-        return self._pods[task].shape.request.gpu is not None
+        return asks_gpu(self._pods[task].shape.request)
 
     # -- told about our own doing
 

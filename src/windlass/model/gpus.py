@@ -21,6 +21,9 @@ class Gpu:
     memory_mib: int
     mig: bool = False
     healthy: bool = True
+    charged_milli: int = WHOLE
+    """What the whole device adds to its queue, in thousandths of a GPU: less than `WHOLE` if it is
+    one of several shares of a GPU, or a MIG instance that its node offers as a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,11 @@ WORTH = {
     "B300-269GB": 178,
     "GB300-278GB": 186,
 }
+
+
+def charged(milli: int, charged_milli: int) -> int:
+    """What so many thousandths of a device add to a queue, given what the whole device adds."""
+    return milli if charged_milli == WHOLE else -(-milli * charged_milli // WHOLE)
 
 
 def milli_of_memory(memory_mib: int, device_memory_mib: int) -> int:

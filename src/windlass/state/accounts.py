@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from windlass.model.gpus import Slice
+from windlass.model.gpu_resources import is_gpu, unit_on
+from windlass.model.gpus import Slice, charged
 from windlass.model.jobs import Gang
 from windlass.model.nodes import Node
 from windlass.model.queues import CPU, GPU, MEMORY, Queue, of_model
@@ -107,7 +108,7 @@ class Accounts:
 
 def charges_of(request: Request, slices: Sequence[Slice], node: Node | None) -> Charges:
     """What a task that was given these slices of a node adds to its queue, GPUs first."""
-    return charges_per_model(request, models_of(slices, node))
+    return charges_per_model(request, models_of(request, slices, node))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -123,13 +124,39 @@ def charges_per_model(request: Request, models: Models) -> Charges:
     return tuple(charges)
 
 
-def models_of(slices: Sequence[Slice], node: Node | None) -> Models:
+def charged_milli(request: Request, slices: Sequence[Slice], node: Node | None) -> int:
+    """The thousandths of GPU that a task with these slices of a node is charged for."""
+    return sum([milli for _, milli in models_of(request, slices, node)])
+
+
+def models_of(request: Request, slices: Sequence[Slice], node: Node | None) -> Models:
+    """Thousandths per GPU model that a task with these slices of a node is charged for."""
+    models = _models_of_slices(slices, node)
+    return with_extra_gpus(models, request, node) if request.extra else models
+
+
+def with_extra_gpus(models: Models, request: Request, node: Node | None) -> Models:
+    """The same with the GPUs among the extra resources of a request, on that node."""
+    gpus = [each for each in request.extra if is_gpu(each[0])]
+    if not gpus:
+        return models
+    sums = dict(models)
+    for name, amount in gpus:
+        unit = unit_on(node, name)
+        sums[unit.model] = sums.get(unit.model, 0) + amount * unit.milli
+    return tuple(sorted(sums.items()))
+
+
+def _models_of_slices(slices: Sequence[Slice], node: Node | None) -> Models:
     """Thousandths per GPU model; without its node a task's models are not known."""
     if len(slices) == 1 and node is not None and slices[0].device < len(node.gpus):
-        return ((node.gpus[slices[0].device].model, slices[0].milli),)
+        gpu = node.gpus[slices[0].device]
+        return ((gpu.model, charged(slices[0].milli, gpu.charged_milli)),)
     sums: dict[str, int] = {}
     for each in slices:
-        known = node is not None and each.device < len(node.gpus)
-        model = node.gpus[each.device].model if node is not None and known else ""
-        sums[model] = sums.get(model, 0) + each.milli
+        model, milli = "", each.milli
+        if node is not None and each.device < len(node.gpus):
+            gpu = node.gpus[each.device]
+            model, milli = gpu.model, charged(milli, gpu.charged_milli)
+        sums[model] = sums.get(model, 0) + milli
     return tuple(sorted(sums.items()))

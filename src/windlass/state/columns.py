@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.model.constraints import HOSTNAME, Taint
-from windlass.model.gpus import WHOLE, Gpu, Slice
+from windlass.model.gpus import Gpu, Slice
 from windlass.model.mig import profile_of
 from windlass.model.nodes import Node
 from windlass.model.resources import Port, Request
 from windlass.state.devices import MOST_REMEMBERED, Devices, DeviceStates, with_back
+from windlass.state.extra_gpus import ExtraGpus
 
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -45,6 +46,7 @@ class Columns:
         "devices",
         "empty",
         "empty_number",
+        "extra_gpus",
         "extras",
         "free",
         "log",
@@ -62,6 +64,7 @@ class Columns:
         self.slot = {name: slot for slot, name in enumerate(self.names)}
         names = sorted({name for node in self.nodes for name in node.extra})
         self.extras = {name: PODS + 1 + at for at, name in enumerate(names)}
+        self.extra_gpus = ExtraGpus(self.nodes, self.extras)
         offers = {name: most for port in ports for name, _, most in _parts(port)}
         self.ports = {name: PODS + 1 + len(names) + at for at, name in enumerate(sorted(offers))}
         self.states = DeviceStates()
@@ -77,7 +80,8 @@ class Columns:
         self._labels: dict[str, tuple[Ints, list[str]]] = {}
         self._taints: tuple[Ints, list[tuple[Taint, ...]]] | None = None
         self._capacity: dict[str, int] | None = None
-        self._free_gpu = sum(self.states.free_milli[number] for number in numbers)
+        self._free_gpu = sum(self.states.chargeable_milli[number] for number in numbers)
+        """Of devices alone; what is free of extra resources is in `free`."""
         self._amounts: dict[Request, Ints | None] = {}
 
     def __len__(self) -> int:
@@ -177,8 +181,14 @@ class Columns:
         return all(name in self.ports for name, _, _ in _parts(port))
 
     def free_gpu(self) -> int:
-        """Thousandths of GPU that are free on all nodes together."""
-        return self._free_gpu
+        """Thousandths of GPU, as queues are charged, that are free on all nodes together."""
+        return self._free_gpu + self.extra_gpus.milli_in(self.free)
+
+    def all_gpu(self) -> int:
+        """The same if nothing ran: what there is on all nodes, whether or not they take tasks."""
+        chargeable: Ints = np.array(self.states.chargeable_milli, np.int64)
+        devices = int(chargeable[self.empty_number].sum()) if len(self) else 0
+        return devices + self.extra_gpus.milli_in(self.empty)
 
     def free_cpu(self) -> int:
         """Thousandths of a CPU, alike."""
@@ -195,7 +205,7 @@ class Columns:
         return self._capacity
 
     def _set_devices(self, slot: int, devices: Devices, number: int) -> None:
-        free = self.states.free_milli
+        free = self.states.chargeable_milli
         self._free_gpu += free[number] - free[int(self.device_number[slot])]
         self.devices[slot] = devices
         self.device_number[slot] = number
@@ -213,7 +223,9 @@ class Columns:
             for gpu in gpus:
                 if gpu.healthy:
                     key = f"gpu/{gpu.model}"
-                    sums[key] = sums.get(key, 0) + count * WHOLE
+                    sums[key] = sums.get(key, 0) + count * gpu.charged_milli
+        for model, milli in self.extra_gpus.offered_per_model(self.nodes).items():
+            sums[f"gpu/{model}"] = sums.get(f"gpu/{model}", 0) + milli
         sums["gpu"] = sum(v for k, v in sums.items() if k.startswith("gpu/"))
         return sums
 

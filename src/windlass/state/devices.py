@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from windlass.model.gpus import WHOLE, Gpu, Slice
+from windlass.model.gpus import WHOLE, Gpu, Slice, charged
 from windlass.model.mig import Instance, legal_starts, milli_of_profile
 
 MOST_REMEMBERED = 1 << 16
@@ -25,6 +25,8 @@ class Kind(NamedTuple):
     model: str
     memory_mib: int
     mig: bool
+    charged_milli: int = WHOLE
+    """What the whole device adds to its queue."""
 
 
 class Device(NamedTuple):
@@ -42,12 +44,23 @@ Devices: TypeAlias = tuple[Device, ...]
 class DeviceStates:
     """Gives each different set of device states its number."""
 
-    __slots__ = ("_kind_ids", "_numbers", "_taken", "free_milli", "kinds", "states")
+    __slots__ = (
+        "_kind_ids",
+        "_numbers",
+        "_taken",
+        "chargeable_milli",
+        "free_milli",
+        "kinds",
+        "states",
+    )
 
     def __init__(self) -> None:
         self.kinds: list[Kind] = []
         self.states: list[Devices] = []
         self.free_milli: list[int] = []
+        """Per number the thousandths left of its devices."""
+        self.chargeable_milli: list[int] = []
+        """Per number what queues would be charged for all that is left."""
         self._kind_ids: dict[Kind, int] = {}
         self._numbers: dict[Devices, int] = {}
         self._taken: dict[tuple[Devices, tuple[Slice, ...]], tuple[Devices, int]] = {}
@@ -63,7 +76,10 @@ class DeviceStates:
         if number is None:
             number = self._numbers[key] = len(self.states)
             self.states.append(key)
-            self.free_milli.append(sum(left_of(device, self.kinds) for device in key))
+            left = [(left_of(device, self.kinds), self.kinds[device.kind]) for device in key]
+            self.free_milli.append(sum(milli for milli, _ in left))
+            chargeable = sum(charged(milli, kind.charged_milli) for milli, kind in left)
+            self.chargeable_milli.append(chargeable)
         return number
 
     def take(self, devices: Devices, slices: tuple[Slice, ...]) -> tuple[Devices, int]:
@@ -78,7 +94,7 @@ class DeviceStates:
         return found
 
     def _device(self, gpu: Gpu) -> Device:
-        kind = Kind(gpu.model, gpu.memory_mib, gpu.mig and gpu.healthy)
+        kind = Kind(gpu.model, gpu.memory_mib, gpu.mig and gpu.healthy, gpu.charged_milli)
         if kind not in self._kind_ids:
             self._kind_ids[kind] = len(self.kinds)
             self.kinds.append(kind)

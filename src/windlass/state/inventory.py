@@ -260,7 +260,8 @@ class Inventory:
 
     def _charge_ledger(self, task: Task, sign: int) -> None:
         gang = self.gangs[task.gang]
-        for model, milli in models_of(task.devices, self.nodes.get(task.node)):
+        node = self.nodes.get(task.node)
+        for model, milli in models_of(task.shape.request, task.devices, node):
             self.ledger.change(Holder(gang.queue, gang.user, model), sign * milli, self.now)
 
     # -- time and settings

@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections import Counter
 
 from windlass.engine.plan import Plan
+from windlass.model.actions import Bind, Evict
 from windlass.model.jobs import OCCUPYING, TaskId
 from windlass.model.queues import GPU
+from windlass.state.accounts import charged_milli
 from windlass.state.cluster import Cluster
 from windlass.web.cycle_documents import ShareRow
 
 MOST_QUEUES = 8
 """So many are told of: cycles are kept by the hundred."""
+
+
+def bound_milli(cluster: Cluster, bind: Bind) -> int:
+    """The GPU thousandths for which a bind charges the queue of its task."""
+    request = cluster.tasks[bind.task].shape.request
+    return charged_milli(request, bind.devices, cluster.nodes.get(bind.node))
+
+
+def evicted_milli(cluster: Cluster, evict: Evict) -> int:
+    """The GPU thousandths that an eviction gives back."""
+    task = cluster.tasks[evict.task]
+    return charged_milli(task.shape.request, task.devices, cluster.nodes.get(task.node))
 
 
 def share_rows(cluster: Cluster, plan: Plan) -> list[ShareRow]:
@@ -24,12 +38,11 @@ def share_rows(cluster: Cluster, plan: Plan) -> list[ShareRow]:
     counted: Counter[str] = Counter()
     """What of the bound is part of what the cluster says that its queue has."""
     for bind in plan.binds:
-        queue, milli = _top(cluster, bind.task), sum(each.milli for each in bind.devices)
+        queue, milli = _top(cluster, bind.task), bound_milli(cluster, bind)
         bound[queue] += milli
         counted[queue] += milli if cluster.tasks[bind.task].state in OCCUPYING else 0
     for each in plan.evictions:
-        task = cluster.tasks[each.task]
-        gone[_top(cluster, each.task)] += sum(part.milli for part in task.devices)
+        gone[_top(cluster, each.task)] += evicted_milli(cluster, each)
     rows = [
         ShareRow(
             queue=name,

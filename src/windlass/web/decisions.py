@@ -9,9 +9,10 @@ from windlass.engine.plan import Plan, Verdict
 from windlass.model.actions import Hold
 from windlass.model.gpus import Slice
 from windlass.model.jobs import GangId
+from windlass.state.accounts import charged_milli
 from windlass.state.cluster import Cluster
 from windlass.web.asked import is_waiting
-from windlass.web.before_after import share_rows
+from windlass.web.before_after import bound_milli, evicted_milli, share_rows
 from windlass.web.cycle_documents import (
     ChangedGpu,
     ChangedNode,
@@ -21,7 +22,7 @@ from windlass.web.cycle_documents import (
     PlacedRow,
     WhyCount,
 )
-from windlass.web.jobs import given_milli, reason_rows
+from windlass.web.jobs import reason_rows
 
 MOST_NODES = 48
 """So many are told of in full: cycles are kept by the hundred."""
@@ -66,7 +67,7 @@ def _placed(cluster: Cluster, plan: Plan) -> list[PlacedRow]:
             queue=cluster.gangs[gang].queue,
             verdict=Verdict.GREW if gang in grew else Verdict.PLACED,
             tasks=len(some),
-            milli=sum(each.milli for bind in some for each in bind.devices),
+            milli=sum(bound_milli(cluster, bind) for bind in some),
             nodes=sorted({bind.node for bind in some}),
         )
         for gang, some in cluster.by_gang(plan.binds).items()
@@ -80,7 +81,7 @@ def _evicted(cluster: Cluster, plan: Plan) -> list[EvictedRow]:
             gang=gang,
             queue=cluster.gangs[gang].queue,
             tasks=len(some),
-            milli=sum(given_milli(cluster.tasks[each.task]) for each in some),
+            milli=sum(evicted_milli(cluster, each) for each in some),
             rule=some[0].rule,
             gainer=some[0].gainer,
             moves_to=sorted({each.moves_to for each in some} - {""}),
@@ -94,7 +95,10 @@ def _held(cluster: Cluster, hold: Hold) -> HeldRow:
     return HeldRow(
         gang=hold.gang,
         queue=cluster.gangs[hold.gang].queue,
-        milli=sum(each.milli for claim in hold.claims for each in claim.devices),
+        milli=sum(
+            charged_milli(claim.request, claim.devices, cluster.nodes.get(claim.node))
+            for claim in hold.claims
+        ),
         nodes=sorted({claim.node for claim in hold.claims}),
         starts_at=hold.starts_at if hold.starts_at > cluster.now else None,
     )

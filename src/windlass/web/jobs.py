@@ -13,11 +13,11 @@ from statistics import median
 from typing import TypeVar
 
 from windlass.engine.plan import Decision, Verdict
-from windlass.model.jobs import Gang, GangId, Task
+from windlass.model.jobs import Gang, GangId
 from windlass.model.reasons import Reason
 from windlass.model.resources import describe
 from windlass.state.accounts import models_of
-from windlass.web.asked import is_waiting
+from windlass.web.asked import given_milli, is_waiting
 from windlass.web.documents import (
     Eta,
     FinishedJob,
@@ -174,7 +174,9 @@ class Lists:
         gang, tasks = self._look.gangs[name], self._members.placed(name)
         nodes = self._look.nodes
         models = {
-            model for task in tasks for model, _ in models_of(task.devices, nodes.get(task.node))
+            model
+            for task in tasks
+            for model, _ in models_of(task.shape.request, task.devices, nodes.get(task.node))
         }
         return RunningJob(
             gang=gang.id,
@@ -184,7 +186,7 @@ class Lists:
             namespace=gang.namespace,
             priority=gang.priority,
             tasks=len(tasks),
-            milli=sum(given_milli(task) for task in tasks),
+            milli=sum(given_milli(task, nodes.get(task.node)) for task in tasks),
             models=sorted(models),
             nodes=sorted({task.node for task in tasks}),
             since=self._since(name),
@@ -197,7 +199,7 @@ class Lists:
                 task=task.id,
                 node=task.node,
                 devices=sorted({each.device for each in task.devices}),
-                milli=given_milli(task),
+                milli=given_milli(task, self._look.nodes.get(task.node)),
                 state=task.state,
                 started=task.started_at,
             )
@@ -208,11 +210,6 @@ class Lists:
 def reason_rows(reasons: Iterable[Reason]) -> list[ReasonRow]:
     """Reasons as programs and people read them."""
     return [ReasonRow(str(each.why), str(each)) for each in reasons]
-
-
-def given_milli(task: Task) -> int:
-    """The GPU thousandths that a task has."""
-    return sum(each.milli for each in task.devices)
 
 
 def _is_found(job: Gang | FinishedJob, word: str) -> bool:

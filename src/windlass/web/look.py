@@ -16,7 +16,8 @@ from operator import is_not
 from windlass.controllers.queue_status import QueueNumbers, queue_balances
 from windlass.engine.plan import Plan
 from windlass.forecast import eta as forecast
-from windlass.model.gpus import WHOLE, Gpu
+from windlass.model.gpu_resources import offered_milli
+from windlass.model.gpus import Gpu
 from windlass.model.jobs import Gang, GangId, Task, TaskId
 from windlass.model.nodes import Node
 from windlass.model.queues import Queue
@@ -55,8 +56,8 @@ class Hardware:
 
     @cached_property
     def capacity(self) -> int:
-        """The thousandths of all GPUs that are in service."""
-        return WHOLE * sum(gpu.healthy for node in self.nodes.values() for gpu in node.gpus)
+        """The thousandths of all GPUs that are in service, as queues are charged for them."""
+        return sum(offered_milli(node) for node in self.nodes.values())
 
     @cached_property
     def cards(self) -> frozenset[Gpu]:

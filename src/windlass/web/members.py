@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from windlass.model.jobs import OCCUPYING, GangId, Task, TaskId, TaskState
-from windlass.web.asked import Asked
+from windlass.model.nodes import Node
+from windlass.web.asked import Asked, given_milli
 from windlass.web.look import Hardware, Look, changed_tasks
 
 _NOBODY: Mapping[TaskId, Task] = {}
@@ -25,11 +26,12 @@ class Members:
         self._of: dict[GangId, dict[TaskId, Task]] = {}
         self._before: Look | None = None
         self._asked = Asked(Hardware({}))
+        self._nodes: Mapping[str, Node] = {}
 
     def follow(self, look: Look) -> None:
         """Take note of a later moment."""
         if self._before is None or self._before.hardware is not look.hardware:
-            self._before, self._asked = None, Asked(look.hardware)
+            self._before, self._asked, self._nodes = None, Asked(look.hardware), look.nodes
             self._of, self.running, self.asked = {}, {}, {}
             self.given, self._given = 0, {}
         changed, gone = changed_tasks(self._before, look)
@@ -47,7 +49,8 @@ class Members:
     def _note(self, gang: GangId) -> None:
         placed = self.placed(gang)
         self.given -= self._given.pop(gang, 0)
-        if milli := sum(part.milli for task in placed for part in task.devices):
+        nodes = self._nodes
+        if milli := sum(given_milli(task, nodes.get(task.node)) for task in placed):
             self._given[gang] = milli
             self.given += milli
         if placed:

@@ -7,12 +7,11 @@ more. What else may be wrong with a node is told by `health.py`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from functools import lru_cache
 
 from windlass.model.constraints import CORDON, Effect, Taint
-from windlass.model.gpus import WORTH, Gpu
+from windlass.model.gpu_resources import MEMORY, device_milli, model_of
+from windlass.model.gpus import Gpu
 from windlass.model.nodes import Node
 from windlass.workloads import wire
 from windlass.workloads.health import quarantine_of, trouble_of
@@ -21,8 +20,8 @@ from windlass.workloads.requests import GPU, reader_of
 
 NODE_NAME = "metadata.name"
 """A node's name, shown among its labels so that selectors by field can look at it."""
-PRODUCT = "nvidia.com/gpu.product"
-MEMORY = "nvidia.com/gpu.memory"
+SHARED = f"{GPU}.shared"
+"""Shares of GPUs, where the device plug-in gives them a name of their own."""
 
 _OFFERED = {"milli": milli_offered, "mib": mib_offered, "whole": whole_offered}
 _EFFECTS = frozenset(effect.value for effect in Effect)
@@ -38,7 +37,7 @@ def node_of(node: wire.Node) -> Node:
         cpu_milli=milli_offered(offered.get("cpu", "0")),
         memory_mib=mib_offered(offered.get("memory", "0")),
         pods=whole_offered(offered.get("pods", "0")),
-        gpus=_gpus(whole_offered(offered.get(GPU, "0")), labels),
+        gpus=_gpus(offered, labels),
         extra=_extras(offered),
         labels=labels | {NODE_NAME: node.metadata.name},
         taints=_taints(node.spec),
@@ -48,18 +47,15 @@ def node_of(node: wire.Node) -> Node:
     )
 
 
-def model_of(labels: Mapping[str, str]) -> str:
-    """The GPU model in our words, such as "H100-80GB"; one we do not know keeps its own name."""
-    return _model(labels.get(PRODUCT, ""), whole_offered(labels.get(MEMORY, "0")))
-
-
 MOST_GPUS = 512
 """A node that offers more is misread: time-slicing multiplies GPUs, but not without end."""
 
 
-def _gpus(count: int, labels: Mapping[str, str]) -> tuple[Gpu, ...]:
+def _gpus(offered: Mapping[str, str], labels: Mapping[str, str]) -> tuple[Gpu, ...]:
     memory = max(1, whole_offered(labels.get(MEMORY, "0")))
-    return (Gpu(model_of(labels), memory),) * min(count, MOST_GPUS)
+    is_renamed = whole_offered(offered.get(SHARED, "0")) > 0
+    gpu = Gpu(model_of(labels), memory, charged_milli=device_milli(labels, is_renamed))
+    return (gpu,) * min(whole_offered(offered.get(GPU, "0")), MOST_GPUS)
 
 
 def _extras(offered: Mapping[str, str]) -> dict[str, int]:
@@ -75,21 +71,3 @@ def _taints(spec: wire.NodeSpec) -> tuple[Taint, ...]:
     )
     # the node controller adds the taint of a cordon, a moment later
     return (*found, CORDON) if spec.unschedulable and CORDON not in found else found
-
-
-@lru_cache(maxsize=1024)
-def _model(product: str, memory_mib: int) -> str:
-    if not product:
-        return "unknown"
-    words = set(re.split(r"[-_ ]", product.upper()))
-    family = [name for name in WORTH if set(name.upper().split("-")[:-1]) <= words]
-    memory_gb = memory_mib / 1024
-    near = [name for name in family if abs(_gigabytes(name) - memory_gb) * 8 <= _gigabytes(name)]
-    # a MIG instance that is offered as a GPU is not the GPU it was cut from
-    if not near or "MIG" in words:
-        return product
-    return min(near, key=lambda name: (-name.count("-"), abs(_gigabytes(name) - memory_gb)))
-
-
-def _gigabytes(model: str) -> int:
-    return int(model.rsplit("-", 1)[1].removesuffix("GB"))

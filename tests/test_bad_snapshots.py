@@ -116,6 +116,14 @@ def test_a_gang_out_of_bounds_is_found(changes: dict[str, Any], field: str) -> N
     assert [problem.path for problem in found] == [("gangs", 0, field)]
 
 
+@pytest.mark.parametrize("milli", [0, 1001])
+def test_a_gpu_that_is_charged_as_nothing_or_as_more_than_one_is_found(milli: int) -> None:
+    first, *others = small_snapshot().nodes
+    gpus = (replace(first.gpus[0], charged_milli=milli), *first.gpus[1:])
+    found = problems_of(nodes=(replace(first, gpus=gpus), *others))
+    assert [each.path for each in found] == [("nodes", 0, "gpus", 0, "charged_milli")]
+
+
 def test_times_of_displacing_out_of_bounds_are_found() -> None:
     queues = (replace(small_snapshot().queues[0], min_run_s=-1),)
     assert [each.path for each in problems_of(queues=queues)] == [("queues", 0, "min_run_s")]

@@ -14,7 +14,7 @@ from windlass.model.actions import Claim, Hold
 from windlass.model.check_jobs import check_gangs, check_slices, check_tasks
 from windlass.model.check_queues import check_queues
 from windlass.model.check_shapes import check_shape
-from windlass.model.gpus import Gpu
+from windlass.model.gpus import WHOLE, Gpu
 from windlass.model.jobs import Gang, Shape, Task
 from windlass.model.mig import GEOMETRIES, offered_by
 from windlass.model.nodes import Node
@@ -169,6 +169,8 @@ def _gpu(path: Path, name: str, gpu: Gpu) -> Iterator[Problem]:
     yield from unnamed((*path, "model"), "GPU model", gpu.model)
     memory = (*path, "memory_mib")
     yield from outside(memory, f"{name}: memory in MiB", gpu.memory_mib, 1, MOST_GPU_MEMORY_MIB)
+    part = (*path, "charged_milli")
+    yield from outside(part, f"{name}: thousandths charged", gpu.charged_milli, 1, WHOLE)
     if gpu.mig and not offered_by(gpu.model):
         yield Problem(
             (*path, "mig"),

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.live.scene import Scene
 from windlass.lab.kubelet.labels import GPU
+from windlass.workloads.leaders import JOBSET_EXCLUSIVE
 
 Json = dict[str, Any]
 JOB_SET = "jobset.x-k8s.io/v1alpha2"
@@ -14,11 +15,17 @@ TRAINER = "trainer.kubeflow.org/v1alpha1"
 
 
 async def job_set(
-    made: Scene, name: str, *jobs: Json, spec: Json | None = None, **annotations: str
+    made: Scene, name: str, *jobs: Json, exclusive: str = "", in_order: bool = False
 ) -> None:
-    """Submit a JobSet of these replicated jobs; other fields of its spec may be added."""
-    body = {"replicatedJobs": list(jobs), **(spec or {})}
-    await _submit(made, JOB_SET, "JobSet", name, body, annotations)
+    """Submit a JobSet of these replicated jobs.
+
+    `exclusive` names the topology key of which each Job gets a domain of its own.
+    """
+    spec: Json = {"replicatedJobs": list(jobs)}
+    if in_order:
+        spec["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
+    notes = {JOBSET_EXCLUSIVE: exclusive} if exclusive else {}
+    await _submit(made, JOB_SET, "JobSet", name, spec, notes)
 
 
 def replicated_job(

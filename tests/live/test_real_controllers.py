@@ -21,7 +21,7 @@ from tests.live.foreign_jobs import (
 )
 from tests.live.scene import Scene, is_running, scene
 from windlass.lab.kubelet.nodes import NODES
-from windlass.workloads.leaders import JOBSET_EXCLUSIVE, LWS_EXCLUSIVE
+from windlass.workloads.leaders import LWS_EXCLUSIVE
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ async def test_a_job_set_with_exclusive_placement_starts_each_job_on_a_node_of_i
     made: Scene,
 ) -> None:
     workers = replicated_job("w", pods_of(made, "team", 2), replicas=2, count=3)
-    await job_set(made, "train", workers, **{JOBSET_EXCLUSIVE: HOST})
+    await job_set(made, "train", workers, exclusive=HOST)
     await made.wait_running(("train-w-0", 3), ("train-w-1", 3))
     first, second = [await nodes_of(made, f"train-w-{at}") for at in (0, 1)]
     assert len(first) == len(second) == 1
@@ -104,7 +104,7 @@ async def test_no_leader_starts_where_its_followers_have_no_room(made: Scene) ->
         await made.pod(f"other-{at}", 6, "team")
     await made.wait_running(("other", 3))
     workers = replicated_job("w", pods_of(made, "team", 2), replicas=2, count=3)
-    await job_set(made, "train", workers, **{JOBSET_EXCLUSIVE: HOST})
+    await job_set(made, "train", workers, exclusive=HOST)
     await made.wait_condition("train-w", 2, "Unschedulable")
     for at in range(3):
         await made.delete(f"other-{at}")
@@ -154,8 +154,7 @@ async def test_a_job_set_that_starts_in_order_stops_whole_and_starts_in_order_ag
 ) -> None:
     driver = replicated_job("driver", pods_of(made, "team", 1))
     workers = replicated_job("work", pods_of(made, "team", 4), count=4)
-    in_order = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
-    await job_set(made, "train", driver, workers, spec=in_order)
+    await job_set(made, "train", driver, workers, in_order=True)
     await made.wait_running(("train-driver", 1), ("train-work", 4))
     old = {each["metadata"]["uid"] for each in await made.pods("train")}
     await leave_node(made, "train-work", 4)

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from tests.kube_given import Stage, container, job, node, pod, policy, queue
-from windlass.kube.evict import Victim
+from windlass.kube.assumed import KEPT_FOR_S
+from windlass.kube.evict import EvictRefused, Victim
 from windlass.kube.suspend import To
 from windlass.model.actions import Rule
 from windlass.workloads import wire
@@ -105,6 +106,16 @@ def test_a_job_that_ignores_disruptions_forgives_all_of_them():
     rules = [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]
     owner = train(backoffLimit=0, podFailurePolicy={"rules": rules})
     assert stage(owner, labels=BY_LABEL).gang_of("train-0").preemptible
+
+
+def test_a_gang_whose_owner_would_fail_is_not_chosen_again_at_once():
+    there = stage(train(backoffLimit=1))
+    there.lose(node("n1", gpus=2))
+    for each in victims(there):
+        there.see(EvictRefused(each.pod.task, "it may not be suspended", fails_owner=True))
+    assert victims(there) == []
+    assert not there.gang_of("train-0").preemptible
+    assert len(victims(there, KEPT_FOR_S)) == 2
 
 
 def test_an_owner_that_would_fail_says_so_where_it_cannot_be_suspended():

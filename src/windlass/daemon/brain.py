@@ -189,8 +189,8 @@ class Brain:
             case BindFailed(task, why):
                 self._kept.keep(task)
                 self._translator.bind_failed(task, why)
-            case EvictRefused(task, why):
-                self._stay(task, why)
+            case EvictRefused():
+                self._stay(piece)
             case Heard():
                 self._answers.hear(piece)
             case Unasked():
@@ -207,11 +207,13 @@ class Brain:
             case _:
                 raise TypeError(f"nobody reads {piece}")
 
-    def _stay(self, task: TaskId, why: str) -> None:
+    def _stay(self, refused: EvictRefused) -> None:
         """A victim is not evicted: it runs on, and the gangs that waited for its place are told."""
-        self._translator.evict_failed(task)
-        for gang in self._promised.take_back(task):
-            self._translator.leave_alone(gang, why, Why.EVICTION_REFUSED)
+        if refused.fails_owner:
+            self._translator.keep(refused.task)
+        self._translator.evict_failed(refused.task)
+        for gang in self._promised.take_back(refused.task):
+            self._translator.leave_alone(gang, refused.why, Why.EVICTION_REFUSED)
 
     def _set(self, settings: Settings) -> None:
         self._settings = settings

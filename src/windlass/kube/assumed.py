@@ -22,6 +22,8 @@ from windlass.model.reasons import Reason, Why, in_words
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 60
 EXPIRES_AFTER_S = 30
+KEPT_FOR_S = 60
+"""For so long a gang is not chosen again whose owner would have failed by its eviction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class Assumed:
         self._binds: dict[TaskId, tuple[Bind, int]] = {}
         self._leaving: dict[TaskId, int] = {}
         self._troubles: dict[GangId, Trouble] = {}
+        self._kept: dict[GangId, int] = {}
+        """Until when a gang stays where it is, whatever happens."""
 
     def __len__(self) -> int:
         return len(self._binds)
@@ -98,6 +102,14 @@ class Assumed:
         wait = min(LONGEST_RETRY_S, FIRST_RETRY_S << min(times - 1, 10))
         self._troubles[gang] = Trouble(times, what, now + wait, why)
 
+    def keep(self, gang: GangId, now: int) -> None:
+        """Let a gang stay where it is for a while: its owner would fail if it were evicted."""
+        self._kept[gang] = now + KEPT_FOR_S
+
+    def is_kept(self, gang: GangId, now: int) -> bool:
+        """Does a gang stay where it is, whatever happens?"""
+        return self._kept.get(gang, now) > now
+
     def went_well(self, gang: GangId) -> None:
         """A bind of the gang happened, or it is gone."""
         self._troubles.pop(gang, None)
@@ -111,11 +123,15 @@ class Assumed:
         return Reason(trouble.why, {"what": trouble.what, "wait": wait})
 
     def over(self, before: int, now: int) -> list[GangId]:
-        """The gangs that may be tried again since then."""
-        return sorted(g for g, each in self._troubles.items() if before < each.until <= now)
+        """The gangs that may be tried again, or evicted again, since then."""
+        tried = {gang for gang, each in self._troubles.items() if before < each.until <= now}
+        free = {gang for gang, until in self._kept.items() if until <= now}
+        self._kept = {gang: until for gang, until in self._kept.items() if gang not in free}
+        return sorted(tried | free)
 
     def wake_at(self, now: int) -> int | None:
         """When the next gang may be tried again, or a bind is overdue."""
         instants = [each.until for each in self._troubles.values() if each.until > now]
+        instants += [until for until in self._kept.values() if until > now]
         instants += [at + EXPIRES_AFTER_S for _, at in islice(self._binds.values(), 1)]
         return min(instants, default=None)

@@ -74,6 +74,8 @@ class EvictRefused:
 
     task: TaskId
     why: str
+    fails_owner: bool = False
+    """Was it refused because the owner of the pod would have failed for good?"""
 
 
 Report: TypeAlias = Callable[[EvictRefused], None]
@@ -202,7 +204,9 @@ class Evictor:
     def _evict_one_by_one(self, gang: Sequence[Victim], until: float, why: str) -> None:
         """Evict pods each by itself, unless their owner would count too many failures."""
         if gang[0].fails_owner:
-            self._refuse(gang, f"its owner would fail for good by so many evictions, and {why}")
+            why = f"its owner would fail for good by so many evictions, and {why}"
+            for each in gang:
+                self._report(EvictRefused(each.pod.task, why, fails_owner=True))
             return
         for each in gang:
             self._evict(each, until)

@@ -101,6 +101,8 @@ class Gangs:
         refusal = refusal or self._assumed.trouble(gang, self._now)
         found = gang_of(crew, queue, refusal, self._queues.is_managed(crew.namespace))
         found = self._as_asked(found, crew)
+        if self._assumed.is_kept(gang, self._now):
+            found = replace(found, preemptible=False, stale_after_s=-1)
         if found != crew.gang:
             crew.gang = found
             self._tell(events.GangSeen(found))

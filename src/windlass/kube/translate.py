@@ -169,6 +169,12 @@ class Translator:
             self._tell_task(task, known)
             self._fill(known.gang)
 
+    def keep(self, task: TaskId) -> None:
+        """Let the gang of a pod stay where it is for a while: its owner would fail otherwise."""
+        if known := self._pods.get(task):
+            self.assumed.keep(known.gang, self._now)
+            self.gangs.retell(known.gang)
+
     def leave_alone(self, gang: GangId, what: str, why: Why = Why.FAILED_BEFORE) -> None:
         """Something went wrong with a gang: it is tried again in a moment."""
         self.assumed.failed(gang, what, self._now, why)

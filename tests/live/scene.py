@@ -301,7 +301,7 @@ class Scene:
         marks = {
             key.replace("preemptible", "windlass.dev/preemptible"): labels[key] for key in labels
         }
-        said = ("fake.", "windlass.dev/checkpoint")
+        said = ("fake.", "windlass.dev/checkpoint", "karpenter.sh/")
         notes = {key: marks.pop(key) for key in list(marks) if key.startswith(said)}
         rank = {"priorityClassName": marks.pop("priority")} if "priority" in marks else {}
         container = {

@@ -33,7 +33,10 @@ async def test_a_gang_of_three_makes_karpenter_buy_exactly_three_nodes(made: Sce
 
 
 async def test_a_gang_that_lost_a_bought_node_comes_back_on_new_ones(made: Scene) -> None:
-    await made.job("train", count=2, gpus=8, queue="team")
+    # Karpenter drains none of these pods, so that they leave the node by Windlass alone
+    await made.job(
+        "train", count=2, gpus=8, queue="team", **{"karpenter.sh/do-not-disrupt": "true"}
+    )
     first = set(await made.wait_running(("train", 2)))
     claim, *_ = await node_claims(made)
     await made.api.delete(f"{CLAIMS}/{claim['metadata']['name']}")
@@ -45,6 +48,5 @@ async def test_a_gang_that_lost_a_bought_node_comes_back_on_new_ones(made: Scene
 
     await wait_until(is_back, "the gang runs again on nodes that were bought for it")
     job = await made.get(f"/apis/batch/v1/namespaces/{made.key}/jobs/train")
-    # Karpenter drains the node that it removes: that may count as one failure
-    assert job["status"].get("failed", 0) <= 1
+    assert job["status"].get("failed", 0) == 0
     assert not job["spec"].get("suspend")

@@ -167,7 +167,7 @@ async def test_a_job_set_that_starts_in_order_stops_whole_and_starts_in_order_ag
 async def test_a_train_job_with_an_initializer_survives_displacement(made: Scene) -> None:
     fetch, node = pods_of(made, "team", 0, runs_for="1s"), pods_of(made, "team", 0)
     await training_runtime(made, "torch", fetch, node)
-    await train_job(made, "tune", "torch", nodes=3, gpus=8)
-    await made.wait_running(("tune-node", 3))
-    await leave_node(made, "tune-node", 3)
+    await train_job(made, "tune", "torch", nodes=8, gpus=2)
+    await made.wait_running(("tune-node", 8))
+    await leave_node(made, "tune-node", 8)
     assert not await is_failed(made, "tune")

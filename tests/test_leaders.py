@@ -154,6 +154,18 @@ def test_a_new_leader_of_the_scheduler_holds_the_same_places():
     assert sorted(each.node for each in hold.claims) == sorted(step.bound.values())
 
 
+def test_a_guarantee_does_not_wait_for_the_followers_of_a_borrower():
+    stage, _ = leaders_start()
+    stage.see(queue("team", "ml"), queue("due", "due", guarantee={"gpu": 4}))
+    stage.step()
+    old = {"gang": ("due", 2), "namespace": "due", "created": "1970-01-01T00:01:40Z"}
+    stage.see(*(pod(f"due-{at}", 2, **old) for at in (0, 1)))
+    stage.step()
+    step = stage.step()  # the third node is free, and one of the leaders makes room
+    victims = {each.pod.name for clearing in step.work.clearings for each in clearing.victims}
+    assert victims == {"w0-0", "w1-0"}
+
+
 # --- LeaderWorkerSet ------------------------------------------------------------------------------
 
 

@@ -108,6 +108,34 @@ def test_a_job_that_ignores_disruptions_forgives_all_of_them():
     assert stage(owner, labels=BY_LABEL).gang_of("train-0").preemptible
 
 
+def test_pods_that_are_lost_with_their_node_count_before_the_job_has_counted_them():
+    there = stage(train(backoffLimit=3), labels=BY_LABEL)
+    there.lose(node("n1", gpus=2))  # its two pods will fail, and the other two would be too many
+    assert victims(there) == []
+
+
+def test_an_owner_counts_the_evictions_of_all_its_gangs():
+    owner = train(backoffLimit=3, completionMode="NonIndexed")  # each pod is a gang of its own
+    there = Stage(node("n0", gpus=2), node("n1", gpus=2), TEAM, owner)
+    there.see(*running(owner))
+    there.step()
+    taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+    there.see(*(node(name, gpus=2, taints=[taint]) for name in ("n0", "n1")))
+    assert sorted(each.fails_owner for each in victims(there)) == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("first", "preemptible"), [("Ignore", True), ("Count", True), ("FailJob", False)]
+)
+def test_the_first_rule_that_matches_an_evicted_pod_decides(first: str, preemptible: bool):
+    rules = [
+        {"action": first, "onExitCodes": {"operator": "NotIn", "values": [0]}},
+        {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]},
+    ]
+    there = stage(train(podFailurePolicy={"rules": rules}))
+    assert there.gang_of("train-0").preemptible is preemptible
+
+
 def test_a_gang_whose_owner_would_fail_is_not_chosen_again_at_once():
     there = stage(train(backoffLimit=1))
     there.lose(node("n1", gpus=2))

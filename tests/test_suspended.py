@@ -236,6 +236,12 @@ def test_what_has_succeeded_is_not_waited_for():
     assert len(stage.cluster.tasks) == 1
 
 
+def test_an_owner_that_has_failed_does_not_wait():
+    failed = {"conditions": [{"type": "Failed", "status": "True"}]}
+    ended = low_job(suspend=True, status=failed, annotations=marked("low-uid", Mark(at=1)))
+    assert not Stage(node("n1", gpus=2), TEAM, ended).cluster.tasks
+
+
 def test_nobody_is_made_older_than_its_owner_or_another_user_by_what_it_writes():
     amounts = container("main", **{"nvidia.com/gpu": "1"})
     template = {"metadata": {"annotations": {CREATOR: "eve"}}, "spec": {"containers": [amounts]}}

@@ -26,6 +26,9 @@ MOST_MODELS = 32
 LONGEST = 16
 """Characters of an amount; the API server counts what a rule may cost by it."""
 
+MOST_WRITTEN = 10 ** (LONGEST - 1) - 1
+"""Larger amounts, which somebody may ask for and nobody has, are written as this one."""
+
 _THOUSANDTHS = r"[0-9]+(\.[0-9]{1,3})?"
 _GPUS = rf"^{_THOUSANDTHS}$"
 _CPUS = rf"^({_THOUSANDTHS}|[0-9]+m)$"
@@ -57,11 +60,13 @@ def memory(value: object) -> int:
 
 def written(milli: int) -> str:
     """Thousandths as they are written: 8, 0.5."""
+    milli = min(milli, MOST_WRITTEN)
     return f"{milli // WHOLE}.{milli % WHOLE:03}".rstrip("0").rstrip(".")
 
 
 def written_memory(mib: int) -> str:
     """MiB as they are written: 512Gi where it is whole, else 300Mi."""
+    mib = min(mib, MOST_WRITTEN // WHOLE)
     return f"{mib // 1024}Gi" if mib and mib % 1024 == 0 else f"{mib}Mi"
 
 

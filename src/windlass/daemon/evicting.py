@@ -5,7 +5,7 @@ Before anybody goes, its places are promised to who gains by it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from windlass.daemon.pods import Pods
 from windlass.daemon.promised import Promised
@@ -51,12 +51,13 @@ class Evicting:
         """Whom to evict for whom, after these promises, and what to tell them."""
         reasons = {each.gang: each for each in losing(self._cluster, decided.evictions)}
         found: dict[GangId, list[Victim]] = {}
-        turns, counts = self._turns(decided.evictions), self._counts(decided.evictions)
+        turns = self._turns(decided.evictions)
+        failing = self._failing(decided.evictions, turns)
         for evict in decided.evictions:
             gang = self._cluster.tasks[evict.task].gang
             decision = reasons.get(gang)
             why = "; ".join(str(each) for each in decision.reasons) if decision else ""
-            victim = self._victim(evict, why, turns, counts[gang])
+            victim = self._victim(evict, why, turns, failing)
             found.setdefault(evict.gainer, []).append(victim)
         return [
             Clearing(tuple(victims), *promises.get(gainer, (None, "")))
@@ -77,19 +78,22 @@ class Evicting:
         found: list[Clearing] = []
         for promised in self._promised.evictions():
             evictions = [Evict(e, Rule.GUARANTEE) for e in promised if e in self._cluster.tasks]
-            turns, counts = self._turns(evictions), self._counts(evictions)
+            turns = self._turns(evictions)
+            failing = self._failing(evictions, turns)
             why = "it was promised to another gang"
-            victims = [
-                self._victim(each, why, turns, counts[self._cluster.tasks[each.task].gang])
-                for each in evictions
-            ]
+            victims = [self._victim(each, why, turns, failing) for each in evictions]
             if victims:
                 found.append(Clearing(tuple(victims)))
         return found
 
-    def _counts(self, evictions: Sequence[Evict]) -> dict[GangId, int]:
-        """Return how many pods of each gang are to go."""
-        return {gang: len(some) for gang, some in self._cluster.by_gang(evictions).items()}
+    def _failing(self, evictions: Sequence[Evict], turns: Mapping[GangId, Turn]) -> set[GangId]:
+        """Return the gangs whose owners would fail for good if they were evicted pod by pod."""
+        counts = {gang: len(some) for gang, some in self._cluster.by_gang(evictions).items()}
+        one_by_one = {gang: count for gang, count in counts.items() if gang not in turns}
+        found = self._translator.failing(one_by_one)
+        for gang in turns:  # in case that its owner cannot be suspended after all
+            found |= self._translator.failing({gang: counts[gang]})
+        return found
 
     def _turns(self, evictions: Sequence[Evict]) -> dict[GangId, Turn]:
         """How gangs are stopped that go whole, where their owners can be suspended."""
@@ -116,14 +120,17 @@ class Evicting:
             since = now  # it stands in line as if it had come just now
         return Mark(now, rule, gainer, since, by=by)
 
-    def _victim(self, evict: Evict, why: str, turns: Mapping[GangId, Turn], count: int) -> Victim:
+    def _victim(
+        self, evict: Evict, why: str, turns: Mapping[GangId, Turn], failing: Set[GangId]
+    ) -> Victim:
         gang = self._cluster.gangs[self._cluster.tasks[evict.task].gang]
-        pod, turn = self._pods.surely(evict.task), turns.get(gang.id)
-        grace_s, fails = (
+        pod, turn, grace_s = (
+            self._pods.surely(evict.task),
+            turns.get(gang.id),
             self._grace_s(evict.task),
-            not self._translator.gangs.forgives(gang.id, count),
         )
-        return Victim(pod, gang.id, gang.queue, evict.rule, why, grace_s, turn, fails_owner=fails)
+        is_fatal = gang.id in failing
+        return Victim(pod, gang.id, gang.queue, evict.rule, why, grace_s, turn, is_fatal)
 
     def _grace_s(self, task: TaskId) -> int:
         """How long a victim has to end: as long as it wishes, within what the Policy allows."""

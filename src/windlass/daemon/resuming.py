@@ -27,11 +27,14 @@ from windlass.kube.translate import Translator
 from windlass.model import events
 from windlass.model.actions import Bind, Claim, Hold, Rule
 from windlass.model.jobs import GangId, TaskId, TaskState
+from windlass.model.queues import GPU, guaranteed
 from windlass.model.reasons import Reason, Why, in_words
 from windlass.model.resources import Request
 from windlass.state.cluster import Cluster
 from windlass.workloads.suspended import Mark, Standing, again
 
+YIELDS_AGAIN_S = 600
+"""A borrower gives up the places of its missing pods no more often."""
 SHOWN_AFTER_S = 30
 """After so long a suspended gang that lacks only nodes is resumed, so that autoscalers see its
 pods; at once if no node of the cluster could ever hold it. Most find a place again before that."""
@@ -58,6 +61,8 @@ class Resuming:
         """What was last to be written on an owner, by its uid, and how that stood."""
         self._later: dict[str, int] = {}
         """When a write that failed is tried again, by the uid of the owner."""
+        self._yielded: dict[GangId, int] = {}
+        """When a borrower last gave up places that were held for its missing pods."""
         self._shown_at: int | None = None
         """When the next suspended gang is resumed for autoscalers to see."""
 
@@ -96,6 +101,47 @@ class Resuming:
             self._cluster.apply(events.BindFailed(bind.task))
         for hold in back.held:
             self._cluster.holds[hold.gang] = hold
+        self._yield_to_guarantees(back)
+
+    def _yield_to_guarantees(self, back: Back) -> None:
+        """Give up places of borrowers whose pods are not there while a guaranteed gang waits.
+
+        The engine takes such places as bound again in each cycle, so no claim could reach them.
+        Each gang yields once in a while: the claim then has its try, and if that is in vain the
+        borrower has its places again.
+        """
+        now, waiting = self._cluster.now, (e for e in back.plan.decisions if lacks_nodes(e))
+        self._yielded = {
+            gang: at for gang, at in self._yielded.items() if at + YIELDS_AGAIN_S > now
+        }
+        borrowers = [e for e in back.held if e.gang not in self._yielded and self._borrows(e)]
+        claims = [
+            each.queue
+            for each in waiting
+            if borrowers and each.verdict is Verdict.WAITS and self._is_guaranteed(each.gang)
+        ]
+        for hold in borrowers:
+            if any(queue != self._cluster.gangs[hold.gang].queue for queue in claims):
+                self._yielded[hold.gang] = now
+                self._cluster.searched = ()
+                why = "the places of its missing pods are guaranteed to another queue"
+                self._leave_alone(hold.gang, why)
+
+    def _borrows(self, hold: Hold) -> bool:
+        """Is the queue of a gang above its guarantee of GPUs with the places that are held?"""
+        queue = self._cluster.gangs[hold.gang].queue
+        held = sum(_gpu_milli(each.request) for each in hold.claims)
+        return self._cluster.allocated(queue, GPU) + held > self._guarantee(queue)
+
+    def _is_guaranteed(self, gang: GangId) -> bool:
+        """Does a waiting gang stay within its queue's guarantee of GPUs?"""
+        queue = self._cluster.gangs[gang].queue
+        wanted = sum(map(_gpu_milli, self._requests(gang).values()))
+        return self._cluster.allocated(queue, GPU) + wanted <= self._guarantee(queue)
+
+    def _guarantee(self, queue: str) -> int:
+        found = self._cluster.queues.get(queue)
+        return guaranteed(found, GPU) if found else 0
 
     def honour(self) -> None:
         """Hold the places that were promised to those that were resumed before us."""
@@ -237,6 +283,8 @@ class Resuming:
             return replace(decision, verdict=Verdict.WAITS, reasons=reasons)
         if decision.verdict not in (Verdict.WAITS, Verdict.NEVER):
             return decision
+        if absent.standing is not Standing.SUSPENDED:
+            return decision
         ago = in_words(max(0, self._cluster.now - absent.mark.at))
         stood = Reason(Why.SUSPENDED_FOR, {"why": _why(absent.mark), "ago": ago})
         return replace(decision, reasons=(*decision.reasons, stood))
@@ -267,3 +315,8 @@ def _why(mark: Mark) -> str:
     if mark.rule in (Rule.LEAVING, Rule.LOST):
         return "to leave a node in trouble"
     return f"to make room for {mark.gainer or 'others'}"
+
+
+def _gpu_milli(request: Request) -> int:
+    """Return the thousandths of GPUs that a request names."""
+    return request.gpu.count * request.gpu.milli if request.gpu else 0

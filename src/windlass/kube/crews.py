@@ -27,7 +27,7 @@ from windlass.workloads.marks import (
     mark,
 )
 from windlass.workloads.saving import GRACE_S, MUTE, Saving, grace_of, saving_of
-from windlass.workloads.survival import Survives
+from windlass.workloads.survival import UNLIMITED, Survives
 from windlass.workloads.wire import Pod
 
 LONGEST_USER = 256
@@ -119,16 +119,19 @@ class Crew:
         return True
 
 
-def gang_of(crew: Crew, queue: str, refusal: Reason | None, believes: bool = False) -> Gang:
+def gang_of(
+    crew: Crew, queue: str, refusal: Reason | None, believes: bool = False, away: int = 0
+) -> Gang:
     """The gang that its members describe, in the queue that was found for it.
 
-    `believes` says that what they tell about their creator can be believed.
+    `believes` says that what they tell about their creator can be believed; so many pods of its
+    owner are `away`, on nodes that are gone, and will fail.
     """
     # most members say the same, and putting it into words takes longer than all the rest
     said = sorted(crew.said, key=repr) if len(crew.said) > 1 else list(crew.said)
     first = said[0]
     refusals = [refusal, *(each.member.refusal or each.refusal for each in said), *_doubts(said)]
-    is_lost = not forgives(crew)
+    is_lost = not forgives(crew, away)
     preemptible = all(_is_preemptible(each, is_lost) for each in said)
     never = any(each.never_displaces for each in said)
     keeps = any(_is_kept(each, is_lost) for each in said)
@@ -175,15 +178,20 @@ def _unsaved_at_most_s(said: list[Facts]) -> int | None:
     return max(found) if found and len(found) == len(bounds) else None
 
 
-def forgives(crew: Crew, count: int | None = None) -> bool:
-    """Does the owner survive if its gang is stopped, or if so many of its pods are evicted?
+def forgives(crew: Crew, away: int) -> bool:
+    """Does the owner survive if its gang is stopped, and so many pods fail that are away?"""
+    count = 0 if _stops_with(list(crew.said)) else len(crew.members) + away
+    return count <= forgiven(crew)[0]
 
-    None: the gang is stopped as a whole, through its owner where that is possible.
+
+def forgiven(crew: Crew) -> tuple[int, str]:
+    """Return how many evictions the owner of a gang forgives, and which owner counts them.
+
+    A user who calls the gang preemptible has accepted that it fails.
     """
-    said = list(crew.said)
-    if count is None:
-        count = 0 if _stops_with(said) else len(crew.members)
-    return all(each.preemptible == "true" or count <= each.member.forgives for each in said)
+    counted = [each.member for each in crew.said if each.preemptible != "true"]
+    least = min(counted, key=lambda each: (each.forgives, each.counted_by), default=None)
+    return (least.forgives, least.counted_by) if least else (UNLIMITED, "")
 
 
 def _stops_with(said: list[Facts]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from windlass.crds.read import OwnedQueue
 from windlass.kube.assumed import Assumed
-from windlass.kube.crews import Crew, Facts, forgives, gang_of
+from windlass.kube.crews import Crew, Facts, forgiven, gang_of
 from windlass.kube.explicit import Explicit
 from windlass.kube.priorities import Priorities
 from windlass.kube.queues import Queues
@@ -36,6 +36,8 @@ class Gangs:
         self._asks_gpu = asks_gpu
         self._crews: dict[GangId, Crew] = {}
         self._explicit = Explicit()
+        self.away: Callable[[str], int] = lambda _owner: 0
+        """Counts the pods of an owner that are on nodes which are gone."""
         self.priorities = Priorities()
         self._now = 0
 
@@ -52,10 +54,10 @@ class Gangs:
         told = self._crews[gang].gang
         return told.needed() if told else 1
 
-    def forgives(self, gang: GangId, count: int) -> bool:
-        """Does the gang's owner survive if so many of its pods are evicted one by one?"""
+    def forgiven(self, gang: GangId) -> tuple[int, str]:
+        """Return how many evictions a gang's owner forgives, and the owner that counts them."""
         crew = self._crews.get(gang)
-        return crew is None or forgives(crew, count)
+        return forgiven(crew) if crew else (UNLIMITED, "")
 
     def open_to(self, namespace: str) -> list[str]:
         """The queues that jobs of a namespace may name."""
@@ -99,7 +101,8 @@ class Gangs:
             return
         queue, refusal = self._queue_of(crew)
         refusal = refusal or self._assumed.trouble(gang, self._now)
-        found = gang_of(crew, queue, refusal, self._queues.is_managed(crew.namespace))
+        believes, away = self._queues.is_managed(crew.namespace), self.away(forgiven(crew)[1])
+        found = gang_of(crew, queue, refusal, believes, away)
         found = self._as_asked(found, crew)
         if self._assumed.is_kept(gang, self._now):
             found = replace(found, preemptible=False, stale_after_s=-1)

@@ -23,7 +23,14 @@ from windlass.workloads import gangs
 from windlass.workloads.kinds import Key, climb, membership, stopping
 from windlass.workloads.made import Row, Terms, made_again
 from windlass.workloads.marks import GANG, mark
-from windlass.workloads.suspended import Mark, Standing, is_suspended, mark_of, standing
+from windlass.workloads.suspended import (
+    Mark,
+    Standing,
+    has_ended,
+    is_suspended,
+    mark_of,
+    standing,
+)
 from windlass.workloads.wire import (
     Condition,
     Meta,
@@ -84,6 +91,8 @@ class StandIns:
         row, meta = self._kinds.get(kind), owner.metadata
         if row is None or not self._scope.has_owner(meta):
             return []
+        if has_ended(owner.status):
+            return self.lose(owner)
         if mark_of(meta) is None or not row.suspend:
             above = controller(meta)
             found = self._owners.known(above, meta.namespace) if above else None

@@ -63,6 +63,7 @@ class Translator:
         self.absent = StandIns(scope, self._owners, self.gangs.priorities)
         self.filling = Filling(self._shapes.request)
         self.leaders = Leaders(self._owners, scope.kinds)
+        self.gangs.away = self._count_away
         self._now = 0
 
     # -- asked
@@ -106,6 +107,30 @@ class Translator:
         pods = [each.pod for each in self._present(gang).values()]
         followers = self.leaders.followers(gang, pods, self._now)
         return len(pods) + len(followers) >= self.gangs.needed(gang)
+
+    def failing(self, leaving: Mapping[GangId, int]) -> set[GangId]:
+        """Return the gangs whose owners would fail for good if so many of their pods were evicted.
+
+        An owner counts the failures of all its gangs, also of pods that are leaving already and of
+        pods on nodes that are gone.
+        """
+        spent: dict[str, int] = {}
+        found: set[GangId] = set()
+        for gang, count in leaving.items():
+            left, owner = self.gangs.forgiven(gang)
+            if owner not in spent:
+                tasks = self.absent.tasks_of(owner)
+                going = sum(self._state(task) == TaskState.RELEASING for task in tasks)
+                spent[owner] = going + self._count_away(owner)
+            if spent[owner] + count > left:
+                found.add(gang)
+            else:
+                spent[owner] += count
+        return found
+
+    def _count_away(self, owner: str) -> int:
+        """Return how many pods of an owner are on nodes that are gone."""
+        return sum(owner in self._member(pod).owners for pod, _ in self.away) if owner else 0
 
     def has_left(self, uid: str) -> bool:
         """Are the former pods of a suspended owner gone, or stuck past the end of their grace?
@@ -450,6 +475,7 @@ class Translator:
             pod = self._pods[task].pod
             self._drop(task)
             self.away.put(task, pod, name)
+            self.gangs.retell(GangId(self._member(pod).gang))  # what is left of it may be less free
 
 
 def _has_ended(pod: wire.Pod) -> bool:

@@ -59,6 +59,8 @@ class Membership:
     """A Gang object says what the gang is like."""
     forgives: int = UNLIMITED
     """How many of its pods may be evicted one by one before an owner fails for good."""
+    counted_by: str = ""
+    """The key of the owner that counts these failures; empty if none does."""
     remade_within_s: int = 0
     """How long its owner may wait before it makes a lost pod again."""
     stops_with: str = ""
@@ -127,11 +129,13 @@ def membership(pod: Pod, owners: Owners, kinds: Kinds | None = None) -> Membersh
     if name := mark(meta, GANG):
         asked.append(gang_named(name))
     keys = tuple([key_of(ref, meta.namespace) for ref in asked])
+    forgives, counted_by = _forgives(way, meta.namespace)
     say = partial(
         Membership,
         owners=keys,
         survives=_survives(way),
-        forgives=_forgives(way),
+        forgives=forgives,
+        counted_by=counted_by,
         remade_within_s=_remade_within_s(way),
     )
     if name:
@@ -295,13 +299,16 @@ def _survives(way: list[Step]) -> Survives:
     return Survives.LOST
 
 
-def _forgives(way: list[Step]) -> int:
-    """Return how many evictions the owners forgive: the topmost that counts failures decides."""
+def _forgives(way: list[Step], namespace: str) -> tuple[int, str]:
+    """Return how many evictions the owners forgive, and the key of the one that decides it.
+
+    That is the topmost owner that counts failures.
+    """
     for step in reversed(way):
         left = step.row.forgives(step.owner) if step.owner else None
         if left is not None:
-            return left
-    return UNLIMITED
+            return left, key_of(step.ref, namespace)
+    return UNLIMITED, ""
 
 
 def _remade_within_s(way: list[Step]) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from windlass.workloads.specs import Spec, count, inner, items, roles
 from windlass.workloads.wire import Owner
@@ -18,6 +18,8 @@ UNLIMITED = 1 << 30
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 10, 600
 """The Job controller waits so long after a first failure, doubles that with each one, and never
 waits longer."""
+BY_SIGNAL = frozenset({137, 143})
+"""The exit codes of a container that was ended by SIGKILL or SIGTERM."""
 BACKOFF_SLACK_S = 30
 """Added to the back-off: the controller's clock differs, and it makes pods when it comes to it."""
 
@@ -45,8 +47,11 @@ def left_open(_spec: Spec) -> Survives | None:
 
 
 def job(spec: Spec) -> Survives | None:
-    """Recreated, unless `backoffLimit` is 0 and disruptions count as failures."""
-    forgiven = _ignores_disruption(spec)
+    """Recreated, unless `backoffLimit` is 0 or a rule fails it, and disruptions are not ignored."""
+    action = _on_disruption(spec)
+    if action == "FailJob":
+        return Survives.LOST
+    forgiven = action == "Ignore"
     limits = [count(spec, "backoffLimit", 6), count(spec, "backoffLimitPerIndex", 6)]
     return Survives.RECREATED if forgiven or all(limits) else Survives.LOST
 
@@ -91,7 +96,7 @@ def no_count(_owner: Owner) -> int | None:
 def job_forgives(owner: Owner) -> int | None:
     """Return what is left of `backoffLimit`; each evicted pod counts as a failure."""
     spec = owner.spec
-    if _ignores_disruption(spec):
+    if _on_disruption(spec) == "Ignore":
         return UNLIMITED
     if "backoffLimitPerIndex" in spec:  # each index counts for itself
         return UNLIMITED if count(spec, "backoffLimitPerIndex", 0) else 0
@@ -123,9 +128,23 @@ def job_backoff_s(owner: Owner, more: int) -> int:
     return min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S << min(failed - 1, 10)) if failed else 0
 
 
-def _ignores_disruption(spec: Spec) -> bool:
-    return any(
-        rule.get("action") == "Ignore" and on.get("type") == "DisruptionTarget"
-        for rule in items(inner(spec, "podFailurePolicy"), "rules")
-        for on in items(rule, "onPodConditions")
-    )
+def _on_disruption(spec: Spec) -> object:
+    """Return what a Job's podFailurePolicy does with an evicted pod: the first rule that matches.
+
+    Such a pod has the condition DisruptionTarget and ends by SIGTERM or SIGKILL.
+    """
+    for rule in items(inner(spec, "podFailurePolicy"), "rules"):
+        conditions = {on.get("type") for on in items(rule, "onPodConditions")}
+        if "DisruptionTarget" in conditions or _matches_signals(inner(rule, "onExitCodes")):
+            return rule.get("action")
+    return None
+
+
+def _matches_signals(on_exit: Spec) -> bool:
+    """Does a rule about exit codes match a pod that was ended by a signal?"""
+    values: object = on_exit.get("values")
+    listed = cast(list[object], values) if isinstance(values, list) else []
+    named = [each for each in BY_SIGNAL if each in listed]
+    if on_exit.get("operator") == "In":
+        return bool(named)
+    return on_exit.get("operator") == "NotIn" and len(named) < len(BY_SIGNAL)

@@ -18,7 +18,7 @@ import msgspec
 
 from windlass.model.problems import MOST
 from windlass.workloads.marks import SUSPENDED
-from windlass.workloads.specs import Spec, inner
+from windlass.workloads.specs import Spec, inner, items
 from windlass.workloads.wire import Meta, Owner
 
 Second: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
@@ -87,6 +87,18 @@ def is_suspended(spec: Spec, field: str) -> bool:
     for step in way:
         spec = inner(spec, step)
     return spec.get(last) is True
+
+
+ENDED = frozenset({"Complete", "Completed", "Failed", "FailureTarget", "Succeeded"})
+"""Conditions of owners that make no pods any more."""
+
+
+def has_ended(status: Spec) -> bool:
+    """Has an owner ended for good, well or badly?"""
+    return any(
+        each.get("type") in ENDED and each.get("status") == "True"
+        for each in items(status, "conditions")
+    )
 
 
 def with_field(field: str, value: bool) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.cli.crds import command
-from windlass.crds.amounts import Amounts, amounts_of, dimensions
+from windlass.crds.amounts import (
+    LONGEST,
+    Amounts,
+    amounts_of,
+    dimensions,
+    written,
+    written_memory,
+)
 from windlass.crds.judge import unreadable
 from windlass.crds.kinds import GANG, KINDS, POLICY, QUEUE, Kind
 from windlass.crds.manifest import definition, manifests
@@ -194,6 +201,13 @@ def test_paths_lead_to_collections_objects_and_their_status():
 )
 def test_amounts_mean_what_they_mean_in_a_scenario(written: Any, inside: Any):
     assert dimensions(Amounts.model_validate(written)) == inside
+
+
+@pytest.mark.parametrize("write", [written, written_memory])
+def test_an_absurd_amount_is_written_as_the_largest_that_a_status_takes(
+    write: Callable[[int], str],
+):
+    assert len(write(10**20)) <= LONGEST
 
 
 @pytest.mark.parametrize(

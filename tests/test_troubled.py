@@ -137,7 +137,7 @@ def test_a_silent_node_is_given_up_after_a_grace(seconds: int, goes: bool):
 def test_a_node_out_of_service_is_given_up_at_once():
     outcome = planned(machine("n1", OFF), machine("n2"), spread("a", "n1"))
     assert outcome.evicted == {"a-0": Rule.LOST}
-    said = "node n1 is out of service; it gives up 1 task for lost, to start elsewhere"
+    said = "node n1 is out of service; 1 task of it stops, and it starts elsewhere"
     assert str(outcome.reason("a", Why.NODE_LOST)) == said
 
 

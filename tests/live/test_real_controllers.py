@@ -52,10 +52,15 @@ async def test_each_group_of_a_leader_worker_set_starts_whole(made: Scene) -> No
     assert len(await events_that_say(made, "3 pods start on ")) >= 2
 
 
-@pytest.mark.usefixtures("trainer")
-async def test_a_train_job_starts_whole_once_its_initializer_is_done(made: Scene) -> None:
+async def training_runtime_with_initializer(made: Scene) -> None:
+    """Submit a runtime named torch, whose initializer runs for a second."""
     fetch, node = pods_of(made, "team", 0, runs_for="1s"), pods_of(made, "team", 0)
     await training_runtime(made, "torch", fetch, node)
+
+
+@pytest.mark.usefixtures("trainer")
+async def test_a_train_job_starts_whole_once_its_initializer_is_done(made: Scene) -> None:
+    await training_runtime_with_initializer(made)
     await train_job(made, "tune", "torch", nodes=3, gpus=8)
     await made.wait_running(("tune-node", 3))
     initializers = await made.pods("tune-dataset-initializer")
@@ -165,8 +170,7 @@ async def test_a_job_set_that_starts_in_order_stops_whole_and_starts_in_order_ag
 
 @pytest.mark.usefixtures("trainer")
 async def test_a_train_job_with_an_initializer_survives_displacement(made: Scene) -> None:
-    fetch, node = pods_of(made, "team", 0, runs_for="1s"), pods_of(made, "team", 0)
-    await training_runtime(made, "torch", fetch, node)
+    await training_runtime_with_initializer(made)
     await train_job(made, "tune", "torch", nodes=8, gpus=2)
     await made.wait_running(("tune-node", 8))
     await leave_node(made, "tune-node", 8)

@@ -133,7 +133,7 @@ class Evicting:
         return Victim(pod, gang.id, gang.queue, evict.rule, why, grace_s, turn, is_fatal)
 
     def _grace_s(self, task: TaskId) -> int:
-        """How long a victim has to end: as long as it wishes, within what the Policy allows."""
+        """Return the termination grace of a victim, in seconds: its own, bounded by the Policy."""
         pod = self._translator.pod(task)
         own_s = grace_of(pod) if pod else GRACE_S
         return min(own_s, self._cluster.settings.longest_grace_s)

@@ -35,7 +35,7 @@ class Overlong:
         self._tried: dict[TaskId, int] = {}
 
     def due(self, now: int) -> list[Shortening]:
-        """Those of our pods whose grace is to be shortened now."""
+        """Return the pods of our scope whose termination grace is to be shortened now."""
         longest_s = self._cluster.settings.longest_grace_s
         found = {each.task: each for each in self._above(longest_s)}
         self._tried = {task: at for task, at in self._tried.items() if task in found}

@@ -42,7 +42,7 @@ class Promised:
         return promise_of(hold.claims, hold, going | now, mine, before)
 
     def _inherited(self, hold: Hold, plan: Plan) -> set[TaskId]:
-        """Who is on its way out for gangs that gave way, and in a place that is now held."""
+        """Return the victims of gangs that gave way which still occupy a place of this hold."""
         found: set[TaskId] = set()
         for each in plan.gave_way:
             for name in self._evicted(each.gang) if each.gainer == hold.gang else ():

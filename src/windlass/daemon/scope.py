@@ -9,7 +9,7 @@ from windlass.workloads.seals import NO_SEAL, Seal
 
 
 def scope_of(config: Config, seal: Seal = NO_SEAL) -> Scope:
-    """What a daemon of this configuration is responsible for; `seal` tells which marks are ours."""
+    """Return the scope of a daemon with this configuration; `seal` verifies its marks."""
     shadowed = config.shadow_of if config.shadow else []
     return Scope(
         frozenset([*config.scheduler_names, *shadowed]),

@@ -76,7 +76,7 @@ class Term:
         self._inbox.filled.set()
 
     def thinks_for_s(self) -> float:
-        """How long the step that is being worked on has taken so far; 0 if there is none."""
+        """Return for how many seconds the current step has been running; 0 if none is."""
         return 0.0 if self._thinks_since is None else time.monotonic() - self._thinks_since
 
     def is_stuck(self) -> bool:

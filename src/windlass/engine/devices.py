@@ -289,7 +289,7 @@ def milli_on(request: GpuRequest, kind: Kind) -> int:
 
 
 def charged_on(request: GpuRequest, kind: Kind) -> int:
-    """What one task adds to its queue on devices of a kind; 0 if it cannot use them."""
+    """Return the charge of one task on devices of a kind; 0 if it cannot use them."""
     if request.profile or kind.charged_milli == WHOLE:
         return milli_on(request, kind)
     return request.count * charged(_share(request, kind), kind.charged_milli)

@@ -62,7 +62,7 @@ class Holds:
         self._soft: dict[GangId, Hold] = {}
         """Reservations: under conditions others may use their places."""
         self._given_up: frozenset[GangId] = frozenset()
-        """Those whose claims nobody has to heed any more."""
+        """The gangs whose claims were given up in this draft."""
         self._slots: dict[GangId, set[int]] = {}
         self._base: dict[int, Free] = {}
         self.eased = 0

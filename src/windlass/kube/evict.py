@@ -52,7 +52,7 @@ class Victim:
     rule: Rule
     message: str
     grace_s: int
-    """How many seconds it has from SIGTERM to SIGKILL."""
+    """Its termination grace, in seconds, from SIGTERM to SIGKILL."""
     turn: Turn | None = None
     """How its gang is stopped whole, if it is."""
     fails_owner: bool = False

@@ -28,7 +28,7 @@ class Known:
     group: str = ""
 
     def task(self, task: TaskId, leaving_since: int | None) -> Task:
-        """What the engine sees of it, but for its devices; stand-ins may share one pod."""
+        """Return the task that the engine sees, without devices; stand-ins may share one pod."""
         found = task_of(self.pod, self.gang, self.shape, (), self.group)
         if found.id != task:
             found = replace(found, id=task)

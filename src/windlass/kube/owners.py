@@ -81,7 +81,7 @@ class Owners:
         return None
 
     def upwards(self, owner: Owner) -> list[tuple[object, ...]]:
-        """What matters of an owner and of those above it."""
+        """Return the fields of an owner, and of the owners above it, on which pods depend."""
         found = [matters(owner)]
         while (above := controller(owner.metadata)) is not None and len(found) < MOST_STEPS:
             known = self.known(above, owner.metadata.namespace)
@@ -112,7 +112,7 @@ def _keys(kind: Key, owner: Owner) -> tuple[str, str]:
 
 
 def matters(owner: Owner) -> tuple[object, ...]:
-    """What pods and stand-ins follow from: anybody may change the rest as often as they like."""
+    """Return the fields on which pods and stand-ins depend; users may change the others freely."""
     meta, status = owner.metadata, owner.status
     counts = [status.get(name) for name in ("succeeded", "failed", "restarts")]
     said = [mark(meta, name) for name in (MINIMUM, SUSPENDED, CREATOR, RAY_PRIORITY)]

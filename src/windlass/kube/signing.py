@@ -162,7 +162,7 @@ def _read(text: str, name: str) -> bytes:
 
 
 def _message(uid: str, name: str, value: str) -> bytes:
-    """What is signed: neither a uid nor a name can hold the byte that ends it."""
+    """Return the bytes that are signed; neither a uid nor a name can contain the separator."""
     return "\0".join(("windlass.dev", uid, name, value)).encode()
 
 

@@ -44,7 +44,7 @@ _COMPUTE_SLICES = re.compile(r"(?:[0-9]+c\.)?([0-9]+)g\.")
 
 
 class GpuUnit(NamedTuple):
-    """What one unit of a resource adds to its queue: thousandths of a GPU, and of which model."""
+    """A charge for one unit of a resource: thousandths of a GPU, and of which model."""
 
     milli: int
     model: str
@@ -71,7 +71,7 @@ def short_name(resource: str) -> str:
 
 
 def unit_on(node: Node | None, resource: str) -> GpuUnit:
-    """What one unit of a GPU resource is on a node; None: the node is not known."""
+    """Return the charge for one unit of a GPU resource on a node; None: the node is not known."""
     labels: Mapping[str, str] = {} if node is None else node.labels
     if not resource.startswith("nvidia.com/"):
         label = _MODEL_LABELS.get(resource.partition("/")[0], "")

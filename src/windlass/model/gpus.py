@@ -85,7 +85,7 @@ WORTH = {
 
 
 def charged(milli: int, charged_milli: int) -> int:
-    """What so many thousandths of a device add to a queue, given what the whole device adds."""
+    """Return the charge for so many thousandths of a device, given that of the whole device."""
     return milli if charged_milli == WHOLE else -(-milli * charged_milli // WHOLE)
 
 

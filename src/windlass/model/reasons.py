@@ -167,7 +167,7 @@ SENTENCES: dict[Why, str] = {
     Why.STALE: "it has been below its minimum for too long; what is left of it, "
     "{tasks} task{tasks_s}, is given back",
     Why.NODE_LEAVES: "{what}; it gives up {tasks} task{tasks_s} to start elsewhere",
-    Why.NODE_LOST: "{what}; it gives up {tasks} task{tasks_s} for lost, to start elsewhere",
+    Why.NODE_LOST: "{what}; {tasks} task{tasks_s} of it stop{tasks_v}, and it starts elsewhere",
     Why.OVERRAN: "it has run for as long as it may, {longest}; {tasks} task{tasks_s} "
     "stop{tasks_v}, and it {then}",
 }

@@ -58,11 +58,11 @@ class Membership:
     explicit: bool = False
     """A Gang object says what the gang is like."""
     forgives: int = UNLIMITED
-    """How many of its pods may be evicted one by one before an owner fails for good."""
+    """The number of its pods that may be evicted one by one before an owner fails for good."""
     counted_by: str = ""
     """The key of the owner that counts these failures; empty if none does."""
     remade_within_s: int = 0
-    """How long its owner may wait before it makes a lost pod again."""
+    """The seconds that its owner may wait before it makes a lost pod again."""
     stops_with: str = ""
     """The key of the owner that is suspended to stop the gang whole; empty if none can be."""
 
@@ -103,9 +103,9 @@ class Kind:
     suspend: str = ""
     """The field that stops it whole, such as `spec.suspend`; empty if it has none."""
     forgives: Forgives = survival.no_count
-    """How many evictions of single pods it survives."""
+    """Returns the number of evictions of single pods that it survives."""
     backoff_s: Backoff = survival.at_once
-    """How many seconds it waits before it makes a lost pod again."""
+    """Returns the seconds that it waits before it makes a lost pod again."""
 
 
 Kinds: TypeAlias = Mapping[Key, Kind]

@@ -4,7 +4,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
 WORKERS ?= 2# test processes
-ARGS ?=#      more arguments for pytest: make test ARGS="tests/test_gangs.py -x"
+ARGS ?=#      more arguments for pytest: make test ARGS="tests/engine/placement/test_gangs.py -x"
 
 export UV_PYTHON_DOWNLOADS := never
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
@@ -74,7 +74,7 @@ lock: .tools/.ready ## write requirements/*.txt from pyproject.toml (UPGRADE=1 t
 clean: ## remove everything that make has made
 	rm -rf ui/node_modules src/windlass/web/static
 	rm -rf .venv .tools .cluster build dist .hypothesis .import_linter_cache .pytest_cache .ruff_cache
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src lab tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A real control plane, and controllers of other projects, for the tests on Kubernetes; built once, with
 # progress, if Go is there.
@@ -98,16 +98,16 @@ src/windlass/web/static/index.html: $(UI_SOURCES)
 # --- setting up ---------------------------------------------------------------------------------
 # Each step leaves a stamp, so that a repeated call has nothing to do.
 
-INSTALL_WINDLASS = $(UV) pip install --quiet --python .venv --no-deps --no-build-isolation --editable .
+INSTALL_WINDLASS = $(UV) pip install --quiet --python .venv --no-deps --no-build-isolation --editable . --editable lab
 
-.venv/.run: requirements/run.txt requirements/build.txt pyproject.toml | .venv/pyvenv.cfg
+.venv/.run: requirements/run.txt requirements/build.txt pyproject.toml lab/pyproject.toml | .venv/pyvenv.cfg
 	@echo "Installing what Windlass stands on ..."
 	@$(UV) pip install --quiet --python .venv --require-hashes \
 		-r requirements/run.txt -r requirements/build.txt
 	@$(INSTALL_WINDLASS)
 	@touch $@
 
-.venv/.dev: requirements/dev.txt pyproject.toml | .venv/pyvenv.cfg
+.venv/.dev: requirements/dev.txt pyproject.toml lab/pyproject.toml | .venv/pyvenv.cfg
 	@echo "Installing what Windlass stands on and the tools that check it ..."
 	@$(UV) pip sync --quiet --python .venv --require-hashes requirements/dev.txt
 	@$(INSTALL_WINDLASS)

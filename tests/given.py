@@ -12,19 +12,19 @@ from typing import Any, TypeAlias
 
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Decision, Plan, Verdict
-from windlass.model.actions import Hold, Rule
+from windlass.model.actions import EvictionRule, Hold
 from windlass.model.constraints import HOSTNAME, Constraints, Expression, Operator, PodTerm, Term
 from windlass.model.events import GangSeen, TaskGone, TaskSeen, TaskStarted
 from windlass.model.gpus import WHOLE, Gpu, GpuRequest, Slice
 from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Shape, Task, TaskId, TaskState
 from windlass.model.nodes import Node
 from windlass.model.queues import Queue
-from windlass.model.reasons import Reason, Why
+from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.resources import Request, pairs
 from windlass.model.settings import Settings
 from windlass.model.topology import Topology
 from windlass.state.cluster import Cluster
-from windlass.state.snapshot import Snapshot, Usage
+from windlass.state.snapshot import Snapshot, UserUsage
 
 GIB = 1024
 USUAL, NOTHING = Settings(), Request()
@@ -53,7 +53,7 @@ def snapshot(*things: Thing, now: int = 0, settings: Settings = USUAL) -> Snapsh
     """The same as a value."""
     jobs = [each for each in things if isinstance(each, Job)]
     queues = tuple(each for each in things if isinstance(each, Queue))
-    used = tuple(each for each in things if isinstance(each, Usage))
+    used = tuple(each for each in things if isinstance(each, UserUsage))
     return Snapshot(
         now=now,
         nodes=tuple(each for each in things if isinstance(each, Node)),
@@ -85,7 +85,7 @@ class Outcome:
         return {str(each.task): each.devices for each in self.plan.binds}
 
     @property
-    def evicted(self) -> dict[str, Rule]:
+    def evicted(self) -> dict[str, EvictionRule]:
         """The tasks that lose their place, and by which rule."""
         return {str(each.task): each.rule for each in self.plan.evictions if not each.moves_to}
 
@@ -120,11 +120,11 @@ class Outcome:
         """The verdict on a gang."""
         return self.decision(name).verdict
 
-    def whys(self, name: str) -> set[Why]:
+    def whys(self, name: str) -> set[ReasonCode]:
         """The kinds of reasons given to a gang."""
         return {each.why for each in self.decision(name).reasons}
 
-    def reason(self, name: str, why: Why) -> Reason:
+    def reason(self, name: str, why: ReasonCode) -> Reason:
         """The reason of that kind given to a gang."""
         return next(each for each in self.decision(name).reasons if each.why == why)
 
@@ -191,7 +191,7 @@ class Job:
         return replace(self, tasks=tasks)
 
 
-Thing: TypeAlias = Node | Queue | Topology | Job | Usage
+Thing: TypeAlias = Node | Queue | Topology | Job | UserUsage
 
 
 def node(name: str, gpus: int = 0, model: str = "A100-80GB", **fields: Any) -> Node:

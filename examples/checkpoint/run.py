@@ -31,15 +31,15 @@ from typing import Any, NamedTuple
 import yaml
 from train import STEPS
 
-from windlass.checkpoint import wire
-from windlass.checkpoint.store import Store
-from windlass.kube.client import Api, connect
-from windlass.kube.errors import Conflict
-from windlass.lab.bench.contenders import WINDLASS, lines, running
-from windlass.lab.bench.scene import make_queues
-from windlass.lab.kubelet import Habits, Kubelet, playing, uniform
-from windlass.lab.kubelet.labels import GPU
-from windlass.lab.plane import Plane
+from windlass.checkpoint import protocol
+from windlass.checkpoint.store import CheckpointStore
+from windlass.kube.client.client import Api, connect
+from windlass.kube.client.errors import Conflict
+from windlass_lab.control_plane.plane import Plane
+from windlass_lab.fake_kubelet import Habits, Kubelet, playing, uniform
+from windlass_lab.fake_nodes.labels import GPU
+from windlass_lab.live_bench.environment import make_queues
+from windlass_lab.live_bench.schedulers import WINDLASS, lines, running
 
 HERE = Path(__file__).parent
 WORKERS = 2
@@ -77,7 +77,7 @@ async def main(runs: int, seed: int, ways: list[str]) -> None:
                 check(kubelet.book.violations() == [], "a GPU was given twice")
                 asked = [each for each in lines(scheduler.log) if each["what"] == "save ended"]
                 saved = [each for each in asked if each["outcome"] == "saved"]
-                meant = sum(by != wire.Mode.SIGNAL for by in ways * runs)
+                meant = sum(by != protocol.RequestMode.SIGNAL for by in ways * runs)
                 check(len(saved) == len(asked) == meant, f"of {asked}, {meant} should have saved")
     say(f"The urgent gangs waited {max(waits):.1f} s at most")
 
@@ -171,7 +171,7 @@ def train_alone(folder: Path) -> list[bytes]:
 def weights(folder: Path) -> list[bytes]:
     """The last save of every worker, as it lies in the file."""
     return [
-        (Store(folder / str(index)).at(STEPS) / name).read_bytes()
+        (CheckpointStore(folder / str(index)).at(STEPS) / name).read_bytes()
         for index in range(WORKERS)
         for name in ("weights.npz", "speed.npz", "chance.json")
     ]
@@ -194,8 +194,8 @@ def training(name: str, folder: Path, by: str) -> dict[str, Any]:
     template = job["spec"]["template"]
     template["metadata"]["annotations"] = {
         "fake.windlass.dev/runs": "process",
-        wire.MODE: by,
-        wire.BUDGET: f"{BUDGET_S}s",
+        protocol.MODE: by,
+        protocol.BUDGET: f"{BUDGET_S}s",
     }
     template["spec"]["terminationGracePeriodSeconds"] = GRACE_S
     del template["spec"]["volumes"]
@@ -203,8 +203,8 @@ def training(name: str, folder: Path, by: str) -> dict[str, Any]:
     del container["volumeMounts"]
     container["command"] = [sys.executable, str(HERE / "train.py")]
     told = {"CHECKPOINTS": str(folder), "PAUSE_S": PAUSE_S, **ENVIRONMENT}
-    if by == wire.Mode.HTTP:
-        told["WINDLASS_CHECKPOINT_PORT"] = str(wire.DEFAULT_PORT)
+    if by == protocol.RequestMode.HTTP:
+        told["WINDLASS_CHECKPOINT_PORT"] = str(protocol.DEFAULT_PORT)
     container["env"] = [{"name": key, "value": value} for key, value in told.items()]
     return job
 
@@ -254,7 +254,11 @@ if __name__ == "__main__":
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("--runs", type=int, default=1, help="disturb it so many times")
     words.add_argument("--seed", type=int, default=8, help="of the steps at which it is disturbed")
-    all_ways = [wire.Mode.SIGNAL.value, wire.Mode.FILE.value, wire.Mode.HTTP.value]
+    all_ways = [
+        protocol.RequestMode.SIGNAL.value,
+        protocol.RequestMode.FILE.value,
+        protocol.RequestMode.HTTP.value,
+    ]
     words.add_argument("--by", choices=all_ways, nargs="+", default=["file"], help="how it is told")
     chosen = words.parse_args()
     asyncio.run(main(chosen.runs, chosen.seed, chosen.by))

@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import sync_playwright
 
-from windlass.cli.dashboard import Dashboard
-from windlass.cli.expected import Expected
-from windlass.sim.generate import EXAMPLE_SEED, generate
+from windlass.cli.demo_support.background_eta import BackgroundEta
+from windlass.cli.demo_support.dashboard import SimulationDashboard
+from windlass.sim.generate.week import EXAMPLE_SEED, generate
 from windlass.sim.run import Simulation
 from windlass.sim.workload import Workload
-from windlass.web.app import STATIC
-from windlass.web.serve import served
+from windlass.web.server.app import STATIC
+from windlass.web.server.local_server import served
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 NOON = 14 * 3600
@@ -35,10 +35,10 @@ Require = Callable[[Any, str], Any]
 class Site:
     """A simulation, served."""
 
-    def __init__(self, workload: Workload, expected: Expected | None = None) -> None:
+    def __init__(self, workload: Workload, expected: BackgroundEta | None = None) -> None:
         self.simulation = Simulation(workload)
         self.expected = expected
-        self.dashboard = Dashboard(expected)
+        self.dashboard = SimulationDashboard(expected)
         self.address = ""
         self._server = ExitStack()
 
@@ -70,7 +70,7 @@ class Site:
         """Stop, and begin anew at the same port, as another process would: a run of its own."""
         port = int(self.address.rstrip("/").rpartition(":")[2])
         self.stop()
-        self.dashboard = Dashboard()
+        self.dashboard = SimulationDashboard()
         self.dashboard.note(self.simulation)
         self.dashboard.show(self.simulation)
         self.serve(port)
@@ -93,7 +93,7 @@ def browser(require: Require) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def shared_site() -> Iterator[Site]:
     """The busiest hour of the example day; it does not move, but for who asks for a forecast."""
-    with closing(Expected()) as expected:
+    with closing(BackgroundEta()) as expected:
         made = Site(generate(EXAMPLE_SEED, 24, 24), expected)
         made.play(NOON)
         made.serve()

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import assert_same_picture
-from tests.browser.large import GPUS, Large
+from tests.browser.large_cluster import GPUS, Large
 from tests.browser.test_pictures import SIZE, taken
-from windlass.web.board import Board
-from windlass.web.serve import served
+from windlass.web.feed.live_state import LiveState
+from windlass.web.server.local_server import served
 
 NODES, UPDATES = 10_000, 12
 
@@ -60,7 +60,7 @@ PAINTED = """
 class Site:
     """A large cluster, served."""
 
-    def __init__(self, large: Large, board: Board, address: str) -> None:
+    def __init__(self, large: Large, board: LiveState, address: str) -> None:
         self.large, self.board, self.address = large, board, address
         self.showing: list[float] = []
 
@@ -100,7 +100,7 @@ def machine() -> str:
 
 @pytest.fixture(name="large", scope="module")
 def large_fixture() -> Iterator[Site]:
-    board = Board("run", played=True)
+    board = LiveState("run", played=True)
     with served(board, 0) as address:
         made = Site(Large(NODES), board, address)
         made.show()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Site
-from windlass.engine.suggest import suggest
-from windlass.web.look import ending
+from windlass.engine.explain.suggest import suggest
+from windlass.web.feed.view import ending
 
 PICTURES = Path(__file__).parents[2] / "docs/pictures"
 SIZE = {"width": 1280, "height": 760}

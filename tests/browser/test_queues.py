@@ -9,7 +9,7 @@ import pytest
 
 from tests.browser.conftest import Site
 from tests.given import ask, job, node
-from tests.played import arrives, work
+from tests.support.small_workloads import arrives, work
 from windlass.model.queues import Queue
 
 HOUR = 3600

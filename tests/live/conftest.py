@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pytest
 
-from tests.live.controllers import Controllers, FindParts, running_controllers
-from tests.live.kubectl import Kubectl
-from tests.live.scene import Scene
-from tests.live.shell import Shell, shell
-from windlass.lab.errors import PartsMissing
-from windlass.lab.parts import NAMES, Part, find
-from windlass.lab.plane import Plane
-from windlass.lab.process import Process
+from tests.live.support.controllers import Controllers, FindParts, running_controllers
+from tests.live.support.kubectl import Kubectl
+from tests.live.support.scene import Scene
+from tests.live.support.shell import Shell, shell
+from windlass_lab.control_plane.binaries import NAMES, ProgramBinary, find
+from windlass_lab.control_plane.errors import PartsMissing
+from windlass_lab.control_plane.plane import Plane
+from windlass_lab.control_plane.process import Process
 
 if TYPE_CHECKING:
-    from windlass.kube.access import Access
+    from windlass.kube.client.auth import Access
 
 Require = Callable[[Any, str], Any]
 HERE = Path(__file__).parent
@@ -55,7 +55,7 @@ class Borrowed:
         return self.api_access().server
 
     def api_access(self) -> Access:
-        from windlass.kube.access import load
+        from windlass.kube.client.auth import load
 
         return load(str(self.kubeconfig), None)
 
@@ -68,7 +68,7 @@ class Borrowed:
 def find_parts(pytestconfig: pytest.Config, require: Require) -> FindParts:
     """Programs by name, built if need be; that takes minutes, so its progress is shown."""
 
-    def find_or_skip(names: Sequence[str]) -> dict[str, Part]:
+    def find_or_skip(names: Sequence[str]) -> dict[str, ProgramBinary]:
         capture: Any = pytestconfig.pluginmanager.getplugin("capturemanager")
         try:
             with capture.global_and_fixture_disabled():
@@ -80,7 +80,7 @@ def find_parts(pytestconfig: pytest.Config, require: Require) -> FindParts:
 
 
 @pytest.fixture(scope="session")
-def parts(find_parts: FindParts) -> dict[str, Part]:
+def parts(find_parts: FindParts) -> dict[str, ProgramBinary]:
     """All programs of the control plane."""
     return find_parts(NAMES)
 

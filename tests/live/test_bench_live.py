@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from tests.live.conftest import FindParts
-from windlass.cli.bench_live import SCENARIOS, command
-from windlass.lab.bench import course
-from windlass.lab.bench.figures import drawn_together
-from windlass.lab.parts import NAMES
+from windlass_lab.commands.bench_live import SCENARIOS, command
+from windlass_lab.control_plane.binaries import NAMES
+from windlass_lab.live_bench import run_all
+from windlass_lab.live_bench.figures import drawn_together
 
 TINY = ["--nodes", "20", "--pods", "60"]
 THE_REST = "gangs,reclaim,cannot-fit,start"
@@ -60,7 +60,7 @@ def test_what_cannot_be_measured_is_named_together_with_what_can():
 
 
 def test_the_command_line_knows_every_scenario():
-    assert tuple(course.SCENARIOS) == SCENARIOS
+    assert tuple(run_all.SCENARIOS) == SCENARIOS
 
 
 def test_ratios_are_taken_within_a_round_because_machines_have_slow_minutes():

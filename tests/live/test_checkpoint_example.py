@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from tests.live.conftest import FindParts
-from windlass.lab.parts import NAMES
+from windlass_lab.control_plane.binaries import NAMES
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "checkpoint" / "run.py"
 PROOF = os.environ.get("WINDLASS_PROOF") == "1"

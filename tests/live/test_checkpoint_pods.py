@@ -13,23 +13,23 @@ from typing import Any
 
 import pytest
 
-from tests.checkpointed import COUNTING
-from tests.live.bound import FAKE, QUICK, Lab, open_lab, wait_until
-from windlass.checkpoint.wire import (
+from tests.live.support.bound_pods import FAKE, QUICK, Lab, open_lab, wait_until
+from tests.support.checkpointed_job import COUNTING
+from windlass.checkpoint.protocol import (
     DEFAULT_PATH,
     DEFAULT_PORT,
     EXIT_SAVED,
     REQUEST,
     Ack,
-    Request,
-    State,
+    CheckpointRequest,
+    SaveState,
     accepts,
     read_ack,
 )
-from windlass.lab.kubelet import Habits, Kubelet
-from windlass.lab.plane import Plane
+from windlass_lab.control_plane.plane import Plane
+from windlass_lab.fake_kubelet import Habits, Kubelet
 
-ASKED = Request("7f3a", 4_000_000_000, "room for a gang of a higher priority")
+ASKED = CheckpointRequest("7f3a", 4_000_000_000, "room for a gang of a higher priority")
 HABITS: Habits = replace(QUICK, processes=2)
 
 
@@ -59,7 +59,7 @@ async def wait_said(kubelet: Kubelet, uid: str, lines: int) -> None:
     await wait_until(said, f"the process has counted {lines} steps more")
 
 
-async def ask(lab: Lab, name: str, request: Request | None) -> None:
+async def ask(lab: Lab, name: str, request: CheckpointRequest | None) -> None:
     """Ask a pod as the scheduler does, or take it back."""
     note = {REQUEST: request.text() if request else None}
     await lab.api.patch(lab.path(name), {"metadata": {"annotations": note}})
@@ -102,9 +102,9 @@ async def test_asked_over_http_at_its_own_address_it_answers_and_works_on(
             first = await asyncio.to_thread(call, ip, asked.text())
             assert accepts(asked, first)
 
-            async def done(ip: str = ip, asked: Request = asked) -> bool:
+            async def done(ip: str = ip, asked: CheckpointRequest = asked) -> bool:
                 ack = await asyncio.to_thread(call, ip)
-                return accepts(asked, ack) and ack.state is State.DONE
+                return accepts(asked, ack) and ack.state is SaveState.DONE
 
             await wait_until(done, f"{name} has saved")
             await wait_said(kubelet, uid, kubelet.processes.said(uid).count("\n") + 5)

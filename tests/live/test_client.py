@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from tests.live.stage import no_credentials, served, status, until
-from windlass.kube import errors
-from windlass.kube.access import Access
-from windlass.kube.client import Api, Patch, connect
+from tests.live.support.fake_api_server import no_credentials, served, status, until
+from windlass.kube.client import errors
+from windlass.kube.client.auth import Access
+from windlass.kube.client.client import Api, Patch, connect
 
 PATH = "/api/v1/namespaces/ns/pods/p"
 
@@ -27,7 +27,7 @@ PATH = "/api/v1/namespaces/ns/pods/p"
         (403, errors.Forbidden),
         (404, errors.NotFound),
         (409, errors.Conflict),
-        (410, errors.Gone),
+        (410, errors.ResourceExpired),
         (422, errors.Invalid),
         (429, errors.TooMany),
         (500, errors.ServerFault),

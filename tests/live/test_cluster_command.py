@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.kubectl import Kubectl
-from windlass.lab.parts import Part
+from tests.live.support.kubectl import Kubectl
+from windlass_lab.control_plane.binaries import ProgramBinary
 
-WINDLASS = [sys.executable, "-c", "from windlass.cli.cluster import command; command()"]
+WINDLASS = [sys.executable, "-c", "from windlass_lab.commands.cluster import command; command()"]
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def test_a_cluster_can_be_used_as_it_says_until_it_is_asked_to_end(
-    parts: dict[str, Part], tmp_path: Path, end: signal.Signals
+    parts: dict[str, ProgramBinary], tmp_path: Path, end: signal.Signals
 ):
     access = tmp_path / "cluster" / "kubeconfig"
     words = [*WINDLASS, "--kubeconfig", str(access)]
@@ -34,7 +34,7 @@ def test_a_cluster_can_be_used_as_it_says_until_it_is_asked_to_end(
     assert not access.exists()
 
 
-def test_the_versions_of_all_parts_can_be_asked_for(parts: dict[str, Part]):
+def test_the_versions_of_all_parts_can_be_asked_for(parts: dict[str, ProgramBinary]):
     words = [*WINDLASS, "--version"]
     said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     for name, part in parts.items():

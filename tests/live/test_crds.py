@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.live.kubectl import Kubectl
+from tests.live.support.kubectl import Kubectl
 from windlass.controllers.queue_status import QueueNumbers
-from windlass.crds.judge import condition, judge
-from windlass.crds.kinds import API_VERSION, GROUP, KINDS, QUEUE
-from windlass.crds.ledger import Used, read_ledger
+from windlass.crds.definitions import API_VERSION, GROUP, KINDS, QUEUE
+from windlass.crds.ledger import LedgerEntry, read_ledger
 from windlass.crds.manifest import manifests
+from windlass.crds.queue_validation import condition, judge
 from windlass.crds.read import read_queue, read_settings
 from windlass.crds.status import queue_status
-from windlass.model import moments
+from windlass.model import timestamps
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
 
@@ -216,10 +216,10 @@ def test_the_status_is_a_part_of_its_own(kubectl: Kubectl, name: str):
         allocated={"gpu": 8000, "cpu": 500, "memory": 300},
         waiting_gangs=2,
         waiting_milli=500,
-        used=[Used("ada", "H100-80GB", 10**13), Used("", "", 5)],
+        used=[LedgerEntry("ada", "H100-80GB", 10**13), LedgerEntry("", "", 5)],
     )
     status = queue_status(
-        numbers, NOW, generation, [condition(verdict, 1, moments.written(NOW), None)]
+        numbers, NOW, generation, [condition(verdict, 1, timestamps.written(NOW), None)]
     )
     change = json.dumps({"status": status.as_json(), "spec": {"weight": 7}})
     kubectl("patch", "wq", name, "--subresource=status", "--type=merge", "-p", change)
@@ -228,8 +228,8 @@ def test_the_status_is_a_part_of_its_own(kubectl: Kubectl, name: str):
     assert found["metadata"]["generation"] == generation
     assert found["status"]["waiting"] == {"gangs": 2, "tasks": 0, "gpu": "0.5"}
     assert list(read_ledger(found["status"]["ledger"], 60, NOW)) == [
-        Used("", "", 5),
-        Used("ada", "H100-80GB", 10**13),
+        LedgerEntry("", "", 5),
+        LedgerEntry("ada", "H100-80GB", 10**13),
     ]
     shown = kubectl("get", "wq", name, "-o", "wide")
     assert "PARENT" in shown

@@ -14,16 +14,16 @@ import aiohttp
 import pytest
 import yaml
 
-from tests.live.bound import wait_until
-from tests.live.daemons import Daemon
-from tests.live.scene import Scene, is_running, make_namespace, scene
-from tests.live.shell import shell
-from tests.live.viewers import NODES, PODS, Person, altered, person, queues
-from windlass.cli.dashboard_way import way
-from windlass.crds.kinds import API_VERSION, QUEUE
-from windlass.kube.errors import NotFound
-from windlass.lab.kubelet.labels import GPU
-from windlass.lab.plane import Plane
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.daemons import Daemon
+from tests.live.support.scene import Scene, is_running, make_namespace, scene
+from tests.live.support.shell import shell
+from tests.live.support.viewers import NODES, PODS, Person, altered, person, queues
+from windlass.cli.commands.dashboard import way
+from windlass.crds.definitions import API_VERSION, QUEUE
+from windlass.kube.client.errors import NotFound
+from windlass_lab.control_plane.plane import Plane
+from windlass_lab.fake_nodes.labels import GPU
 
 PATHS = (
     *("cluster", "queues", "jobs", "job?gang=a", "decisions", "decisions/1"),

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, async_playwright
 
+from tests.live.support.viewers import Person
 from tests.live.test_dashboard import Cast, address_of, cast, people
-from tests.live.viewers import Person
-from windlass.web.app import STATIC
+from windlass.web.server.app import STATIC
 
 __all__ = ["cast", "people"]
 NAMES = ("chromium", "chromium-browser", "google-chrome")

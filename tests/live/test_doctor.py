@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.live.kubectl import Kubectl
-from tests.live.scene import LABEL, Scene, scene
-from tests.live.shell import Shell
-from windlass.lab.plane import Plane
+from tests.live.support.kubectl import Kubectl
+from tests.live.support.scene import LABEL, Scene, scene
+from tests.live.support.shell import Shell
+from windlass_lab.control_plane.plane import Plane
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.live.bound import wait_until
-from tests.live.scene import Scene, scene
-from windlass.crds.kinds import QUEUE
-from windlass.lab.kubelet.nodes import NODES
-from windlass.lab.plane import Plane
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.scene import Scene, scene
+from windlass.crds.definitions import QUEUE
+from windlass_lab.control_plane.plane import Plane
+from windlass_lab.fake_nodes.nodes import NODES
 
 LABELS = {
     "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB",

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.live.bound import wait_until
-from tests.live.scene import Scene, scene
-from windlass.daemon.quarantines import CONDITION
-from windlass.lab.kubelet.nodes import NODES
-from windlass.lab.kubelet.script import EXIT_CODE, RUNS_FOR
-from windlass.lab.plane import Plane
-from windlass.workloads.health import OUT_OF_SERVICE
-from windlass.workloads.marks import QUARANTINE, TRUSTED
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.scene import Scene, scene
+from windlass.daemon.decide.quarantine import CONDITION
+from windlass.workloads.nodes.health import OUT_OF_SERVICE
+from windlass.workloads.objects.annotations import QUARANTINE, TRUSTED
+from windlass_lab.control_plane.plane import Plane
+from windlass_lab.fake_kubelet.pod_annotations import EXIT_CODE, RUNS_FOR
+from windlass_lab.fake_nodes.nodes import NODES
 
 FAILS = {RUNS_FOR: "200ms", EXIT_CODE: "1"}
 

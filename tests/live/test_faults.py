@@ -11,22 +11,22 @@ from random import Random
 import pytest
 from aiohttp import web
 
-from tests.live.bound import wait_until
-from tests.live.scene import Scene, is_running, name_of, scene
-from tests.live.stage import served, status, until
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.fake_api_server import served, status, until
+from tests.live.support.scene import Scene, is_running, name_of, scene
 from windlass.config import read_config
-from windlass.daemon.parts import Clock
-from windlass.daemon.pause import set_paused
-from windlass.kube.carry_out import Binder, BindFailed, Binding, News, PodRef, Start
-from windlass.kube.client import connect
-from windlass.kube.workers import Workers
-from windlass.lab.kubelet.history import Cause
-from windlass.lab.plane import Plane
-from windlass.lab.proxy import Proxy, Rule
-from windlass.lab.proxy_calls import Call
-from windlass.lab.proxy_faults import Verdict, When, answer, kill, lose
+from windlass.daemon.loop.pause import set_paused
+from windlass.daemon.serving.context import Clock
+from windlass.kube.client.client import connect
+from windlass.kube.client.write_queue import WriteQueue
+from windlass.kube.writers.binder import Binder, Binding, BindRejected, GangBinds, News, PodRef
 from windlass.model.jobs import TaskId
-from windlass.workloads.marks import PROMISE
+from windlass.workloads.objects.annotations import PROMISE
+from windlass_lab.api_proxy.calls import Call
+from windlass_lab.api_proxy.faults import Verdict, When, answer, kill, lose
+from windlass_lab.api_proxy.proxy import Proxy, ProxyRule
+from windlass_lab.control_plane.plane import Plane
+from windlass_lab.fake_kubelet.allocation_audit import Cause
 
 STATUS = "pods/status"
 OUTAGE_S = 30
@@ -101,11 +101,11 @@ async def test_a_pod_is_not_given_up_while_its_bind_may_still_be_carried_out() -
         return web.json_response(UNBOUND, status=201)
 
     async with served(answer_it) as access, connect(access) as api:
-        workers, heard = Workers(4), list[News]()
+        workers, heard = WriteQueue(4), list[News]()
         working = asyncio.create_task(workers.run())
         binder = Binder(api, workers, heard.append, Random(7))
         pod = PodRef(TaskId("t"), "ns", "p", "uid")
-        binder.start(Start((Binding(pod, "n1"),)))
+        binder.start(GangBinds((Binding(pod, "n1"),)))
         await until(lambda: len(asked) > 2, "the bind was tried again and again")
         binder.read(pod)  # as for one that is overdue
         is_busy = False
@@ -115,7 +115,7 @@ async def test_a_pod_is_not_given_up_while_its_bind_may_still_be_carried_out() -
         binder.read(pod)
         await workers.wait_idle()
         assert asked[-1] == "GET p"
-        assert isinstance(heard[0], BindFailed)
+        assert isinstance(heard[0], BindRejected)
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
 
@@ -382,5 +382,5 @@ def evictions(proxy: Proxy) -> list[Call]:
     return [each for each in proxy.calls if each.resource == "pods/eviction"]
 
 
-async def _met(rule: Rule) -> bool:
+async def _met(rule: ProxyRule) -> bool:
     return rule.met > 0

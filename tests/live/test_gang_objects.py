@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.live.bound import wait_until
-from tests.live.scene import Scene, scene
-from tests.live.troupe import Troupe, open_troupe
-from windlass.crds.kinds import API_VERSION, QUEUE
-from windlass.lab.kubelet.fleet import HOSTNAME
-from windlass.lab.plane import Plane
-from windlass.workloads.marks import GANG, GROUP
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.fake_controller import Troupe, open_troupe
+from tests.live.support.scene import Scene, scene
+from windlass.crds.definitions import API_VERSION, QUEUE
+from windlass.workloads.objects.annotations import GANG, GROUP
+from windlass_lab.control_plane.plane import Plane
+from windlass_lab.fake_nodes.machines import HOSTNAME
 
 TOPOLOGIES = "/apis/windlass.dev/v1alpha1/topologies"
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.live.bound import wait_until
-from tests.live.scene import Scene, scene
-from tests.recorded import played_again
-from windlass.history.store import Store
-from windlass.history.where import HistoryError
-from windlass.lab.plane import Plane
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.scene import Scene, scene
+from tests.support.recordings import played_again
+from windlass.history.location import HistoryError
+from windlass.history.store import HistoryStore
+from windlass_lab.control_plane.plane import Plane
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ async def test_whoever_leads_next_continues_the_history_and_all_of_it_can_be_pla
     await made.gang("b", 1, 8, "team")
     await made.wait_running(("a", 2), ("b", 1))
     assert await second.stop() == 0
-    stretches = Store(str(file)).stretches()
+    stretches = HistoryStore(str(file)).stretches()
     writers = list(dict.fromkeys(each.writer for each in stretches))
     assert writers[-1].startswith("r1"), "the second replica wrote the end of it"
     cycles = played_again(str(file))
@@ -54,7 +54,7 @@ async def test_whoever_leads_next_continues_the_history_and_all_of_it_can_be_pla
 
 def bound(file: Path) -> int:
     """How many binds are recorded."""
-    store = Store(str(file), new=False)
+    store = HistoryStore(str(file), new=False)
     try:
         store.demand()
     except HistoryError:

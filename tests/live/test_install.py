@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.live.bound import wait_until
 from tests.live.conftest import FindParts
-from tests.live.installation import Installation, installed
-from tests.live.kubectl import Kubectl
-from tests.live.scene import Scene, scene
-from windlass.crds.kinds import QUEUE
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.installation import Installation, installed
+from tests.live.support.kubectl import Kubectl
+from tests.live.support.scene import Scene, scene
+from windlass.crds.definitions import QUEUE
 from windlass.install.chart import NAMESPACE, Release
-from windlass.kube.access import Access
-from windlass.lab.parts import NAMES
-from windlass.lab.plane import Plane
-from windlass.lab.proxy import recording
+from windlass.kube.client.auth import Access
+from windlass_lab.api_proxy.proxy import recording
+from windlass_lab.control_plane.binaries import NAMES
+from windlass_lab.control_plane.plane import Plane
 
 WINDLASS = [sys.executable, "-c", "from windlass.cli import main; main()"]
 VOLATILE = ("events", "events.events.k8s.io", "componentstatuses")

@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from tests.live.conftest import FindParts
-from tests.live.kubectl import Kubectl
+from tests.live.support.kubectl import Kubectl
 from windlass.install.apply import NotOurs, Ref, install
 from windlass.install.chart import Release, definitions, folder, objects
 from windlass.install.values import read_values
-from windlass.kube.client import connect
-from windlass.lab.plane import Plane
+from windlass.kube.client.client import connect
+from windlass_lab.control_plane.plane import Plane
 
 VALUES = {
     "defaults": {},

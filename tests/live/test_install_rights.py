@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from tests.live.bound import wait_until
-from tests.live.installation import Installation, installed, may
-from tests.live.scene import Scene, scene
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.installation import Installation, installed, may
+from tests.live.support.scene import Scene, scene
+from tests.live.support.viewers import person
 from tests.live.test_dashboard import Cast
-from tests.live.viewers import person
-from windlass.checkpoint.wire import BUDGET, MODE, REQUEST
+from windlass.checkpoint.protocol import BUDGET, MODE, REQUEST
 from windlass.install.chart import Release, objects
 from windlass.install.values import read_values
-from windlass.kube.access import Access
-from windlass.kube.client import connect
-from windlass.lab.plane import Plane
-from windlass.lab.proxy import Proxy, recording
-from windlass.workloads.kinds import KINDS
+from windlass.kube.client.auth import Access
+from windlass.kube.client.client import connect
+from windlass.workloads.kinds.table import KINDS
+from windlass_lab.api_proxy.proxy import Proxy, recording
+from windlass_lab.control_plane.plane import Plane
 
 NAMED = {"windlass.dev/gang": "named", "windlass.dev/minimum": "1"}
 """Whose pods name their gang is evicted, not suspended."""

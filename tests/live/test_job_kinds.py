@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.definitions import FOREIGN, installed, plural
-from tests.live.recipes import RECIPES, SIZE, Recipe
-from tests.live.scene import Scene, scene
-from tests.live.traps import TRAPS
-from tests.live.troupe import Troupe, open_troupe
-from windlass.crds.kinds import API_VERSION, QUEUE
-from windlass.lab.plane import Plane
-from windlass.lab.proxy import Proxy
-from windlass.lab.proxy_faults import hold
-from windlass.workloads.kinds import KINDS
+from tests.live.support.definitions import FOREIGN, installed, plural
+from tests.live.support.fake_controller import Troupe, open_troupe
+from tests.live.support.job_kinds import RECIPES, SIZE, Recipe
+from tests.live.support.scene import Scene, scene
+from tests.live.support.slow_jobs import TRAPS
+from windlass.crds.definitions import API_VERSION, QUEUE
+from windlass.workloads.kinds.table import KINDS
+from windlass_lab.api_proxy.faults import hold
+from windlass_lab.api_proxy.proxy import Proxy
+from windlass_lab.control_plane.plane import Plane
 
 NODES = 10
 Story = Callable[[Troupe, Recipe], Awaitable[None]]

@@ -11,11 +11,11 @@ import os
 import pytest
 
 from tests.live.conftest import FindParts
-from tests.live.judge import OPTIONS, Verdict, judge, prepare
-from tests.live.judge_cases import make_case
-from windlass.kube.client import connect
-from windlass.lab.parts import NAMES
-from windlass.lab.plane import Plane
+from tests.live.support.judge_cases import make_case
+from tests.live.support.kube_scheduler_judge import OPTIONS, Verdict, judge, prepare
+from windlass.kube.client.client import connect
+from windlass_lab.control_plane.binaries import NAMES
+from windlass_lab.control_plane.plane import Plane
 
 CASES = 2000 if os.environ.get("WINDLASS_PROOF") == "1" else 300
 SEED = int(os.environ.get("WINDLASS_SEED", "0"))

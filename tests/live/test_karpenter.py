@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.bound import wait_until
-from tests.live.controllers import Controllers
-from tests.live.karpenter import CLAIMS, node_claims, node_pool
-from tests.live.scene import Scene, is_running, scene
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.controllers import Controllers
+from tests.live.support.karpenter import CLAIMS, node_claims, node_pool
+from tests.live.support.scene import Scene, is_running, scene
 
 pytestmark = pytest.mark.usefixtures("karpenter")
 

@@ -18,15 +18,15 @@ from typing import Any
 
 import pytest
 
-from tests.live.bound import wait_until
-from tests.live.daemons import Daemon
-from tests.live.scene import Scene, is_running, scene
-from windlass.kube.access import Access
-from windlass.lab.plane import Plane
-from windlass.lab.proxy import Proxy, Rule
-from windlass.lab.proxy_calls import Call
-from windlass.lab.proxy_faults import When, answer, kill, lose
-from windlass.workloads.marks import PROMISE
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.daemons import Daemon
+from tests.live.support.scene import Scene, is_running, scene
+from windlass.kube.client.auth import Access
+from windlass.workloads.objects.annotations import PROMISE
+from windlass_lab.api_proxy.calls import Call
+from windlass_lab.api_proxy.faults import When, answer, kill, lose
+from windlass_lab.api_proxy.proxy import Proxy, ProxyRule
+from windlass_lab.control_plane.plane import Plane
 
 AT_ONCE = 6
 """Most of a run is waiting."""
@@ -179,7 +179,7 @@ async def comes_to(access: Access, folder: Path, point: Point, way: Way) -> bool
         return crash.met == 1
 
 
-def at(proxy: Proxy, point: Point, pid: Callable[[], int]) -> Rule:
+def at(proxy: Proxy, point: Point, pid: Callable[[], int]) -> ProxyRule:
     """Kill the process when it comes to the point."""
 
     def is_it(call: Call) -> bool:

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.live.bound import FAKE, QUICK, Lab, open_lab, wait_held, wait_until
-from windlass.kube.client import Patch
-from windlass.lab.kubelet import Cause, Habits, Machine, playing
-from windlass.lab.kubelet.fill import Filling, fill
-from windlass.lab.kubelet.labels import GPU
-from windlass.lab.kubelet.nodes import NODES
-from windlass.lab.plane import Plane
+from tests.live.support.bound_pods import FAKE, QUICK, Lab, open_lab, wait_held, wait_until
+from windlass.kube.client.client import Patch
+from windlass_lab.control_plane.plane import Plane
+from windlass_lab.fake_kubelet import Cause, Habits, Machine, playing
+from windlass_lab.fake_nodes.labels import GPU
+from windlass_lab.fake_nodes.nodes import NODES
+from windlass_lab.fake_nodes.prefill import PrefillPods, fill
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ async def test_a_job_of_the_controllers_runs_to_its_end(lab: Lab) -> None:
 async def test_two_hundred_bound_pods_run_at_once(lab: Lab) -> None:
     async with lab.nodes(50) as (kubelet, _):
         fleet = [host.machine for host in kubelet.hosts.values()]
-        await fill(lab.api, fleet, 200, Filling(lab.namespace, running=False))
+        await fill(lab.api, fleet, 200, PrefillPods(lab.namespace, running=False))
 
         async def all_run() -> bool:
             pods = (await lab.get(lab.path()))["items"]
@@ -194,7 +194,7 @@ async def test_pods_that_ran_before_are_found_running(lab: Lab) -> None:
     lab.made += [machine.name for machine in fleet]
     async with playing(lab.access, fleet, QUICK):
         pass
-    await fill(lab.api, fleet, 12, Filling(lab.namespace))
+    await fill(lab.api, fleet, 12, PrefillPods(lab.namespace))
     async with playing(lab.access, fleet, QUICK) as kubelet:
         assert all(kubelet.book.free(machine.name) == () for machine in fleet)
         assert kubelet.book.refusals == []

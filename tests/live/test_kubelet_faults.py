@@ -8,11 +8,11 @@ from contextlib import suppress
 
 import pytest
 
-from tests.live.bound import QUICK, Lab, open_lab, wait_held, wait_until
-from windlass.kube.errors import ApiError, NotFound
-from windlass.lab.kubelet import Book, Machine, playing
-from windlass.lab.kubelet.nodes import NODES
-from windlass.lab.plane import Options, Plane
+from tests.live.support.bound_pods import QUICK, Lab, open_lab, wait_held, wait_until
+from windlass.kube.client.errors import ApiError, NotFound
+from windlass_lab.control_plane.plane import Options, Plane
+from windlass_lab.fake_kubelet import DeviceAllocations, Machine, playing
+from windlass_lab.fake_nodes.nodes import NODES
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ async def test_a_kubelet_process_that_is_replaced_goes_on_with_the_book(lab: Lab
         await lab.bind("p", node, gpus=2)
         await lab.wait_phase("p", "Running")
         held, checkpoint = first.book.held(node), first.book.checkpoint()
-    book = Book.restored(checkpoint)
+    book = DeviceAllocations.restored(checkpoint)
     async with playing(lab.access, [Machine(node, gpus=4)], QUICK, book) as second:
         await lab.bind("q", node, gpus=2)
         await lab.wait_phase("q", "Running")

@@ -12,18 +12,18 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.live.bound import wait_until
-from tests.live.daemons import Daemon
-from tests.live.scene import Scene, scene
-from tests.live.stage import served
-from windlass.kube.client import connect
-from windlass.kube.election import PAUSED
-from windlass.kube.errors import NotAllowed
-from windlass.lab.plane import Plane
-from windlass.lab.proxy import Rule
-from windlass.lab.proxy_calls import Call
-from windlass.lab.proxy_faults import When, answer, hold, run
-from windlass.workloads.marks import PROMISE
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.daemons import Daemon
+from tests.live.support.fake_api_server import served
+from tests.live.support.scene import Scene, scene
+from windlass.kube.client.client import connect
+from windlass.kube.client.errors import NotAllowed
+from windlass.kube.client.leader_election import PAUSED
+from windlass.workloads.objects.annotations import PROMISE
+from windlass_lab.api_proxy.calls import Call
+from windlass_lab.api_proxy.faults import When, answer, hold, run
+from windlass_lab.api_proxy.proxy import ProxyRule
+from windlass_lab.control_plane.plane import Plane
 
 LONG: dict[str, Any] = {"lease_duration_s": 3600, "lease_renew_deadline_s": 1800}
 """Nobody waits for the end of such a lease."""
@@ -162,5 +162,5 @@ def is_promise(call: Call) -> bool:
     return PROMISE.encode() in call.body
 
 
-async def met(rule: Rule) -> bool:
+async def met(rule: ProxyRule) -> bool:
     return rule.met > 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from aiohttp import web
 
-from tests.live.stage import Stage, Thing, served
-from windlass.kube import lists
-from windlass.kube.client import connect
-from windlass.kube.lists import list_all
+from tests.live.support.fake_api_server import Stage, Thing, served
+from windlass.kube.client import lists
+from windlass.kube.client.client import connect
+from windlass.kube.client.lists import list_all
 
 PATH = "/api/v1/configmaps"
 

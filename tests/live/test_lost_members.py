@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.live.bound import wait_until
-from tests.live.scene import Scene, is_running, scene
-from windlass.crds.kinds import API_VERSION, POLICY
-from windlass.lab.kubelet.nodes import NODES
-from windlass.lab.plane import Plane
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.scene import Scene, is_running, scene
+from windlass.crds.definitions import API_VERSION, POLICY
+from windlass_lab.control_plane.plane import Plane
+from windlass_lab.fake_nodes.nodes import NODES
 
 PROOF = os.environ.get("WINDLASS_PROOF") == "1"
 LOSSES = 4 if PROOF else 1

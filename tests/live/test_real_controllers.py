@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.bound import wait_until
-from tests.live.controllers import Controllers
-from tests.live.foreign_jobs import (
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.controllers import Controllers
+from tests.live.support.foreign_jobs import (
     JOB_SET,
     events_that_say,
     job_set,
@@ -19,9 +19,9 @@ from tests.live.foreign_jobs import (
     train_job,
     training_runtime,
 )
-from tests.live.scene import Scene, is_running, scene
-from windlass.lab.kubelet.nodes import NODES
-from windlass.workloads.leaders import LWS_EXCLUSIVE
+from tests.live.support.scene import Scene, is_running, scene
+from windlass.workloads.kinds.leaders import LWS_EXCLUSIVE
+from windlass_lab.fake_nodes.nodes import NODES
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.refused_jobs import REFUSED, TAKEN
-from windlass.kube.client import connect
-from windlass.kube.errors import Invalid
-from windlass.lab.plane import Plane
-from windlass.workloads.refused import problems
+from tests.support.refused_jobs import REFUSED, TAKEN
+from windlass.kube.client.client import connect
+from windlass.kube.client.errors import Invalid
+from windlass.workloads.manifests.validate import problems
+from windlass_lab.control_plane.plane import Plane
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 ONLY_TRY = {"dryRun": "All"}

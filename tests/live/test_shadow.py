@@ -11,15 +11,15 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.live.bound import wait_until
-from tests.live.daemons import Daemon
-from tests.live.scene import scene
-from tests.live.troupe import Troupe, open_troupe
-from windlass.crds.kinds import API_VERSION, QUEUE
-from windlass.lab.kubelet.labels import GPU
-from windlass.lab.plane import Options, Plane
-from windlass.lab.ports import Ports
-from windlass.lab.proxy import recording
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.daemons import Daemon
+from tests.live.support.fake_controller import Troupe, open_troupe
+from tests.live.support.scene import scene
+from windlass.crds.definitions import API_VERSION, QUEUE
+from windlass_lab.api_proxy.proxy import recording
+from windlass_lab.control_plane.plane import Options, Plane
+from windlass_lab.control_plane.ports import PortPool
+from windlass_lab.fake_nodes.labels import GPU
 
 USER = "windlass-shadow"
 SETTINGS = "shadow: true\nshadow_of: [default-scheduler]\n"
@@ -74,7 +74,7 @@ class Watched:
 @pytest.fixture
 async def watched(fresh_plane: Plane, tmp_path: Path) -> AsyncIterator[Watched]:
     """Two nodes of 8 GPUs and a queue for the namespace."""
-    ports = Ports()
+    ports = PortPool()
     mine = fresh_plane.api_access(USER, ["system:masters"])
     async with (
         scene(fresh_plane.api_access(), tmp_path, nodes=2) as made,

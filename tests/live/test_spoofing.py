@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from tests.live.definitions import installed
-from tests.live.scene import Scene, scene
-from tests.live.troupe import Troupe, message_of, open_troupe
-from windlass.crds.kinds import API_VERSION, QUEUE
-from windlass.kube.client import connect
-from windlass.kube.errors import ApiError, Forbidden
-from windlass.lab.plane import Plane
-from windlass.workloads.marks import GANG, MINIMUM, PROMISE
-from windlass.workloads.marks import QUEUE as QUEUE_LABEL
+from tests.live.support.definitions import installed
+from tests.live.support.fake_controller import Troupe, message_of, open_troupe
+from tests.live.support.scene import Scene, scene
+from windlass.crds.definitions import API_VERSION, QUEUE
+from windlass.kube.client.client import connect
+from windlass.kube.client.errors import ApiError, Forbidden
+from windlass.workloads.objects.annotations import GANG, MINIMUM, PROMISE
+from windlass.workloads.objects.annotations import QUEUE as QUEUE_LABEL
+from windlass_lab.control_plane.plane import Plane
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.live.bound import wait_until
-from tests.live.scene import Scene, is_running, name_of, scene, uid_of
-from windlass.checkpoint.wire import ACK, BUDGET, MODE, REQUEST, Ack, State, read_request
-from windlass.kube.errors import NotFound
-from windlass.lab.plane import Plane
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.scene import Scene, is_running, name_of, scene, uid_of
+from windlass.checkpoint.protocol import ACK, BUDGET, MODE, REQUEST, Ack, SaveState, read_request
+from windlass.kube.client.errors import NotFound
+from windlass_lab.control_plane.plane import Plane
 
 STORMS = 100 if os.environ.get("WINDLASS_PROOF") == "1" else 5
 AT_ONCE = 3
@@ -85,7 +85,7 @@ class Storm:
             known = ACK in notes and f'"{request.id}"' in notes[ACK]
             if manner == "is-silent" or known or (manner == "forges" and ACK in notes):
                 continue
-            state = State.REFUSED if manner == "refuses" else State.DONE
+            state = SaveState.REFUSED if manner == "refuses" else SaveState.DONE
             name = "0123456789abcdef0123" if manner == "forges" else request.id
             ack = Ack(name, state, 7, at=1_000_000_000).text()
             with suppress(NotFound):

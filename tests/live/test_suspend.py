@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.bound import wait_until
-from tests.live.scene import Scene, scene
-from windlass.lab.plane import Plane
-from windlass.workloads.marks import MAX_RUN, OVERRUN, SUSPENDED
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.scene import Scene, scene
+from windlass.workloads.objects.annotations import MAX_RUN, OVERRUN, SUSPENDED
+from windlass_lab.control_plane.plane import Plane
 
 BY_LABEL = {"windlass.dev/gang": "old", "windlass.dev/minimum": "2"}
 """Pods that name their gang are evicted one by one, whoever made them."""

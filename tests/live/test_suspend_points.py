@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.live.bound import wait_until
-from tests.live.scene import Scene, scene
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.scene import Scene, scene
 from tests.live.test_kill_points import AT_ONCE, PATIENT, SIGKILLED, succeeded
 from tests.live.test_suspend import come_back, job_path, preempt
-from windlass.kube.access import Access
-from windlass.lab.plane import Plane
-from windlass.lab.proxy_calls import Call
-from windlass.lab.proxy_faults import When, kill
-from windlass.workloads.marks import SUSPENDED
+from windlass.kube.client.auth import Access
+from windlass.workloads.objects.annotations import SUSPENDED
+from windlass_lab.api_proxy.calls import Call
+from windlass_lab.api_proxy.faults import When, kill
+from windlass_lab.control_plane.plane import Plane
 
 COUNT = 2
 WRITES = ("announce", "suspend", "resume", "first bind", "last bind", "end of the mark")

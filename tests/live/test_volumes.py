@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.live.bound import wait_until
-from tests.live.scene import Scene, scene
-from windlass.lab.kubelet.labels import GPU
-from windlass.lab.plane import Plane
-from windlass.workloads.volumes import SELECTED
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.scene import Scene, scene
+from windlass.workloads.pods.volumes import SELECTED
+from windlass_lab.control_plane.plane import Plane
+from windlass_lab.fake_nodes.labels import GPU
 
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 VOLUMES = "/api/v1/persistentvolumes"

@@ -8,10 +8,10 @@ from random import Random
 import msgspec
 from aiohttp import web
 
-from tests.live.stage import Meta, Stage, Thing, served, status, until
-from windlass.kube import errors
-from windlass.kube.client import connect
-from windlass.kube.watch import Change, Seen, Watch
+from tests.live.support.fake_api_server import Meta, Stage, Thing, served, status, until
+from windlass.kube.client import errors
+from windlass.kube.client.client import connect
+from windlass.kube.client.watch import Change, ObjectSeen, Watch
 
 PATH = "/api/v1/configmaps"
 
@@ -26,7 +26,7 @@ class Told:
     def sink(self, changes: list[Change[Thing]]) -> None:
         self.batches += 1
         for change in changes:
-            sign = "+" if isinstance(change, Seen) else "-"
+            sign = "+" if isinstance(change, ObjectSeen) else "-"
             self.words.append(sign + change.object.metadata.name)
 
     async def wait_for(self, *words: str) -> None:

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from tests.live.stage import Thing, until
-from windlass.kube import errors
-from windlass.kube.client import Api, Patch, connect
-from windlass.kube.watch import Change, Seen, Watch
-from windlass.lab.plane import Options, Plane
+from tests.live.support.fake_api_server import Thing, until
+from windlass.kube.client import errors
+from windlass.kube.client.client import Api, Patch, connect
+from windlass.kube.client.watch import Change, ObjectSeen, Watch
+from windlass_lab.control_plane.plane import Options, Plane
 
 BARE = Options(controllers=False)
 MINE = {"labelSelector": "test=watch"}
@@ -22,7 +22,7 @@ class Told:
 
     def sink(self, changes: list[Change[Thing]]) -> None:
         for change in changes:
-            sign = "+" if isinstance(change, Seen) else "-"
+            sign = "+" if isinstance(change, ObjectSeen) else "-"
             self.words.append(sign + change.object.metadata.name)
 
     async def wait_for(self, *words: str) -> None:

@@ -22,24 +22,24 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.live.bound import wait_until
-from tests.live.installation import Installation, installed
-from tests.live.kubectl import Kubectl
-from tests.live.scene import Scene, scene
-from windlass.admission import papers
-from windlass.admission.papers import Papers
+from tests.live.support.bound_pods import wait_until
+from tests.live.support.installation import Installation, installed
+from tests.live.support.kubectl import Kubectl
+from tests.live.support.scene import Scene, scene
+from windlass.admission import certificates
+from windlass.admission.certificates import Papers
 from windlass.certificates import Authority
-from windlass.crds.kinds import QUEUE as QUEUES
-from windlass.daemon.webhook import CONFIGURATIONS, HOOK
+from windlass.crds.definitions import QUEUE as QUEUES
+from windlass.daemon.serving.webhook import CONFIGURATIONS, HOOK
 from windlass.install.chart import Release
 from windlass.install.values import CONTROLLERS
-from windlass.kube.client import Patch
-from windlass.kube.errors import Forbidden
-from windlass.lab.plane import Plane
-from windlass.lab.ports import Ports
-from windlass.lab.process import Keeper
-from windlass.lab.proxy import recording
-from windlass.workloads.marks import CREATOR, MANAGED, QUEUE
+from windlass.kube.client.client import Patch
+from windlass.kube.client.errors import Forbidden
+from windlass.workloads.objects.annotations import CREATOR, MANAGED, QUEUE
+from windlass_lab.api_proxy.proxy import recording
+from windlass_lab.control_plane.plane import Plane
+from windlass_lab.control_plane.ports import PortPool
+from windlass_lab.control_plane.process import Keeper
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
@@ -155,7 +155,7 @@ async def quiet(
                 *("create", "rolebinding", user, "-n", made.key),
                 *("--clusterrole=admin", f"--user={user}"),
             )
-        ports = Ports()
+        ports = PortPool()
         stack.callback(ports.give_back)
         log = tmp_path / "webhook.log"
         log.touch()
@@ -264,9 +264,9 @@ async def test_old_papers_are_renewed_and_the_api_server_believes_the_new_ones(
 ) -> None:
     authority = Authority.make("old", timedelta(days=30))
     old = Papers(authority.own, authority.serving(["127.0.0.1"]))
-    await quiet.scene.api.patch(quiet.secret, {"data": papers.written(old)})
+    await quiet.scene.api.patch(quiet.secret, {"data": certificates.written(old)})
     async with quiet.running():
-        new = papers.read((await quiet.scene.get(quiet.secret))["data"])
+        new = certificates.read((await quiet.scene.get(quiet.secret))["data"])
     assert new is not None
     assert new.authority != old.authority
     config = await quiet.scene.get(f"{CONFIGURATIONS}/{quiet.release.release.name}")
@@ -276,7 +276,7 @@ async def test_old_papers_are_renewed_and_the_api_server_believes_the_new_ones(
 
 async def test_two_webhooks_that_start_together_agree_on_their_papers(quiet: Town) -> None:
     await quiet.scene.api.patch(quiet.secret, {"data": None})
-    ports = Ports()
+    ports = PortPool()
     both = [
         replace(quiet, port=ports.claim(), log=quiet.folder / f"webhook-{number}.log")
         for number in range(2)
@@ -349,10 +349,10 @@ async def test_a_webhook_changes_over_to_new_papers_while_it_runs(town: Town) ->
     before = ssl.get_server_certificate(("127.0.0.1", town.port))
     authority = Authority.make("short", timedelta(days=30))
     short = Papers(authority.own, authority.serving(["127.0.0.1"]))
-    await town.scene.api.patch(town.secret, {"data": papers.written(short)})
+    await town.scene.api.patch(town.secret, {"data": certificates.written(short)})
 
     async def has_changed() -> bool:
-        kept = papers.read((await town.scene.get(town.secret))["data"])
+        kept = certificates.read((await town.scene.get(town.secret))["data"])
         served = ssl.get_server_certificate(("127.0.0.1", town.port))
         assert kept is not None
         return served != before and served == kept.serving.certificate.decode()

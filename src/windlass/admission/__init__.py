@@ -7,5 +7,5 @@
 
 The webhook makes life easier and may be absent: it fails open. What must never pass is refused by
 the admission policies of the chart, inside the API server. Does not belong here: talking to the API
-server; `daemon/webhook.py` does, and hands in what is needed.
+server; `daemon/serving/webhook.py` does, and hands in what is needed.
 """

@@ -19,47 +19,47 @@ from typing import Any
 
 import msgspec
 
-from windlass.crds.doors import Choice
-from windlass.workloads.marks import CREATOR, QUEUE, mark
-from windlass.workloads.wire import Meta, OwnerRef, Wire, controller
+from windlass.crds.queue_access import Choice
+from windlass.workloads.objects.annotations import CREATOR, QUEUE, mark
+from windlass.workloads.objects.wire import ObjectMeta, OwnerRef, WireStruct, controller
 
 DEFAULT_SCHEDULER = "default-scheduler"
 """What the API server writes where nothing was said; nobody can tell both apart."""
 
 
-class User(Wire, frozen=True):
+class User(WireStruct, frozen=True):
     """Who asks."""
 
     username: str = ""
 
 
-class Resource(Wire, frozen=True):
+class Resource(WireStruct, frozen=True):
     """What is asked about."""
 
     group: str = ""
     resource: str = ""
 
 
-class PodSpec(Wire, frozen=True):
+class ReviewedPodSpec(WireStruct, frozen=True):
     """What of a pod matters here."""
 
     scheduler_name: str = ""
     node_name: str = ""
 
 
-class Thing(Wire, frozen=True):
+class ReviewedObject(WireStruct, frozen=True):
     """Any object."""
 
-    metadata: Meta = Meta()
+    metadata: ObjectMeta = ObjectMeta()
 
 
-class AnyPod(Wire, frozen=True):
+class AnyPod(WireStruct, frozen=True):
     """A pod."""
 
-    spec: PodSpec = PodSpec()
+    spec: ReviewedPodSpec = ReviewedPodSpec()
 
 
-class Request(Wire, frozen=True):
+class AdmissionRequest(WireStruct, frozen=True):
     """What is to be created or updated."""
 
     uid: str
@@ -77,10 +77,10 @@ class Request(Wire, frozen=True):
         return self.operation == "CREATE" and what == ("", "pods")
 
 
-class Review(Wire, frozen=True):
+class Review(WireStruct, frozen=True):
     """The envelope."""
 
-    request: Request
+    request: AdmissionRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,24 +100,24 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReviewAnswer:
     """What is changed, and what the user is told."""
 
     patch: tuple[dict[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-def read(body: bytes) -> Request:
+def read(body: bytes) -> AdmissionRequest:
     """The request in a review; msgspec.DecodeError if it is none."""
     return _review.decode(body).request
 
 
-def meta_of(request: Request) -> Meta:
+def meta_of(request: AdmissionRequest) -> ObjectMeta:
     """The identity of what is created or updated."""
     return _thing.decode(request.object).metadata
 
 
-def creator_of(request: Request, rules: Rules) -> str | OwnerRef:
+def creator_of(request: AdmissionRequest, rules: Rules) -> str | OwnerRef:
     """Who made it: a name or, if a controller asks, the owner whose creator it is."""
     if request.operation != "CREATE":
         before = _old.decode(request.old_object)
@@ -127,12 +127,14 @@ def creator_of(request: Request, rules: Rules) -> str | OwnerRef:
     return owner if owner is not None and rules.is_controller(user) else user
 
 
-def decide(request: Request, creator: str, choice: Choice | None, rules: Rules) -> Answer:
+def decide(
+    request: AdmissionRequest, creator: str, choice: Choice | None, rules: Rules
+) -> ReviewAnswer:
     """What to change; `choice` is the queue that the namespace has for the pod, if it is known."""
     meta = meta_of(request)
     notes = _noted(meta, creator)
     if not request.is_new_pod:
-        return Answer(tuple(_patched(meta.annotations, "annotations", notes)))
+        return ReviewAnswer(tuple(_patched(meta.annotations, "annotations", notes)))
     spec = _pod.decode(request.object).spec
     becomes_ours = _is_open(spec, controller(meta))
     patch = [_replace_scheduler(rules.scheduler)] if becomes_ours else []
@@ -144,10 +146,10 @@ def decide(request: Request, creator: str, choice: Choice | None, rules: Rules) 
         warnings = (f"it will wait: {choice.sentence}",) if choice.sentence else ()
     patch += _patched(meta.labels, "labels", labels)
     patch += _patched(meta.annotations, "annotations", notes)
-    return Answer(tuple(patch), warnings)
+    return ReviewAnswer(tuple(patch), warnings)
 
 
-def response(uid: str, answer: Answer) -> bytes:
+def response(uid: str, answer: ReviewAnswer) -> bytes:
     """The review that goes back."""
     said: dict[str, Any] = {"uid": uid, "allowed": True}
     if answer.patch:
@@ -160,23 +162,23 @@ def response(uid: str, answer: Answer) -> bytes:
 
 
 _review = msgspec.json.Decoder(Review)
-_thing = msgspec.json.Decoder(Thing)
-_old = msgspec.json.Decoder(Thing | None)
+_thing = msgspec.json.Decoder(ReviewedObject)
+_old = msgspec.json.Decoder(ReviewedObject | None)
 _pod = msgspec.json.Decoder(AnyPod)
 
 
-def _said(meta: Meta) -> str:
+def _said(meta: ObjectMeta) -> str:
     return (meta.annotations or {}).get(CREATOR, "")
 
 
-def _noted(meta: Meta, creator: str) -> dict[str, str | None]:
+def _noted(meta: ObjectMeta, creator: str) -> dict[str, str | None]:
     """The annotation to write, or to take away if somebody else wrote it."""
     if _said(meta) == creator:
         return {}
     return {CREATOR: creator or None}
 
 
-def _is_open(spec: PodSpec, owner: OwnerRef | None) -> bool:
+def _is_open(spec: ReviewedPodSpec, owner: OwnerRef | None) -> bool:
     """Is it undecided who places the pod?"""
     is_default = spec.scheduler_name in ("", DEFAULT_SCHEDULER)
     is_of_node = owner is not None and owner.kind == "DaemonSet"

@@ -6,11 +6,11 @@
 
 Belongs here: the words of the protocol (`wire`, pure) and the library that runs inside a training
 container (all else; it has files, signals, a socket). Does not belong here: anything that decides
-who has to save. It stands on the standard library and `windlass.model.moments` alone, so that an
+who has to save. It stands on the standard library and `windlass.model.timestamps` alone, so that an
 image needs nothing else to use it.
 """
 
-from windlass.checkpoint.ranks import Alone, Ranks
-from windlass.checkpoint.work import Checkpoint
+from windlass.checkpoint.ranks import Alone, RankGroup
+from windlass.checkpoint.session import Checkpoint
 
-__all__ = ["Alone", "Checkpoint", "Ranks"]
+__all__ = ["Alone", "Checkpoint", "RankGroup"]

@@ -15,7 +15,7 @@ from socketserver import ThreadingTCPServer
 from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
-from windlass.checkpoint.wire import LONGEST, Ack, Request, State, read_request
+from windlass.checkpoint.protocol import LONGEST, Ack, CheckpointRequest, SaveState, read_request
 
 _NOTICES_ITS_END_S = 0.1
 
@@ -25,7 +25,7 @@ class Endpoint:
 
     def __init__(self, host: str, port: int, path: str) -> None:
         self._lock = threading.Lock()
-        self._request: Request | None = None
+        self._request: CheckpointRequest | None = None
         self._ack: Ack | None = None
         handler = type("Bound", (_Handler,), {"endpoint": self, "place": path})
         self._server = (_Server6 if ":" in host else _Server)((host, port), handler)
@@ -39,7 +39,7 @@ class Endpoint:
         """Where it listens."""
         return self._server.server_address[1]
 
-    def request(self) -> Request | None:
+    def request(self) -> CheckpointRequest | None:
         """What it is asked for now."""
         with self._lock:
             return self._request
@@ -55,12 +55,12 @@ class Endpoint:
         self._server.server_close()
         self._thread.join()
 
-    def asked(self, request: Request) -> Ack:
+    def asked(self, request: CheckpointRequest) -> Ack:
         """A request came, perhaps once more: it is answered with how far it is."""
         with self._lock:
             self._request = request
             if self._ack is None or self._ack.id != request.id:
-                self._ack = Ack(request.id, State.SAVING, at=int(time.time()))
+                self._ack = Ack(request.id, SaveState.SAVING, at=int(time.time()))
             return self._ack
 
     def told(self) -> Ack | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
-class Ranks(Protocol):
+class RankGroup(Protocol):
     """All processes of the job; every one of them makes the same calls in the same order."""
 
     @property

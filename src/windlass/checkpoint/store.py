@@ -17,7 +17,7 @@ _DONE, _SAVING = "step-", ".saving-"
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class CheckpointStore:
     """The saves of one job; the newest `keep` of them stay."""
 
     folder: Path

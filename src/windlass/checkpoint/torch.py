@@ -20,10 +20,10 @@ import os
 from pathlib import Path
 from typing import Any, Protocol
 
-from windlass.checkpoint.work import EVERY_S, Checkpoint
+from windlass.checkpoint.session import EVERY_S, Checkpoint
 
 
-class Part(Protocol):
+class StatefulPart(Protocol):
     """Anything with a state: models, optimisers, schedules, scalers, samplers."""
 
     def state_dict(self) -> dict[str, Any]:
@@ -36,7 +36,11 @@ class Part(Protocol):
 
 
 def checkpoint(
-    folder: str | os.PathLike[str], *, every_s: float = EVERY_S, keep: int = 2, **parts: Part
+    folder: str | os.PathLike[str],
+    *,
+    every_s: float = EVERY_S,
+    keep: int = 2,
+    **parts: StatefulPart,
 ) -> Checkpoint:
     """The work of a loop over these parts; after `init_process_group`, where there is one."""
     torch: Any = importlib.import_module("torch")

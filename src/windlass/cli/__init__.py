@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import NoReturn
 
 import click
@@ -20,32 +21,31 @@ from windlass import __version__
 from windlass.model.errors import WindlassError
 
 COMMANDS = {
-    "bench": "windlass.cli.bench:command",
-    "cluster": "windlass.cli.cluster:command",
-    "completion": "windlass.cli.completion:command",
-    "conformance": "windlass.cli.conformance:command",
-    "crds": "windlass.cli.crds:command",
-    "dashboard": "windlass.cli.dashboard_way:command",
-    "demo": "windlass.cli.demo:command",
-    "doctor": "windlass.cli.doctor:command",
-    "explain": "windlass.cli.explain:command",
-    "install": "windlass.cli.install:install",
-    "jobs": "windlass.cli.jobs:command",
-    "pause": "windlass.cli.run:pause",
-    "plan": "windlass.cli.plan:command",
-    "queues": "windlass.cli.queues:command",
-    "replay": "windlass.cli.replay:command",
-    "resume": "windlass.cli.run:resume",
-    "run": "windlass.cli.run:run",
-    "scenario": "windlass.cli.scenario:command",
-    "simulate": "windlass.cli.simulate:command",
-    "snapshot": "windlass.cli.snapshot:command",
-    "submit": "windlass.cli.submit:command",
-    "top": "windlass.cli.top:command",
-    "uninstall": "windlass.cli.install:uninstall",
-    "webhook": "windlass.cli.webhook:command",
+    "completion": "windlass.cli.commands.completion:command",
+    "crds": "windlass.cli.commands.crds:command",
+    "dashboard": "windlass.cli.commands.dashboard:command",
+    "demo": "windlass.cli.commands.demo:command",
+    "doctor": "windlass.cli.commands.doctor:command",
+    "explain": "windlass.cli.commands.explain:command",
+    "install": "windlass.cli.commands.install:install",
+    "jobs": "windlass.cli.commands.jobs:command",
+    "pause": "windlass.cli.commands.run:pause",
+    "plan": "windlass.cli.commands.plan:command",
+    "queues": "windlass.cli.commands.queues:command",
+    "replay": "windlass.cli.commands.replay:command",
+    "resume": "windlass.cli.commands.run:resume",
+    "run": "windlass.cli.commands.run:run",
+    "scenario": "windlass.cli.commands.scenario:command",
+    "simulate": "windlass.cli.commands.simulate:command",
+    "snapshot": "windlass.cli.commands.snapshot:command",
+    "submit": "windlass.cli.commands.submit:command",
+    "top": "windlass.cli.commands.top:command",
+    "uninstall": "windlass.cli.commands.install:uninstall",
+    "webhook": "windlass.cli.commands.webhook:command",
 }
 
+ENTRY_POINTS = "windlass.commands"
+"""The group in which other packages register commands; the instruments of a checkout do."""
 YOUNG = 100_000
 """So many new objects are looked through for garbage at once: a cycle makes many, and hardly any
 of them refers to itself."""
@@ -80,15 +80,20 @@ class Commands(click.Group):
     """A group that imports a command when it is named."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands, in the order of the alphabet."""
-        return sorted(COMMANDS)
+        """Return the names of all commands, sorted."""
+        return sorted({*COMMANDS, *entry_points(group=ENTRY_POINTS).names})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name].partition(":")
-        return getattr(import_module(module), name)
+        """Import and return the command of that name; None if there is none.
+
+        Commands of the product come first, so that another package cannot replace one.
+        """
+        if cmd_name in COMMANDS:
+            module, _, name = COMMANDS[cmd_name].partition(":")
+            return getattr(import_module(module), name)
+        for entry_point in entry_points(group=ENTRY_POINTS, name=cmd_name):
+            return entry_point.load()
+        return None
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -16,7 +16,7 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenJsonValue:
     """A collection that is being walked over; `step` leads to the value that comes next."""
 
     step: str | int
@@ -28,7 +28,7 @@ def line_of(data: bytes, path: Sequence[str | int]) -> int | None:
     if len(data) > MOST_BYTES:
         return None
     best, depth = 0, 0
-    opened: list[_Open] = []
+    opened: list[_OpenJsonValue] = []
     for token in _TOKEN.finditer(data):
         text = token[0]
         if text in (b"]", b"}"):
@@ -46,11 +46,11 @@ def line_of(data: bytes, path: Sequence[str | int]) -> int | None:
             if depth == len(path):
                 break
         if text in (b"[", b"{"):
-            opened.append(_Open("" if text == b"{" else 0, text == b"{"))
+            opened.append(_OpenJsonValue("" if text == b"{" else 0, text == b"{"))
     return data.count(b"\n", 0, best) + 1
 
 
-def _move_on(opened: list[_Open], text: bytes) -> None:
+def _move_on(opened: list[_OpenJsonValue], text: bytes) -> None:
     if not opened:
         return
     here = opened[-1]
@@ -62,7 +62,7 @@ def _move_on(opened: list[_Open], text: bytes) -> None:
         here.wants_key = True
 
 
-def _leads_to(opened: list[_Open], path: Sequence[str | int]) -> bool:
+def _leads_to(opened: list[_OpenJsonValue], path: Sequence[str | int]) -> bool:
     """Is the value that comes next on the way?"""
     if len(opened) > len(path):
         return False

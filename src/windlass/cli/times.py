@@ -21,8 +21,8 @@ LONGEST_PLAYED_S = 10 * 365 * 86400
 
 def instant(at: int) -> str:
     """A moment of a scenario, counted from its start, or of a real cluster."""
-    from windlass.model.moments import written
-    from windlass.model.spans import clock
+    from windlass.model.durations import clock
+    from windlass.model.timestamps import written
 
     return clock(at) if is_played(at) else written(at)
 

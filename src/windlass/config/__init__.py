@@ -10,6 +10,6 @@ file that is opened is the one that is named.
 """
 
 from windlass.config.read import read_config
-from windlass.config.words import Config, Option, options
+from windlass.config.schema import Config, Option, options
 
 __all__ = ["Config", "Option", "options", "read_config"]

@@ -10,11 +10,11 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from windlass.config.kinds import OwnKind
-from windlass.config.section import Section
-from windlass.config.words import KINDS, PREFIX, Config, Option, options
+from windlass.config.job_kinds import OwnKind
+from windlass.config.schema import KINDS, PREFIX, Config, Option, options
+from windlass.config.strict_section import ConfigSection
 from windlass.model.errors import InputError, close_names
-from windlass.model.problems import listed
+from windlass.model.validation.problems import listed
 
 # A Service named "windlass" puts WINDLASS_PORT=tcp://... and the like into every pod beside it.
 _SERVICE_LINK = re.compile(
@@ -29,7 +29,7 @@ def read_config(
     file: str | None, environment: Mapping[str, str], flags: Mapping[str, Any]
 ) -> Config:
     """The configuration; InputError if it cannot be used. A flag of None is one not given."""
-    told = _Told()
+    told = _ConfigSource()
     if file is not None:
         _take_file(told, file)
     _take_environment(told, environment)
@@ -44,7 +44,7 @@ def read_config(
         raise InputError(where, line, _complaint(found[0]), len(found) - 1) from None
 
 
-class _Told:
+class _ConfigSource:
     """What was said so far, and where."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class _Told:
         return self.places.get("", ("configuration", None))
 
 
-def _take_file(told: _Told, file: str) -> None:
+def _take_file(told: _ConfigSource, file: str) -> None:
     told.places[""] = (file, None)
     root, told.values = _loaded(file)
     if not isinstance(root, yaml.MappingNode):
@@ -111,7 +111,7 @@ def _lines(node: yaml.MappingNode, above: str, file: str) -> Iterator[tuple[str,
                     yield from _lines(item, f"{key}.{number}.", file)
 
 
-def _take_environment(told: _Told, environment: Mapping[str, str]) -> None:
+def _take_environment(told: _ConfigSource, environment: Mapping[str, str]) -> None:
     known = {option.variable: option for option in options()}
     for name, text in sorted(environment.items()):
         if not name.startswith(PREFIX) or _SERVICE_ADDRESS.fullmatch(text):
@@ -169,7 +169,7 @@ def _complaint(error: ErrorDetails) -> str:
 
 def _unknown(path: tuple[str, ...]) -> str:
     section = Config.model_fields[path[0]].default if len(path) > 1 else Config()
-    kind = OwnKind if section == [] else type(cast(Section, section))
+    kind = OwnKind if section == [] else type(cast(ConfigSection, section))
     known = list(kind.model_fields)
     close = close_names("".join(path[-1:]), known)
     hint = f'did you mean "{close[0]}"?' if close else f"known are {listed(known, most=30)}"

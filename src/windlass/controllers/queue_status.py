@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from windlass.controllers.lent import lent
+from windlass.controllers.lending import lent
 from windlass.engine.plan import Plan
 from windlass.model.jobs import GangId, TaskState
 from windlass.model.queues import GPU, guaranteed

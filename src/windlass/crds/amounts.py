@@ -16,10 +16,10 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, Field, JsonValue, PlainSerializer, WithJsonSchema
 
-from windlass.crds.words import Words
-from windlass.model.amounts import bounded, refused
+from windlass.crds.base import CrdModel
 from windlass.model.gpus import WHOLE
 from windlass.model.queues import CPU, GPU, MEMORY, MODEL_PREFIX, of_model
+from windlass.model.validation.amounts import bounded, refused
 
 PLAIN = (GPU, CPU, MEMORY)
 MOST_MODELS = 32
@@ -101,7 +101,7 @@ _NAMED: JsonValue = {
 }
 
 
-class Amounts(Words):
+class DimensionAmounts(CrdModel):
     """Amounts by dimension; what is not named is not counted."""
 
     gpu: Thousandths | None = None
@@ -118,14 +118,14 @@ class Amounts(Words):
     """Memory with its unit: 512Gi, 300Mi or 1.5Ti."""
 
 
-def dimensions(amounts: Amounts) -> dict[str, int]:
+def dimensions(amounts: DimensionAmounts) -> dict[str, int]:
     """Amounts as the model counts them."""
     plain = {GPU: amounts.gpu, CPU: amounts.cpu, MEMORY: amounts.memory}
     named = {dimension: value for dimension, value in plain.items() if value is not None}
     return named | {of_model(model): milli for model, milli in sorted(amounts.gpu_models.items())}
 
 
-def amounts_of(dimensions: Mapping[str, int]) -> Amounts:
+def amounts_of(dimensions: Mapping[str, int]) -> DimensionAmounts:
     """Amounts as they are written into a status."""
     models = {
         dimension.removeprefix(MODEL_PREFIX): value
@@ -135,4 +135,4 @@ def amounts_of(dimensions: Mapping[str, int]) -> Amounts:
     said: dict[str, Any] = {each: dimensions[each] for each in PLAIN if each in dimensions}
     if models:
         said["gpu_models"] = models
-    return Amounts.model_construct(**said)
+    return DimensionAmounts.model_construct(**said)

@@ -6,22 +6,22 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from windlass.crds.policy import Never, Seconds
-from windlass.crds.rules import GANG
-from windlass.crds.words import (
+from windlass.crds.base import (
+    CrdModel,
     LabelKey,
     LabelValue,
     ObjectName,
+    ObjectStatus,
     QueueName,
-    Status,
-    Words,
     keyed_by,
 )
+from windlass.crds.cel_rules import GANG
+from windlass.crds.policy import Never, Seconds
 
 MOST_TASKS = 1_000_000
 
 
-class DomainSpec(Words):
+class DomainSpec(CrdModel):
     """A wish for closeness: all tasks inside one domain of a level."""
 
     topology: ObjectName | None = None
@@ -32,7 +32,7 @@ class DomainSpec(Words):
     """False: as close as possible, but rather apart than waiting."""
 
 
-class GroupSpec(Words):
+class GroupSpec(CrdModel):
     """A part of a gang that has its own minimum, and perhaps its own domain."""
 
     name: Annotated[LabelValue, Field(min_length=1)]
@@ -43,7 +43,7 @@ class GroupSpec(Words):
     """Its tasks close together."""
 
 
-class GangSpec(Words):
+class GangSpec(CrdModel):
     """How many tasks start together, how close, and for whom."""
 
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-validations": GANG})
@@ -70,7 +70,7 @@ class GangSpec(Words):
     """How long it may run below its minimum; as the policy says, if not given; -1: for ever."""
 
 
-class GangStatus(Status):
+class GangStatus(ObjectStatus):
     """Where the gang is in its life."""
 
     state: Literal["Waiting", "Admitted", "Running", "Finished"] | None = None

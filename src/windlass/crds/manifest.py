@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from windlass.crds.kinds import API_VERSION, GROUP, KINDS, VERSION, Column, Kind
-from windlass.crds.structural import Schema, structural
+from windlass.crds.definitions import API_VERSION, GROUP, KINDS, VERSION, Column, CustomResource
+from windlass.crds.structural_schema import Schema, structural
 
 KEPT = {"helm.sh/resource-policy": "keep"}
 """With a definition all its objects would go: Helm leaves it where it is."""
@@ -18,7 +18,7 @@ def manifests() -> dict[str, str]:
     return {f"{kind.plural}.yaml": as_yaml(definition(kind)) for kind in KINDS.values()}
 
 
-def definition(kind: Kind) -> dict[str, Any]:
+def definition(kind: CustomResource) -> dict[str, Any]:
     """The definition of one kind."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -56,7 +56,7 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
-def _version(kind: Kind) -> dict[str, Any]:
+def _version(kind: CustomResource) -> dict[str, Any]:
     return {
         "name": VERSION,
         "served": True,
@@ -72,7 +72,7 @@ def _column(column: Column) -> dict[str, Any]:
     return said | ({"priority": column.priority} if column.priority else {})
 
 
-def _schema(kind: Kind) -> Schema:
+def _schema(kind: CustomResource) -> Schema:
     spec = structural(kind.spec)
     if not kind.needs_spec:
         spec["default"] = {}

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from windlass.crds.amounts import Thousandths
-from windlass.crds.words import AS_SET, Words
+from windlass.crds.base import AS_SET, CrdModel
 
 NAME = "default"
 """One policy counts for the whole cluster, and this is its name."""
@@ -17,7 +17,7 @@ FromOneSecond: TypeAlias = Annotated[int, Field(ge=1, le=10**9)]
 Never: TypeAlias = Annotated[int, Field(ge=-1, le=10**9)]
 
 
-class PolicySpec(Words):
+class PolicySpec(CrdModel):
     """The numbers behind sharing, packing and waiting; what is not given keeps its default."""
 
     nodes: Literal["pack", "spread"] = "pack"

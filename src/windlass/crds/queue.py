@@ -6,10 +6,18 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from windlass.crds.amounts import Amounts, Thousandths
-from windlass.crds.rules import QUEUE_AMOUNTS
-from windlass.crds.words import AS_SET, Instant, LabelKey, LabelValue, QueueName, Status, Words
-from windlass.model.check_queues import MOST_WEIGHT
+from windlass.crds.amounts import DimensionAmounts, Thousandths
+from windlass.crds.base import (
+    AS_SET,
+    CrdModel,
+    Instant,
+    LabelKey,
+    LabelValue,
+    ObjectStatus,
+    QueueName,
+)
+from windlass.crds.cel_rules import QUEUE_AMOUNTS
+from windlass.model.validation.queues import MOST_WEIGHT
 
 MOST_NAMESPACES = 1000
 MOST_ENTRIES = 5000
@@ -20,7 +28,7 @@ Namespace: TypeAlias = Annotated[
 ]
 
 
-class Requirement(Words):
+class NamespaceRequirement(CrdModel):
     """A condition on one label of a namespace."""
 
     key: LabelKey
@@ -28,16 +36,16 @@ class Requirement(Words):
     values: list[LabelValue] = Field(default=[], max_length=100)
 
 
-class Selector(Words):
+class Selector(CrdModel):
     """Namespaces by their labels; all must hold, and an empty selector means every namespace."""
 
     match_labels: dict[str, LabelValue] = Field(default={}, max_length=32)
     """Labels that a namespace must have."""
-    match_expressions: list[Requirement] = Field(default=[], max_length=32)
+    match_expressions: list[NamespaceRequirement] = Field(default=[], max_length=32)
     """Further conditions on its labels."""
 
 
-class QueueSpec(Words):
+class QueueSpec(CrdModel):
     """What a queue may have, and who may use it."""
 
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-validations": QUEUE_AMOUNTS})
@@ -50,11 +58,11 @@ class QueueSpec(Words):
     """The namespaces that may use it, by name."""
     namespace_selector: Selector | None = None
     """The namespaces that may use it besides, by label; {} means every namespace."""
-    guarantee: Amounts = Amounts()
+    guarantee: DimensionAmounts = DimensionAmounts()
     """What it can always have; the guarantees of all children fit into the parent's."""
-    limit: Amounts = Amounts()
+    limit: DimensionAmounts = DimensionAmounts()
     """What it never exceeds, with all queues below it."""
-    lend: Amounts = Amounts()
+    lend: DimensionAmounts = DimensionAmounts()
     """How much of its idle guarantee others may use; all, if not given."""
     weight: Annotated[int, Field(ge=0, le=MOST_WEIGHT)] = 1
     """Its part of the surplus among its siblings; 0: none, it stays within its guarantee."""
@@ -65,7 +73,7 @@ class QueueSpec(Words):
     given."""
 
 
-class Waiting(Words):
+class WaitingWork(CrdModel):
     """What waits in a queue and those below it."""
 
     gangs: Annotated[int, Field(ge=0)] = 0
@@ -74,7 +82,7 @@ class Waiting(Words):
     """The GPUs that they ask for, all together."""
 
 
-class Entry(Words):
+class UsageEntry(CrdModel):
     """The GPU time that one user had on one model, decayed."""
 
     user: Annotated[str, Field(max_length=256)] = ""
@@ -84,37 +92,37 @@ class Entry(Words):
     """Thousandths of a GPU, times seconds."""
 
 
-class LedgerWords(Words):
+class LedgerWords(CrdModel):
     """Usage as of a moment, written down so that it survives a restart."""
 
     at: Instant
     """The moment as of which the entries count; usage decays from there."""
-    entries: list[Entry] = Field(default=[], max_length=MOST_ENTRIES)
+    entries: list[UsageEntry] = Field(default=[], max_length=MOST_ENTRIES)
 
 
-class Usage(Words):
+class QueueUsage(CrdModel):
     """What a queue and those below it had lately."""
 
     gpu_hours: Thousandths = 0
     """GPU time, counting less the longer ago it was."""
 
 
-class QueueStatus(Status):
+class QueueStatus(ObjectStatus):
     """What a queue and those below it have, should have, and wait for."""
 
-    share: Amounts | None = None
+    share: DimensionAmounts | None = None
     """What it should have now."""
-    guarantee: Amounts | None = None
+    guarantee: DimensionAmounts | None = None
     """What it can always have; guarantees per model add up to one for all GPUs."""
-    allocated: Amounts | None = None
+    allocated: DimensionAmounts | None = None
     """What it has."""
-    borrowed: Amounts | None = None
+    borrowed: DimensionAmounts | None = None
     """What it has above its guarantee."""
-    lent: Amounts | None = None
+    lent: DimensionAmounts | None = None
     """What others have of its guarantee."""
-    waiting: Waiting | None = None
+    waiting: WaitingWork | None = None
     """What waits in it."""
-    usage: Usage | None = None
+    usage: QueueUsage | None = None
     """What it had lately."""
     ledger: LedgerWords | None = None
     """The usage of its own gangs, per user and GPU model."""

@@ -15,11 +15,11 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from windlass.crds.amounts import dimensions
+from windlass.crds.base import CrdModel
 from windlass.crds.gang import DomainSpec, GangSpec
 from windlass.crds.policy import PolicySpec
 from windlass.crds.queue import QueueSpec, Selector
 from windlass.crds.topology import TopologySpec
-from windlass.crds.words import Words
 from windlass.model.constraints import Expression, Operator, Term
 from windlass.model.jobs import Domain, Gang, Group
 from windlass.model.queues import ROOT, Queue
@@ -27,7 +27,7 @@ from windlass.model.settings import Displacing, Ordering, Packing, Settings, Vic
 from windlass.model.topology import Topology
 
 Noun = TypeVar("Noun")
-Spec = TypeVar("Spec", bound=Words)
+Spec = TypeVar("Spec", bound=CrdModel)
 Object = Mapping[str, Any]
 """The spec of an object, as plain values."""
 

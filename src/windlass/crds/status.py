@@ -10,15 +10,15 @@ from collections.abc import Sequence
 
 from windlass.controllers.queue_status import QueueNumbers
 from windlass.crds.amounts import amounts_of
-from windlass.crds.ledger import Used, write_ledger
-from windlass.crds.queue import QueueStatus, Usage, Waiting
-from windlass.crds.words import Condition
+from windlass.crds.base import StatusCondition
+from windlass.crds.ledger import LedgerEntry, write_ledger
+from windlass.crds.queue import QueueStatus, QueueUsage, WaitingWork
 
 HOUR_S = 3600
 
 
 def queue_status(
-    numbers: QueueNumbers, now: int, generation: int, conditions: Sequence[Condition]
+    numbers: QueueNumbers, now: int, generation: int, conditions: Sequence[StatusCondition]
 ) -> QueueStatus:
     """What is written into the status of a Queue object."""
     return QueueStatus(
@@ -29,9 +29,9 @@ def queue_status(
         allocated=amounts_of(numbers.allocated),
         borrowed=amounts_of(numbers.borrowed),
         lent=amounts_of(numbers.lent),
-        waiting=Waiting.model_construct(
+        waiting=WaitingWork.model_construct(
             gangs=numbers.waiting_gangs, tasks=numbers.waiting_tasks, gpu=numbers.waiting_milli
         ),
-        usage=Usage.model_construct(gpu_hours=numbers.milli_seconds // HOUR_S),
-        ledger=write_ledger((Used(*each) for each in numbers.used), now),
+        usage=QueueUsage.model_construct(gpu_hours=numbers.milli_seconds // HOUR_S),
+        ledger=write_ledger((LedgerEntry(*each) for each in numbers.used), now),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from windlass.crds.words import AS_SET, LabelKey, Words
+from windlass.crds.base import AS_SET, CrdModel, LabelKey
 
 
-class TopologySpec(Words):
+class TopologySpec(CrdModel):
     """Levels of closeness."""
 
     levels: list[LabelKey] = Field(min_length=1, max_length=16, json_schema_extra=AS_SET)

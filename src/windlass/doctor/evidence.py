@@ -8,12 +8,12 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from windlass.model.viewers import Right
-from windlass.workloads import wire
+from windlass.workloads.objects import wire
 
 SCHEDULER = "windlass"
 
 
-class Level(StrEnum):
+class Severity(StrEnum):
     """How bad it is."""
 
     OK = "ok"
@@ -24,27 +24,27 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One thing that was looked at, and what to do about it."""
 
-    level: Level
+    level: Severity
     said: str
     do: str = ""
 
 
-def ok(said: str) -> Finding:
+def ok(said: str) -> DoctorFinding:
     """Nothing needs to be done."""
-    return Finding(Level.OK, said)
+    return DoctorFinding(Severity.OK, said)
 
 
-def warn(said: str, do: str) -> Finding:
+def warn(said: str, do: str) -> DoctorFinding:
     """It would be better if something were done."""
-    return Finding(Level.WARN, said, do)
+    return DoctorFinding(Severity.WARN, said, do)
 
 
-def fail(said: str, do: str) -> Finding:
+def fail(said: str, do: str) -> DoctorFinding:
     """Something must be done."""
-    return Finding(Level.FAIL, said, do)
+    return DoctorFinding(Severity.FAIL, said, do)
 
 
 def _no_objects() -> Sequence[wire.Owner]:
@@ -68,7 +68,7 @@ class Evidence:
     paused: bool = False
     schedulers: frozenset[str] = frozenset({SCHEDULER})
     queues: Sequence[wire.Owner] = field(default_factory=_no_objects)
-    nodes: Sequence[wire.Node] = ()
+    nodes: Sequence[wire.NodeObject] = ()
     pods: Sequence[wire.Pod] = ()
     daemons: Sequence[wire.Owner] = field(default_factory=_no_objects)
     """DaemonSets of all namespaces."""
@@ -79,7 +79,7 @@ class Evidence:
     """Which of these could not be read, and what the server said."""
 
 
-Check: TypeAlias = Callable[[Evidence], Iterator[Finding]]
+Check: TypeAlias = Callable[[Evidence], Iterator[DoctorFinding]]
 """Looks at the evidence; not called if what it needs could not be read."""
 
 

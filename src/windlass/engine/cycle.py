@@ -17,24 +17,24 @@ from __future__ import annotations
 
 from functools import partial
 
-from windlass.engine.crowd import Heads, heads
-from windlass.engine.draft import Draft
-from windlass.engine.explain import decide
-from windlass.engine.first import pass_one
-from windlass.engine.found import Found
-from windlass.engine.grow import grow
-from windlass.engine.in_line import in_line
-from windlass.engine.limits import Limits
-from windlass.engine.order import Order
-from windlass.engine.part import part
-from windlass.engine.place import Placer
+from windlass.engine.draft.draft import Draft
+from windlass.engine.explain.reasons import decide
+from windlass.engine.placement.allocate import pass_one
+from windlass.engine.placement.elastic import grow
+from windlass.engine.placement.place import Placer
+from windlass.engine.placement.reservations import drop_broken, reserve
 from windlass.engine.plan import Plan
-from windlass.engine.remember import Remembered, wake_at
-from windlass.engine.reserve import drop_broken, reserve
-from windlass.engine.second import pass_two
-from windlass.engine.shares import shares
-from windlass.engine.spare import is_outdated
-from windlass.engine.together import siblings_that_go
+from windlass.engine.plan_cache import PlanCache, wake_at
+from windlass.engine.preemption.graceful_eviction import part
+from windlass.engine.preemption.make_room import pass_two
+from windlass.engine.preemption.owner_siblings import siblings_that_go
+from windlass.engine.preemption.repeat_protection import is_outdated
+from windlass.engine.preemption.result import PreemptionResult
+from windlass.engine.queueing.eligibility import in_line
+from windlass.engine.queueing.equivalence import EquivalentHeads, heads
+from windlass.engine.queueing.limits import Limits
+from windlass.engine.queueing.order import GangOrder
+from windlass.engine.queueing.shares import shares
 from windlass.state.cluster import Cluster
 
 
@@ -43,22 +43,24 @@ def plan(cluster: Cluster, told: bool = True) -> Plan:
 
     Where nobody reads that, it need not be `told`: then only those are looked at who may be served.
     """
-    remembered = cluster.recall(Remembered)
+    remembered = cluster.recall(PlanCache)
     if remembered.still_holds(told):
         return remembered.plan
 
     limits = Limits(cluster)
     standing = shares(cluster, limits)
-    in_turn = partial(Order, cluster, standing, limits)
+    in_turn = partial(GangOrder, cluster, standing, limits)
     ready, refused = in_line(cluster)
-    front = Heads(ready) if told else heads(cluster, limits, ready)
+    front = EquivalentHeads(ready) if told else heads(cluster, limits, ready)
 
     draft = Draft(cluster)
     placer = Placer(draft, limits)
     drop_broken(draft)
     first = pass_one(draft, placer, in_turn, front.gangs)
     make_room = partial(pass_two, draft, limits, standing)
-    room = make_room(in_turn(first.waiting), Found(repaired=first.gangs.union(first.owed)))
+    room = make_room(
+        in_turn(first.waiting), PreemptionResult(repaired=first.gangs.union(first.owed))
+    )
     grown, short = grow(draft, placer, in_turn(room.may_grow(first.growing)), first.owed)
     if short:
         room = room.then(make_room(in_turn(short), room.for_growth(first.gangs.union(grown))))

@@ -6,10 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from windlass.model.actions import Action, Ask, Bind, Evict, GaveWay, Hold, Parting, Withdraw
+from windlass.model.actions import (
+    Action,
+    Bind,
+    Evict,
+    Hold,
+    HoldYielded,
+    PendingCheckpoint,
+    RequestCheckpoint,
+    WithdrawCheckpoint,
+)
 from windlass.model.jobs import GangId
 from windlass.model.reasons import Reason
-from windlass.state.snapshot import Searched
+from windlass.state.snapshot import FailedSearch
 
 
 class Verdict(StrEnum):
@@ -55,9 +64,9 @@ class Plan:
     """Per queue and dimension, what it should have now."""
     wake_at: int | None = None
     """The next instant at which the answer can change by time alone."""
-    searched: tuple[Searched, ...] = ()
+    searched: tuple[FailedSearch, ...] = ()
     """For whom others could not be displaced, and when that was found out."""
-    gave_way: tuple[GaveWay, ...] = ()
+    gave_way: tuple[HoldYielded, ...] = ()
     """The holds of borrowers that end because their places go to others."""
 
     @property
@@ -71,14 +80,16 @@ class Plan:
         return tuple(action for action in self.actions if isinstance(action, Evict))
 
     @property
-    def asks(self) -> tuple[Parting, ...]:
+    def asks(self) -> tuple[PendingCheckpoint, ...]:
         """The gangs to ask to save their work before their tasks are taken."""
-        return tuple(action.parting for action in self.actions if isinstance(action, Ask))
+        return tuple(
+            action.parting for action in self.actions if isinstance(action, RequestCheckpoint)
+        )
 
     @property
-    def withdrawals(self) -> tuple[Withdraw, ...]:
+    def withdrawals(self) -> tuple[WithdrawCheckpoint, ...]:
         """The requests to save that are needless by now."""
-        return tuple(action for action in self.actions if isinstance(action, Withdraw))
+        return tuple(action for action in self.actions if isinstance(action, WithdrawCheckpoint))
 
     @property
     def going(self) -> tuple[Evict, ...]:

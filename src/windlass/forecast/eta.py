@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from windlass.forecast.ahead import Ahead
-from windlass.forecast.draws import Luck
 from windlass.forecast.experience import Experience
+from windlass.forecast.forward_run import Ahead
+from windlass.forecast.sampling import Luck
 from windlass.model.jobs import GangId, TaskState
 from windlass.state.snapshot import Snapshot
 
@@ -26,7 +26,7 @@ HORIZON_S = 8 * 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Eta:
+class StartEta:
     """When a gang is expected to start: eight of ten times between `early` and `late`."""
 
     early: int
@@ -59,19 +59,19 @@ class Forecast:
             yield from ahead.steps()
             self.starts.append(ahead.started)
 
-    def etas(self) -> dict[GangId, Eta]:
+    def etas(self) -> dict[GangId, StartEta]:
         """What the runs so far say; nothing where nobody ever starts: too little is known."""
         waiting = {each.gang for each in self._snapshot.tasks if each.state is TaskState.WAITING}
         if not any(starts.keys() & waiting for starts in self.starts):
             return {}
         return {name: self._eta(name) for name in sorted(waiting)}
 
-    def _eta(self, name: GangId) -> Eta:
+    def _eta(self, name: GangId) -> StartEta:
         never = self._until + 1
         starts = sorted(each.get(name, never) for each in self.starts)
         early, at, late = (quantile(starts, part) for part in (0.1, 0.5, 0.9))
         reached = [each if each <= self._until else None for each in (at, late)]
-        found = Eta(min(early, self._until), *reached)
+        found = StartEta(min(early, self._until), *reached)
         return stretched(found, self._snapshot.now, self._until)
 
 
@@ -82,7 +82,7 @@ def _hurried(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, settings=replace(settings, search_again_s=seldom))
 
 
-def stretched(eta: Eta, now: int, until: int) -> Eta:
+def stretched(eta: StartEta, now: int, until: int) -> StartEta:
     """The same middle with a wider band: real futures differ by more than the drawn ones do.
 
     Where the forecast ends before the middle, its end stands for it; and what no run has reached is
@@ -96,7 +96,7 @@ def stretched(eta: Eta, now: int, until: int) -> Eta:
     early = away(eta.early)
     if eta.at is None:
         early = min(early, now + middle // 2)
-    return Eta(early, eta.at, eta.late if eta.late is None else away(eta.late))
+    return StartEta(early, eta.at, eta.late if eta.late is None else away(eta.late))
 
 
 def quantile(ordered: list[int], part: float) -> int:

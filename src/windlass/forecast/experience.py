@@ -23,7 +23,7 @@ MOST_ARRIVALS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CompletedRun:
     """A gang that ran to its end, or as far as it has come."""
 
     queue: str
@@ -33,7 +33,7 @@ class Ended:
     stated_s: int | None
 
     @classmethod
-    def of(cls, gang: Gang, size: int, ran_s: int) -> Ended:
+    def of(cls, gang: Gang, size: int, ran_s: int) -> CompletedRun:
         """A gang that has run so long."""
         return cls(gang.queue, gang.job, size, ran_s, gang.duration_s)
 
@@ -49,7 +49,7 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class GangArrival:
     """A gang as it was submitted."""
 
     gang: Gang
@@ -69,10 +69,10 @@ class Experience:
     """The bounded memory of one cluster."""
 
     def __init__(self) -> None:
-        self.arrived: deque[Arrived] = deque(maxlen=MOST_ARRIVALS)
+        self.arrived: deque[GangArrival] = deque(maxlen=MOST_ARRIVALS)
         self.since: int | None = None
         """When it began to look."""
-        self._ends: dict[tuple[str, bool], deque[Ended]] = {}
+        self._ends: dict[tuple[str, bool], deque[CompletedRun]] = {}
         self._known: set[GangId] = set()
         self._runs: dict[GangId, _Run] = {}
         self._saved: dict[GangId, int] = {}
@@ -107,7 +107,7 @@ class Experience:
             return self.since
         return max(self.since, self.arrived[0].gang.created_at)
 
-    def ends(self, stated: bool) -> Iterator[Ended]:
+    def ends(self, stated: bool) -> Iterator[CompletedRun]:
         """The latest ends in all queues, of gangs of which a run time was stated or was not."""
         for (_, each), ends in self._ends.items():
             if each == stated:
@@ -124,7 +124,7 @@ class Experience:
         self._known.add(name)
         is_old = self.since is None or gang.created_at < self.since
         if not is_old:
-            self.arrived.append(Arrived(gang, tuple(_templates(tasks))))
+            self.arrived.append(GangArrival(gang, tuple(_templates(tasks))))
 
     def _started(self, cluster: Cluster, name: GangId) -> None:
         gang, members = cluster.gangs[name], cluster.members(name)
@@ -147,7 +147,7 @@ class Experience:
         if key not in self._ends and len(self._ends) >= MOST_QUEUES:
             self._ends.pop(next(iter(self._ends)))
         ends = self._ends.setdefault(key, deque(maxlen=MOST_ENDS))
-        ends.append(Ended.of(run.gang, run.size, ran_s))
+        ends.append(CompletedRun.of(run.gang, run.size, ran_s))
 
 
 def size_of(tasks: Iterable[Task]) -> int:

@@ -8,5 +8,5 @@
 
 A *stretch* is a start (a snapshot, without loss) and the cycles that followed it. It can be played
 again by itself, and it is dropped whole. Does not belong here: playing under another policy
-(`sim/recorded.py`), and showing anything.
+(`sim/from_recording.py`), and showing anything.
 """

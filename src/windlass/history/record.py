@@ -17,8 +17,8 @@ from typing import Any, TypeAlias, get_args
 import msgspec
 
 from windlass.engine.plan import Plan, Verdict
-from windlass.model.actions import Action, Hold
-from windlass.model.events import Event
+from windlass.model.actions import Action, Hold, RequestCheckpoint, WithdrawCheckpoint
+from windlass.model.events import CheckpointRequestSeen, Event
 from windlass.model.jobs import GangId
 from windlass.state.cluster import Cluster
 from windlass.state.snapshot import Snapshot
@@ -29,7 +29,15 @@ Heard: TypeAlias = Event | int
 
 LEVEL = 1
 """Of compression: most of what there is to gain, at a fraction of the time."""
-_NAMED = {each.__name__: each for each in (*get_args(Event), *get_args(Action))}
+_OLD_NAMES: dict[str, Any] = {
+    "Asked": CheckpointRequestSeen,
+    "Ask": RequestCheckpoint,
+    "Withdraw": WithdrawCheckpoint,
+}
+"""Names of events and actions in histories that version 0.1.0 wrote."""
+_BY_NAME: dict[str, Any] = _OLD_NAMES | {
+    kind.__name__: kind for kind in (*get_args(Event), *get_args(Action))
+}
 
 
 class RecordError(ValueError):
@@ -37,7 +45,7 @@ class RecordError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class RecordedUsage:
     """One entry of the ledger, exactly as it is kept."""
 
     queue: str
@@ -48,16 +56,18 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StretchStart:
     """Where a stretch begins: the cluster as its first plan found it."""
 
     snapshot: Snapshot
-    ledger: tuple[Used, ...] = ()
+    ledger: tuple[RecordedUsage, ...] = ()
 
     @classmethod
-    def of(cls, cluster: Cluster) -> Start:
+    def of(cls, cluster: Cluster) -> StretchStart:
         """The cluster as it is."""
-        ledger = (Used(*holder, value, at) for holder, value, at in cluster.ledger.entries())
+        ledger = (
+            RecordedUsage(*holder, value, at) for holder, value, at in cluster.ledger.entries()
+        )
         return cls(cluster.snapshot(), tuple(ledger))
 
     def cluster(self) -> Cluster:
@@ -69,7 +79,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DecisionChange:
     """A gang of which a plan says something else than the plan before, numbers apart."""
 
     gang: GangId
@@ -79,7 +89,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Cycle:
+class RecordedCycle:
     """One recorded cycle."""
 
     number: int
@@ -89,7 +99,7 @@ class Cycle:
     holds: tuple[Hold, ...] | None
     """What was held before it, where that follows from nothing heard: a promise taken over."""
     actions: tuple[Action, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[DecisionChange, ...]
     gone: tuple[GangId, ...]
     """Of whom the plan before still spoke."""
     waiting: int
@@ -103,7 +113,7 @@ class _Wire(msgspec.Struct, array_like=True):
     heard: list[int | tuple[str, msgspec.Raw]]
     holds: tuple[Hold, ...] | None
     actions: list[tuple[str, msgspec.Raw]]
-    changes: tuple[Change, ...]
+    changes: tuple[DecisionChange, ...]
     gone: tuple[GangId, ...]
     waiting: int
     digest: str
@@ -111,8 +121,8 @@ class _Wire(msgspec.Struct, array_like=True):
 
 _encoder = msgspec.json.Encoder()
 _wire = msgspec.json.Decoder(_Wire)
-_start = msgspec.json.Decoder(Start)
-_decoders = {name: msgspec.json.Decoder(kind) for name, kind in _NAMED.items()}
+_start = msgspec.json.Decoder(StretchStart)
+_decoders = {name: msgspec.json.Decoder(kind) for name, kind in _BY_NAME.items()}
 
 
 def digest_of(plan: Plan) -> str:
@@ -131,7 +141,7 @@ def actions_as_bytes(actions: Sequence[Action]) -> bytes:
     return _encoder.encode([_named(each) for each in actions])
 
 
-def to_bytes(cycle: Cycle) -> bytes:
+def to_bytes(cycle: RecordedCycle) -> bytes:
     """A cycle without its number and time, which the store keeps beside it."""
     wire = (
         [each if isinstance(each, int) else _named(each) for each in cycle.heard],
@@ -145,14 +155,14 @@ def to_bytes(cycle: Cycle) -> bytes:
     return zlib.compress(_encoder.encode(wire), LEVEL)
 
 
-def from_bytes(number: int, at: int, data: bytes) -> Cycle:
+def from_bytes(number: int, at: int, data: bytes) -> RecordedCycle:
     """The cycle that these bytes tell of."""
     try:
         wire = _wire.decode(zlib.decompress(data))
         heard: Iterable[Any] = (e if isinstance(e, int) else _of(*e) for e in wire.heard)
         actions: Iterable[Any] = (_of(*each) for each in wire.actions)
         changes, gone = wire.changes, wire.gone
-        return Cycle(
+        return RecordedCycle(
             number, at, tuple(heard), wire.holds, tuple(actions), changes, gone, wire.waiting,
             wire.digest,
         )  # fmt: skip
@@ -160,12 +170,12 @@ def from_bytes(number: int, at: int, data: bytes) -> Cycle:
         raise RecordError(f"cycle {number} cannot be read: {error}") from error
 
 
-def start_to_bytes(start: Start) -> bytes:
+def start_to_bytes(start: StretchStart) -> bytes:
     """A start, packed."""
     return zlib.compress(_encoder.encode(start), LEVEL)
 
 
-def start_from_bytes(data: bytes) -> Start:
+def start_from_bytes(data: bytes) -> StretchStart:
     """The start in these bytes."""
     try:
         return _start.decode(zlib.decompress(data))

@@ -1,7 +1,7 @@
 """Notes every cycle for the record: told of a plan after it was made, before it is assumed.
 
 A cycle in which nothing happened is not worth a note: the engine answers it with the plan it had
-(`engine/remember.py`). Everything here is a few references per cycle; what is costly is done by
+(`engine/plan_cache.py`). Everything here is a few references per cycle; what is costly is done by
 the writer's thread. Only a start copies the whole cluster, now and then.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windlass.engine.plan import Plan
-from windlass.history.record import Heard, Start
-from windlass.history.writer import Noted, Writer
+from windlass.history.record import Heard, StretchStart
+from windlass.history.writer import HistoryWriter, Noted
 from windlass.model.actions import Hold
 from windlass.model.events import GangGone
 from windlass.model.jobs import GangId
@@ -36,7 +36,7 @@ USUAL = Lengths()
 class Recorder:
     """Follows one cluster."""
 
-    def __init__(self, writer: Writer, lengths: Lengths = USUAL) -> None:
+    def __init__(self, writer: HistoryWriter, lengths: Lengths = USUAL) -> None:
         self._writer, self._lengths = writer, lengths
         self._last: Plan | None = None
         self._number = 0
@@ -54,7 +54,7 @@ class Recorder:
         self._number += 1
         start = None
         if heard is None or self._is_over(cluster.now):
-            start = Start.of(cluster)
+            start = StretchStart.of(cluster)
             self._began = (self._number, cluster.now)
             self._room = self._lengths.times_start * (_size(start) + 250)
         noted = self._noted(cluster, plan, tuple(heard or ()), start)
@@ -66,7 +66,7 @@ class Recorder:
             self._began = None
 
     def _noted(
-        self, cluster: Cluster, plan: Plan, heard: tuple[Heard, ...], start: Start | None
+        self, cluster: Cluster, plan: Plan, heard: tuple[Heard, ...], start: StretchStart | None
     ) -> Noted:
         for each in heard:
             if isinstance(each, GangGone):
@@ -82,6 +82,6 @@ class Recorder:
         return self._number - cycle >= limit.cycles or now - at >= limit.seconds
 
 
-def _size(start: Start) -> int:
+def _size(start: StretchStart) -> int:
     found = start.snapshot
     return len(found.nodes) + len(found.gangs) + len(found.tasks)

@@ -12,9 +12,15 @@ from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, fu
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from windlass.history.record import Cycle, RecordError, Start, from_bytes, start_from_bytes
+from windlass.history.location import SQLITE, HistoryError, shown, told, url_of
+from windlass.history.record import (
+    RecordedCycle,
+    RecordError,
+    StretchStart,
+    from_bytes,
+    start_from_bytes,
+)
 from windlass.history.tables import CYCLES, STRETCHES, is_newest, is_there, migrate
-from windlass.history.where import SQLITE, HistoryError, shown, told, url_of
 
 PAGE = 200
 """So many cycles are fetched at once."""
@@ -78,7 +84,7 @@ class Brief:
     waiting: int
 
 
-class Store:
+class HistoryStore:
     """One database."""
 
     def __init__(self, where: str, *, new: bool = True) -> None:
@@ -135,7 +141,7 @@ class Store:
             rows = connection.execute(select(*columns).order_by(*order)).mappings().all()
         return [Stretch(**row) for row in rows]
 
-    def start(self, stretch: Stretch) -> Start:
+    def start(self, stretch: Stretch) -> StretchStart:
         """Where a stretch begins."""
         query = select(STRETCHES.c.body).where(
             STRETCHES.c.writer == stretch.writer, STRETCHES.c.first == stretch.first
@@ -147,7 +153,7 @@ class Store:
         with self._understood():
             return start_from_bytes(body)
 
-    def cycles(self, stretch: Stretch) -> Iterator[Cycle]:
+    def cycles(self, stretch: Stretch) -> Iterator[RecordedCycle]:
         """Its cycles, in order."""
         number, end = stretch.first, stretch.first + stretch.cycles
         while number < end:
@@ -179,7 +185,7 @@ class Store:
         whole = [each for each in found if each.at != found[-1].at]
         return whole or found[:most]
 
-    def cycle(self, writer: str, number: int) -> Cycle | None:
+    def cycle(self, writer: str, number: int) -> RecordedCycle | None:
         """One cycle in full; None if it is not kept."""
         found = self._rows(writer, number, number + 1)
         with self._understood():

@@ -21,7 +21,7 @@ from sqlalchemy import (
     text,
 )
 
-from windlass.history.where import HistoryError
+from windlass.history.location import HistoryError
 
 _all = MetaData()
 STRETCHES = Table(

@@ -16,9 +16,17 @@ from typing import TypeAlias
 
 from windlass import __version__
 from windlass.engine.plan import Plan, Verdict
-from windlass.history.record import Change, Cycle, Heard, Start, digest_of, start_to_bytes, to_bytes
-from windlass.history.store import CycleRow, Keep, Store, Stretch
-from windlass.history.where import HistoryError
+from windlass.history.location import HistoryError
+from windlass.history.record import (
+    DecisionChange,
+    Heard,
+    RecordedCycle,
+    StretchStart,
+    digest_of,
+    start_to_bytes,
+    to_bytes,
+)
+from windlass.history.store import CycleRow, HistoryStore, Keep, Stretch
 from windlass.model.actions import Hold
 from windlass.model.jobs import GangId
 
@@ -46,7 +54,7 @@ class Noted:
     heard: tuple[Heard, ...]
     holds: tuple[Hold, ...] | None
     plan: Plan
-    start: Start | None
+    start: StretchStart | None
     """With it a stretch begins."""
 
     @property
@@ -59,11 +67,11 @@ class Noted:
         return found
 
 
-class Writer:
+class HistoryWriter:
     """The thread and its queue."""
 
     def __init__(
-        self, store: Store, name: str, keep: Keep, tell: Tell, most: int = MOST_WAITING
+        self, store: HistoryStore, name: str, keep: Keep, tell: Tell, most: int = MOST_WAITING
     ) -> None:
         self.lost = 0
         """Cycles that found no room."""
@@ -238,21 +246,21 @@ class _Batch:
         last = self.stretches[-1][0]
         return number - last.first - last.cycles
 
-    def _cycle(self, noted: Noted) -> Cycle:
+    def _cycle(self, noted: Noted) -> RecordedCycle:
         plan = noted.plan
         now = {
             each.gang: (each.queue, each.verdict, tuple(str(why.why) for why in each.reasons))
             for each in plan.decisions
         }
         before, self._said = self._said, {gang: (v, w) for gang, (_, v, w) in now.items()}
-        return Cycle(
+        return RecordedCycle(
             number=noted.number,
             at=noted.at,
             heard=noted.heard,
             holds=noted.holds,
             actions=plan.actions,
             changes=tuple(
-                Change(gang, queue, verdict, whys)
+                DecisionChange(gang, queue, verdict, whys)
                 for gang, (queue, verdict, whys) in now.items()
                 if before.get(gang) != (verdict, whys)
             ),

@@ -22,8 +22,8 @@ import msgspec
 from windlass.install import chart
 from windlass.install.chart import INSTANCE, MANAGED_BY, MANAGER, Release
 from windlass.install.values import Tree, defaults, merged
-from windlass.kube.client import Api, Patch
-from windlass.kube.errors import Conflict, NotFound
+from windlass.kube.client.client import Api, Patch
+from windlass.kube.client.errors import Conflict, NotFound
 from windlass.model.errors import WindlassError
 
 Tell = Callable[[str], None]

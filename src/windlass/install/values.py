@@ -37,7 +37,7 @@ CONTROLLERS = [
 """Who makes pods for others. Only administrators can make accounts in these namespaces."""
 
 
-class Section(BaseModel):
+class ValuesSection(BaseModel):
     """What all parts share: names as Helm users write them, and no unknown keys."""
 
     model_config = ConfigDict(
@@ -49,7 +49,7 @@ class Section(BaseModel):
     )
 
 
-class Image(Section):
+class Image(ValuesSection):
     """The container image of both programs."""
 
     repository: Text = "windlass"
@@ -62,14 +62,14 @@ class Image(Section):
     """Secrets to fetch it with, such as [{name: regcred}]."""
 
 
-class Dashboard(Section):
+class DashboardValues(ValuesSection):
     """Who has the GPUs and why a job waits, in a browser: everybody sees what they may list."""
 
     enabled: bool = True
     """Serve it, and give it a Service."""
 
 
-class Dcgm(Section):
+class DcgmValues(ValuesSection):
     """What the DCGM exporters of the nodes tell: broken GPUs are avoided, busy ones are shown."""
 
     enabled: bool = True
@@ -78,7 +78,7 @@ class Dcgm(Section):
     """Where exporters listen, for the network policy."""
 
 
-class Webhook(Section):
+class Webhook(ValuesSection):
     """Sets schedulerName and queue, and records who made a pod, in namespaces that say so."""
 
     enabled: bool = True
@@ -97,7 +97,7 @@ class Webhook(Section):
     """Of each of its pods."""
 
 
-class Policy(Section):
+class PolicyValues(ValuesSection):
     """Admission policies that keep GPU pods from slipping past the queues."""
 
     enabled: bool = True
@@ -106,7 +106,7 @@ class Policy(Section):
     """Resources that make a pod a GPU pod. A name may end in a star."""
 
 
-class NetworkPolicy(Section):
+class NetworkPolicy(ValuesSection):
     """Who may talk to whom."""
 
     enabled: bool = True
@@ -122,7 +122,7 @@ class NetworkPolicy(Section):
     """What may be reached: names, and the API server on its usual ports."""
 
 
-class ServiceMonitor(Section):
+class ServiceMonitor(ValuesSection):
     """For clusters with the Prometheus Operator."""
 
     enabled: bool = False
@@ -133,21 +133,21 @@ class ServiceMonitor(Section):
     """How often."""
 
 
-class Rbac(Section):
+class Rbac(ValuesSection):
     """Rights."""
 
     extra_rules: list[Tree] = []
     """More rules for the scheduler: to list and watch kinds of jobs that you added."""
 
 
-class Crds(Section):
+class Crds(ValuesSection):
     """Custom resources."""
 
     install: bool = True
     """Install and upgrade the definitions of Queue, Topology, Policy and Gang."""
 
 
-class History(Section):
+class HistoryValues(ValuesSection):
     """The record of what was decided, for `windlass replay`."""
 
     enabled: bool = False
@@ -171,7 +171,7 @@ IN_CONFIG = (
 )
 
 
-class Values(Section):
+class Values(ValuesSection):
     """All that can be chosen."""
 
     image: Image = Image()
@@ -191,15 +191,15 @@ class Values(Section):
     """Where the pods of Windlass run."""
     tolerations: list[Tree] = []
     """Taints that they accept."""
-    dashboard: Dashboard = Dashboard()
-    dcgm: Dcgm = Dcgm()
+    dashboard: DashboardValues = DashboardValues()
+    dcgm: DcgmValues = DcgmValues()
     webhook: Webhook = Webhook()
-    policy: Policy = Policy()
+    policy: PolicyValues = PolicyValues()
     network_policy: NetworkPolicy = NetworkPolicy()
     service_monitor: ServiceMonitor = ServiceMonitor()
     rbac: Rbac = Rbac()
     crds: Crds = Crds()
-    history: History = History()
+    history: HistoryValues = HistoryValues()
 
     @model_validator(mode="after")
     def _can_share_the_history(self) -> Values:
@@ -257,7 +257,7 @@ def keys(section: type[BaseModel] = Values, above: str = "") -> Iterator[tuple[s
     """Every key with its default and its meaning, for the reference."""
     for name, field in section.model_fields.items():
         key = above + (field.alias or name)
-        if isinstance(field.default, Section):
+        if isinstance(field.default, ValuesSection):
             yield from keys(type(field.default), f"{key}.")
         else:
             default = field.default
@@ -315,7 +315,7 @@ def _values_yaml() -> str:
 def _commented(section: type[BaseModel], values: Tree, indent: str) -> Iterator[str]:
     for name, field in section.model_fields.items():
         key = field.alias or name
-        inner = field.default if isinstance(field.default, Section) else None
+        inner = field.default if isinstance(field.default, ValuesSection) else None
         about = type(inner).__doc__ if inner else field.description
         yield f"\n{indent}# {' '.join((about or '').split())}\n"
         if inner:

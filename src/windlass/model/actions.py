@@ -12,7 +12,7 @@ from windlass.model.jobs import GangId, TaskId
 from windlass.model.resources import Request
 
 
-class Rule(StrEnum):
+class EvictionRule(StrEnum):
     """By what right a task is taken from its node."""
 
     GUARANTEE = "guarantee"
@@ -35,7 +35,9 @@ class Rule(StrEnum):
     """Its gang has run for as long as it may."""
 
 
-FOR_NOBODY = frozenset({Rule.STALE, Rule.LEAVING, Rule.LOST, Rule.OVERRUN})
+FOR_NOBODY = frozenset(
+    {EvictionRule.STALE, EvictionRule.LEAVING, EvictionRule.LOST, EvictionRule.OVERRUN}
+)
 """Rules by which a task goes though no other gang gains by it."""
 
 
@@ -53,7 +55,7 @@ class Evict:
     """Take a task from its node; what is freed is held for the gang that gains."""
 
     task: TaskId
-    rule: Rule
+    rule: EvictionRule
     gainer: GangId = GangId("")
     """The gang it makes room for; none if it goes for its own sake (`FOR_NOBODY`)."""
     moves_to: str = ""
@@ -61,7 +63,7 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PlaceClaim:
     """A place that a hold keeps for one task, or for the one that follows it."""
 
     task: TaskId
@@ -88,13 +90,13 @@ class Hold:
     """
 
     gang: GangId
-    claims: tuple[Claim, ...]
+    claims: tuple[PlaceClaim, ...]
     starts_at: int = 0
     firm: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class GaveWay:
+class HoldYielded:
     """A borrower whose firm hold ends: a gang within its queue's guarantee needs the places."""
 
     gang: GangId
@@ -102,7 +104,7 @@ class GaveWay:
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
+class PendingCheckpoint:
     """A gang that was asked to save its work, because its places are needed; it works on meanwhile.
 
     Once all of it is safe, or cannot be, or time is up, its tasks are evicted as decided.
@@ -121,18 +123,18 @@ class Parting:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class RequestCheckpoint:
     """Ask a gang to save its work; from now on its tasks count as being on their way out."""
 
-    parting: Parting
+    parting: PendingCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Withdraw:
+class WithdrawCheckpoint:
     """The need is gone: the gang that was asked works on as if nothing had happened."""
 
     gang: GangId
     id: str
 
 
-Action: TypeAlias = Bind | Evict | Ask | Withdraw
+Action: TypeAlias = Bind | Evict | RequestCheckpoint | WithdrawCheckpoint

@@ -40,7 +40,7 @@ class InputError(WindlassError):
         return one_line(f"{place}: {self.sentence}") + more
 
 
-class NotFound(WindlassError):
+class UnknownName(WindlassError):
     """There is no such thing; the names that come close are offered."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:

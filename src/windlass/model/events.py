@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.model.actions import Parting
+from windlass.model.actions import PendingCheckpoint
 from windlass.model.jobs import Gang, GangId, Task, TaskId
 from windlass.model.nodes import Node
 from windlass.model.queues import Queue
@@ -142,10 +142,10 @@ class EvictFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CheckpointRequestSeen:
     """A gang was asked to save before we came; that stands."""
 
-    parting: Parting
+    parting: PendingCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +176,6 @@ Event: TypeAlias = (
     | NodeTrusted
     | BindFailed
     | EvictFailed
-    | Asked
+    | CheckpointRequestSeen
     | Answered
 )

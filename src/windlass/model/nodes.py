@@ -18,7 +18,7 @@ def _no_extra() -> dict[str, int]:
     return {}
 
 
-class Stand(StrEnum):
+class NodeStanding(StrEnum):
     """How far a node that is in trouble can be counted on; all of them take no new tasks."""
 
     AVOIDED = "avoided"
@@ -30,10 +30,10 @@ class Stand(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class NodeTrouble:
     """What is wrong with a node."""
 
-    stand: Stand
+    stand: NodeStanding
     what: str
     """In words that follow "the node is", such as "not ready"."""
     since: int = 0
@@ -66,7 +66,7 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=_nothing)
     taints: tuple[Taint, ...] = ()
     cordoned: bool = False
-    trouble: Trouble | None = None
+    trouble: NodeTrouble | None = None
     quarantine: Quarantine | None = None
 
     @property

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from windlass.model.names import known_as
+from windlass.model.display_names import known_as
 
 
-class Why(StrEnum):
+class ReasonCode(StrEnum):
     """The kinds of reasons; `SENTENCES` says each in words."""
 
     UNREADABLE = "Unreadable"
@@ -65,7 +65,7 @@ def _nothing() -> dict[str, int | str]:
 class Reason:
     """One reason and the numbers that make it checkable."""
 
-    why: Why
+    why: ReasonCode
     values: Mapping[str, int | str] = field(default_factory=_nothing)
 
     def __hash__(self) -> int:
@@ -98,76 +98,128 @@ def in_words(seconds: int) -> str:
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
-SENTENCES: dict[Why, str] = {
-    Why.UNREADABLE: "it cannot be read: {what}",
-    Why.LEFT_OUT: "it asks for {what}, which Windlass does not place yet; use another scheduler "
-    "for it",
-    Why.OWNER_UNSEEN: "its owner, {kind} {owner}, has not been seen, so the size of its gang is "
-    "not known",
-    Why.OWNER_SUSPENDED: "its owner, {kind} {owner}, is suspended; resume that to start it",
-    Why.NO_QUEUE: "{what}",
-    Why.NO_VOLUME: "{what}",
-    Why.FAILED_BEFORE: "it could not be bound ({what}); it is tried again in {wait}",
-    Why.EVICTION_REFUSED: "a pod that would have made room for it could not be evicted ({what}); "
-    "it is tried again in {wait}",
-    Why.FAILS_EVERYWHERE: "it failed {failures} time{failures_s} on {nodes} different nodes; mend "
-    "it and submit it anew, or it is tried again in {wait}",
-    Why.INCOMPLETE: "{seen} of the {needed} task{needed_s} it starts with exist; it waits for the "
-    "others",
-    Why.SAVING: "the rest of it was asked to save its work, and goes or stays as a whole",
-    Why.UNKNOWN_QUEUE: "queue {queue} does not exist, or has queues below it; "
-    "name a queue at the end of the tree",
-    Why.NEVER_LIMIT: "it needs {need} {unit} and queue {queue} may never have more than {limit}",
-    Why.NEVER_GUARANTEE: "it cannot be preempted, so it must stay within the guarantee of queue "
-    "{queue}: it needs {need} {unit}, the guarantee is {guarantee}",
-    Why.NEVER_NODE: "no node could ever run a task that asks for {shape}",
-    Why.NEVER_ROOM: "it needs {need} task{need_s} of {shape} at once and the empty cluster holds "
-    "{room}",
-    Why.NEVER_DOMAIN: "it needs {need} task{need_s} inside one {level} and the largest, empty, "
-    "holds {room}",
-    Why.AT_LIMIT: "queue {queue} has {held} of at most {limit} {unit}; this needs {need} more",
-    Why.SPARED_BEYOND_GUARANTEE: "it lost its place to others before and is to lose no other, so "
-    "it starts within the guarantee of queue {queue}, {guarantee} {unit}: {held} are in firm use "
-    "and it needs {need}",
-    Why.BEYOND_GUARANTEE: "it cannot be preempted, so it must stay within the guarantee of queue "
-    "{queue}: {held} of {guarantee} {unit} are in use, this needs {need} more",
-    Why.NOT_LENT: "queue {queue} would have to borrow, and of the {free} {unit} that nobody holds "
-    "{kept} are guaranteed to others and not lent; this needs {need}",
-    Why.NO_ROOM: "it needs room for {need} task{need_s} of {shape} at once; there is room "
-    "for {room}",
-    Why.NO_DOMAIN: "it needs {need} task{need_s} inside one {level}; the best has room for {room} "
-    "now",
-    Why.NO_ARRANGEMENT: "each of its tasks by itself has room, but no arrangement of all of them "
-    "was found",
-    Why.REFUSED_BY: "{nodes} node{nodes_s}: {cause}",
-    Why.RESERVED: "on {nodes} node{nodes_s} places are reserved for {gang} in {wait}, and this "
-    "may still run then",
-    Why.RESERVATION: "a place is reserved for it; by what is known now it starts in {wait}",
-    Why.OVERDUE: "a place is reserved for it, and whoever was expected to have left it by now is "
-    "still there",
-    Why.HELD: "places are held for it and are being freed",
-    Why.GAVE_WAY: "the place{tasks_s} held for {tasks} task{tasks_s} of it went to {gang}, whose "
-    "queue is within its guarantee while this one is above its own",
-    Why.AWAITS_SAVE: "{gang} is asked to save its work first and goes in {wait} at the latest; "
-    "{saved} of {tasks} task{tasks_s} have",
-    Why.AWAITS_FOLLOWERS: "its leaders have started, and places are held for the pods that its "
-    "owner makes now",
-    Why.RESUMES: "places are held for it until its owner, which had been suspended, has made its "
-    "pods again",
-    Why.SUSPENDED_FOR: "its owner was suspended {ago} ago {why}, and is resumed when there is room",
-    Why.LOST_BY_GUARANTEE: "{tasks} task{tasks_s} make{tasks_v} room for {gang}, whose queue is "
-    "within its guarantee while this one is above its own",
-    Why.LOST_BY_SHARE: "{tasks} task{tasks_s} make{tasks_v} room for {gang}, whose queue has less "
-    "of its share than this one",
-    Why.LOST_BY_PRIORITY: "{tasks} task{tasks_s} make{tasks_v} room for {gang}, which has a higher "
-    "priority in the same queue",
-    Why.LOST_BY_ORDER: "{tasks} task{tasks_s} make{tasks_v} room for {gang}, which comes far "
-    "before it by the order of their queue",
-    Why.MOVES: "{tasks} task{tasks_s} move{tasks_v} to places kept elsewhere, so that {gang} fits",
-    Why.STALE: "it has been below its minimum for too long; what is left of it, "
-    "{tasks} task{tasks_s}, is given back",
-    Why.NODE_LEAVES: "{what}; it gives up {tasks} task{tasks_s} to start elsewhere",
-    Why.NODE_LOST: "{what}; {tasks} task{tasks_s} of it stop{tasks_v}, and it starts elsewhere",
-    Why.OVERRAN: "it has run for as long as it may, {longest}; {tasks} task{tasks_s} "
-    "stop{tasks_v}, and it {then}",
+SENTENCES: dict[ReasonCode, str] = {
+    ReasonCode.UNREADABLE: "it cannot be read: {what}",
+    ReasonCode.LEFT_OUT: (
+        "it asks for {what}, which Windlass does not place yet; use another scheduler for it"
+    ),
+    ReasonCode.OWNER_UNSEEN: (
+        "its owner, {kind} {owner}, has not been seen, so the size of its gang is not known"
+    ),
+    ReasonCode.OWNER_SUSPENDED: "its owner, {kind} {owner}, is suspended; resume that to start it",
+    ReasonCode.NO_QUEUE: "{what}",
+    ReasonCode.NO_VOLUME: "{what}",
+    ReasonCode.FAILED_BEFORE: "it could not be bound ({what}); it is tried again in {wait}",
+    ReasonCode.EVICTION_REFUSED: (
+        "a pod that would have made room for it could not be evicted ({what}); it is tried "
+        "again in {wait}"
+    ),
+    ReasonCode.FAILS_EVERYWHERE: (
+        "it failed {failures} time{failures_s} on {nodes} different nodes; mend it and submit "
+        "it anew, or it is tried again in {wait}"
+    ),
+    ReasonCode.INCOMPLETE: (
+        "{seen} of the {needed} task{needed_s} it starts with exist; it waits for the others"
+    ),
+    ReasonCode.SAVING: "the rest of it was asked to save its work, and goes or stays as a whole",
+    ReasonCode.UNKNOWN_QUEUE: (
+        "queue {queue} does not exist, or has queues below it; name a queue at the end of the tree"
+    ),
+    ReasonCode.NEVER_LIMIT: (
+        "it needs {need} {unit} and queue {queue} may never have more than {limit}"
+    ),
+    ReasonCode.NEVER_GUARANTEE: (
+        "it cannot be preempted, so it must stay within the guarantee of queue {queue}: it "
+        "needs {need} {unit}, the guarantee is {guarantee}"
+    ),
+    ReasonCode.NEVER_NODE: "no node could ever run a task that asks for {shape}",
+    ReasonCode.NEVER_ROOM: (
+        "it needs {need} task{need_s} of {shape} at once and the empty cluster holds {room}"
+    ),
+    ReasonCode.NEVER_DOMAIN: (
+        "it needs {need} task{need_s} inside one {level} and the largest, empty, holds {room}"
+    ),
+    ReasonCode.AT_LIMIT: (
+        "queue {queue} has {held} of at most {limit} {unit}; this needs {need} more"
+    ),
+    ReasonCode.SPARED_BEYOND_GUARANTEE: (
+        "it lost its place to others before and is to lose no other, so it starts within the "
+        "guarantee of queue {queue}, {guarantee} {unit}: {held} are in firm use and it needs "
+        "{need}"
+    ),
+    ReasonCode.BEYOND_GUARANTEE: (
+        "it cannot be preempted, so it must stay within the guarantee of queue {queue}: {held} "
+        "of {guarantee} {unit} are in use, this needs {need} more"
+    ),
+    ReasonCode.NOT_LENT: (
+        "queue {queue} would have to borrow, and of the {free} {unit} that nobody holds {kept} "
+        "are guaranteed to others and not lent; this needs {need}"
+    ),
+    ReasonCode.NO_ROOM: (
+        "it needs room for {need} task{need_s} of {shape} at once; there is room for {room}"
+    ),
+    ReasonCode.NO_DOMAIN: (
+        "it needs {need} task{need_s} inside one {level}; the best has room for {room} now"
+    ),
+    ReasonCode.NO_ARRANGEMENT: (
+        "each of its tasks by itself has room, but no arrangement of all of them was found"
+    ),
+    ReasonCode.REFUSED_BY: "{nodes} node{nodes_s}: {cause}",
+    ReasonCode.RESERVED: (
+        "on {nodes} node{nodes_s} places are reserved for {gang} in {wait}, and this may still "
+        "run then"
+    ),
+    ReasonCode.RESERVATION: "a place is reserved for it; by what is known now it starts in {wait}",
+    ReasonCode.OVERDUE: (
+        "a place is reserved for it, and whoever was expected to have left it by now is still there"
+    ),
+    ReasonCode.HELD: "places are held for it and are being freed",
+    ReasonCode.GAVE_WAY: (
+        "the place{tasks_s} held for {tasks} task{tasks_s} of it went to {gang}, whose queue is"
+        " within its guarantee while this one is above its own"
+    ),
+    ReasonCode.AWAITS_SAVE: (
+        "{gang} is asked to save its work first and goes in {wait} at the latest; {saved} of "
+        "{tasks} task{tasks_s} have"
+    ),
+    ReasonCode.AWAITS_FOLLOWERS: (
+        "its leaders have started, and places are held for the pods that its owner makes now"
+    ),
+    ReasonCode.RESUMES: (
+        "places are held for it until its owner, which had been suspended, has made its pods again"
+    ),
+    ReasonCode.SUSPENDED_FOR: (
+        "its owner was suspended {ago} ago {why}, and is resumed when there is room"
+    ),
+    ReasonCode.LOST_BY_GUARANTEE: (
+        "{tasks} task{tasks_s} make{tasks_v} room for {gang}, whose queue is within its "
+        "guarantee while this one is above its own"
+    ),
+    ReasonCode.LOST_BY_SHARE: (
+        "{tasks} task{tasks_s} make{tasks_v} room for {gang}, whose queue has less of its share"
+        " than this one"
+    ),
+    ReasonCode.LOST_BY_PRIORITY: (
+        "{tasks} task{tasks_s} make{tasks_v} room for {gang}, which has a higher priority in "
+        "the same queue"
+    ),
+    ReasonCode.LOST_BY_ORDER: (
+        "{tasks} task{tasks_s} make{tasks_v} room for {gang}, which comes far before it by the "
+        "order of their queue"
+    ),
+    ReasonCode.MOVES: (
+        "{tasks} task{tasks_s} move{tasks_v} to places kept elsewhere, so that {gang} fits"
+    ),
+    ReasonCode.STALE: (
+        "it has been below its minimum for too long; what is left of it, {tasks} task{tasks_s},"
+        " is given back"
+    ),
+    ReasonCode.NODE_LEAVES: "{what}; it gives up {tasks} task{tasks_s} to start elsewhere",
+    ReasonCode.NODE_LOST: (
+        "{what}; {tasks} task{tasks_s} of it stop{tasks_v}, and it starts elsewhere"
+    ),
+    ReasonCode.OVERRAN: (
+        "it has run for as long as it may, {longest}; {tasks} task{tasks_s} stop{tasks_v}, and "
+        "it {then}"
+    ),
 }

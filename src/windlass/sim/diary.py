@@ -8,15 +8,15 @@ from dataclasses import replace
 
 from windlass.model.actions import Evict
 from windlass.model.jobs import Gang
-from windlass.sim.records import Note, Stage, What
+from windlass.sim.records import GangStage, RunNote, What
 from windlass.state.cluster import Cluster
 
 MOST = 50
 """How many of the latest notes are kept."""
 _ENDS = {
-    Stage.FINISHED: What.FINISHED,
-    Stage.DELETED: What.DELETED,
-    Stage.OVERRAN: What.OVERRAN,
+    GangStage.FINISHED: What.FINISHED,
+    GangStage.DELETED: What.DELETED,
+    GangStage.OVERRAN: What.OVERRAN,
 }
 
 
@@ -24,15 +24,15 @@ class Diary:
     """The latest notes, the newest last."""
 
     def __init__(self) -> None:
-        self.notes: deque[Note] = deque(maxlen=MOST)
+        self.notes: deque[RunNote] = deque(maxlen=MOST)
 
     def tell(
         self, now: int, what: What, gang: Gang, nodes: Iterable[str] = (), tasks: int = 0
     ) -> None:
         """Something became of a gang just now."""
-        self.notes.append(Note(now, what, gang.id, gang.job, gang.queue, tasks, tuple(nodes)))
+        self.notes.append(RunNote(now, what, gang.id, gang.job, gang.queue, tasks, tuple(nodes)))
 
-    def tell_end(self, now: int, gang: Gang, stage: Stage) -> None:
+    def tell_end(self, now: int, gang: Gang, stage: GangStage) -> None:
         """A gang is over."""
         self.tell(now, _ENDS[stage], gang)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from windlass.model.actions import Bind
 from windlass.model.nodes import Node
-from windlass.sim.crew import Member
-from windlass.sim.measure import Meter, worth
+from windlass.sim.gang_run import Member
+from windlass.sim.metrics import Meter, worth
 
 
 class Effort:

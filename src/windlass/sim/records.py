@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from windlass.model.actions import Evict, Rule
+from windlass.model.actions import Evict, EvictionRule
 from windlass.model.jobs import Gang, GangId, JobId
 
 
-class Stage(StrEnum):
+class GangStage(StrEnum):
     """How far a gang has come."""
 
     WAITING = "Waiting"
@@ -22,7 +22,7 @@ class Stage(StrEnum):
 
 
 @dataclass(slots=True)
-class Record:
+class GangRecord:
     """What became of one gang."""
 
     gang: Gang
@@ -32,7 +32,7 @@ class Record:
     """When its whole minimum ran for the first time."""
     ended: int | None = None
     """When it was finished, deleted or ended."""
-    stage: Stage = Stage.WAITING
+    stage: GangStage = GangStage.WAITING
     restarts: int = 0
     """How many of its tasks were lost and had to be replaced."""
     evictions: int = 0
@@ -85,7 +85,7 @@ class What(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class RunNote:
     """Something became of a gang."""
 
     at: int
@@ -96,6 +96,6 @@ class Note:
     tasks: int = 0
     nodes: tuple[str, ...] = ()
     """Where; of one that moves, where to."""
-    rule: Rule | None = None
+    rule: EvictionRule | None = None
     gainer: GangId = GangId("")
     """By what right it was evicted, and for whom."""

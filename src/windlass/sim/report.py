@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from windlass.model.gpus import WHOLE, Gpu
 from windlass.model.queues import GPU, Queue, guaranteed
-from windlass.sim.measure import Tally, requested
-from windlass.sim.records import Record, Stage
+from windlass.sim.metrics import QueueTally, requested
+from windlass.sim.records import GangRecord, GangStage
 from windlass.sim.run import Simulation
 from windlass.sim.workload import Arrival, Workload
 
@@ -46,7 +46,7 @@ class GpuHours:
 
 
 @dataclass(frozen=True, slots=True)
-class Gangs:
+class GangReport:
     """What became of the gangs."""
 
     submitted: int
@@ -62,7 +62,7 @@ class Gangs:
 
 
 @dataclass(frozen=True, slots=True)
-class Displaced:
+class DisplacementReport:
     """What was taken from its place so that others could run, and what that cost."""
 
     tasks_evicted: int
@@ -87,7 +87,7 @@ class QueueReport:
     useful_gpus: float
     gangs: int
     wait_seconds: Times
-    displaced: Displaced
+    displaced: DisplacementReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ class Report:
     """Stranded GPU time, of the capacity."""
     typical_gpus: int
     gpu_hours: GpuHours
-    gangs: Gangs
-    displaced: Displaced
+    gangs: GangReport
+    displaced: DisplacementReport
     wait_seconds: Times
     """Of every gang, from submission until its whole minimum runs."""
     gang_wait_seconds: Times
@@ -155,7 +155,7 @@ def report(simulation: Simulation, scheduler: str) -> Report:
     meter, now = simulation.meter, simulation.cluster.now
     ground, total = meter.past_ground, _sum(meter.past.values())
     records = list(simulation.records.values())
-    ended = [each for each in records if each.stage is Stage.FINISHED]
+    ended = [each for each in records if each.stage is GangStage.FINISHED]
     return Report(
         scheduler=scheduler,
         window_seconds=now,
@@ -212,15 +212,15 @@ def _offered(arrival: Arrival, cards: Sequence[Gpu], window: int) -> int:
     return milli * max(0, min(ends) - arrival.at)
 
 
-def _gangs(simulation: Simulation, records: Sequence[Record]) -> Gangs:
-    counts = {stage: sum(each.stage is stage for each in records) for stage in Stage}
-    return Gangs(
+def _gangs(simulation: Simulation, records: Sequence[GangRecord]) -> GangReport:
+    counts = {stage: sum(each.stage is stage for each in records) for stage in GangStage}
+    return GangReport(
         submitted=len(records),
-        finished=counts[Stage.FINISHED],
-        running=counts[Stage.RUNNING],
-        waiting=counts[Stage.WAITING],
-        deleted=counts[Stage.DELETED],
-        overran=counts[Stage.OVERRAN],
+        finished=counts[GangStage.FINISHED],
+        running=counts[GangStage.RUNNING],
+        waiting=counts[GangStage.WAITING],
+        deleted=counts[GangStage.DELETED],
+        overran=counts[GangStage.OVERRAN],
         half_started=sum(1 for _ in simulation.world.half_started()),
         restarts=sum(each.restarts for each in records),
     )
@@ -244,8 +244,8 @@ def _queue(simulation: Simulation, queue: Queue) -> QueueReport:
     )
 
 
-def _displaced(total: Tally, records: Sequence[Record]) -> Displaced:
-    return Displaced(
+def _displaced(total: QueueTally, records: Sequence[GangRecord]) -> DisplacementReport:
+    return DisplacementReport(
         tasks_evicted=sum(each.evictions for each in records),
         gangs_stopped=sum(each.stops for each in records),
         tasks_moved=sum(each.moves for each in records),
@@ -261,8 +261,8 @@ def _with_all_below(name: str, queues: Sequence[Queue]) -> frozenset[str]:
     return frozenset(below)
 
 
-def _sum(tallies: Iterable[Tally]) -> Tally:
-    total = Tally()
+def _sum(tallies: Iterable[QueueTally]) -> QueueTally:
+    total = QueueTally()
     for each in tallies:
         total.allocated += each.allocated
         total.useful += each.useful
@@ -272,7 +272,7 @@ def _sum(tallies: Iterable[Tally]) -> Tally:
     return total
 
 
-def _hours(total: Tally, capacity: int) -> GpuHours:
+def _hours(total: QueueTally, capacity: int) -> GpuHours:
     had = (total.allocated, total.useful, total.idle, total.lost, total.displaced)
     return GpuHours(*(_gpu_hours(each) for each in (capacity, *had)))
 

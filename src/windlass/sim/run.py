@@ -21,13 +21,13 @@ from windlass.engine.plan import Plan, Verdict
 from windlass.model import events
 from windlass.model.jobs import GangId
 from windlass.model.nodes import Node
-from windlass.sim.happenings import Happening
-from windlass.sim.measure import Ground, Meter, Tally, typical_gpus
-from windlass.sim.records import Note, Record, Stage, What
+from windlass.sim.events import Happening
+from windlass.sim.metrics import ClusterCapacity, Meter, QueueTally, typical_gpus
+from windlass.sim.records import GangRecord, GangStage, RunNote, What
 from windlass.sim.workload import Before, Workload
-from windlass.sim.world import World
+from windlass.sim.world import SimulatedWorld
+from windlass.state.checkpoint_requests import CheckpointRequests
 from windlass.state.cluster import Cluster
-from windlass.state.partings import Partings
 from windlass.usage.ledger import Holder
 
 Scheduler: TypeAlias = Callable[[Cluster], Plan]
@@ -43,19 +43,19 @@ class SimulationError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class SimulationFigures:
     """The numbers of one instant and of the time up to it."""
 
-    ground: Ground
-    past_ground: Ground
-    queues: dict[str, Tally]
-    past_queues: dict[str, Tally]
-    stages: dict[Stage, int]
+    ground: ClusterCapacity
+    past_ground: ClusterCapacity
+    queues: dict[str, QueueTally]
+    past_queues: dict[str, QueueTally]
+    stages: dict[GangStage, int]
     """How many gangs have come so far."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class SimulationMoment:
     """All that a view needs: the cluster after a cycle, the plan, figures and the latest notes.
 
     The cluster is the living one; look at it before the simulation goes on.
@@ -63,8 +63,8 @@ class Moment:
 
     cluster: Cluster
     plan: Plan
-    figures: Figures
-    notes: tuple[Note, ...]
+    figures: SimulationFigures
+    notes: tuple[RunNote, ...]
     away: tuple[Node, ...]
 
     @property
@@ -85,7 +85,7 @@ class Simulation:
         self.note: Callable[[Cluster, Plan], None] | None = None
         """Told of every plan before it is carried out, by whoever records."""
         self._scheduler = scheduler
-        self.world = World(self.cluster, self.meter, self.later, start_s)
+        self.world = SimulatedWorld(self.cluster, self.meter, self.later, start_s)
         self._heap: list[tuple[int, int, Happening]] = []
         self._sequence = 0
         self._wake_at: int | None = None
@@ -96,7 +96,7 @@ class Simulation:
         self._prepare()
 
     @property
-    def records(self) -> dict[GangId, Record]:
+    def records(self) -> dict[GangId, GangRecord]:
         """What became of every gang submitted so far."""
         return self.world.records
 
@@ -105,7 +105,7 @@ class Simulation:
         for _ in self._steps(until):
             pass
 
-    def moments(self, until: int | None = None) -> Iterator[Moment]:
+    def moments(self, until: int | None = None) -> Iterator[SimulationMoment]:
         """The same, seen after every cycle."""
         for _ in self._steps(until):
             yield self.moment()
@@ -141,9 +141,9 @@ class Simulation:
         self.world.take_over(cluster)
         self._schedule()
 
-    def moment(self) -> Moment:
+    def moment(self) -> SimulationMoment:
         """What a view sees now."""
-        figures = Figures(
+        figures = SimulationFigures(
             replace(self.meter.ground),
             replace(self.meter.past_ground),
             {queue: replace(each) for queue, each in self.meter.present.items()},
@@ -151,7 +151,9 @@ class Simulation:
             dict(Counter(each.stage for each in self.records.values())),
         )
         away = tuple(self.world.away.values())
-        return Moment(self.cluster, self.plan, figures, tuple(self.world.diary.notes), away)
+        return SimulationMoment(
+            self.cluster, self.plan, figures, tuple(self.world.diary.notes), away
+        )
 
     def _prepare(self) -> None:
         for topology in self.workload.topologies:
@@ -175,7 +177,7 @@ class Simulation:
         self.cluster.epoch_usage = before.epoch_usage
         self.cluster.holds = {hold.gang: hold for hold in before.holds}
         self.cluster.searched = before.searched
-        self.cluster.partings = Partings(before.partings)
+        self.cluster.partings = CheckpointRequests(before.partings)
 
     def _patience(self) -> int:
         """How many cycles by time alone, with nothing else to come, may still change something.

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.model.actions import Hold, Parting
+from windlass.model.actions import Hold, PendingCheckpoint
 from windlass.model.events import Event
 from windlass.model.jobs import Gang, Task
 from windlass.model.nodes import Node
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
 from windlass.model.topology import Topology
-from windlass.state.snapshot import Searched, Usage
+from windlass.state.snapshot import FailedSearch, UserUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ class Told:
 class Before:
     """What a cluster brings along from the time before."""
 
-    usage: tuple[Usage, ...] = ()
-    epoch_usage: tuple[Usage, ...] = ()
+    usage: tuple[UserUsage, ...] = ()
+    epoch_usage: tuple[UserUsage, ...] = ()
     holds: tuple[Hold, ...] = ()
-    searched: tuple[Searched, ...] = ()
-    partings: tuple[Parting, ...] = ()
+    searched: tuple[FailedSearch, ...] = ()
+    partings: tuple[PendingCheckpoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,30 +19,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from windlass.controllers.quarantine import due
-from windlass.engine.spare import Displaced
+from windlass.engine.preemption.repeat_protection import DisplacedGangs
 from windlass.model import events
-from windlass.model.actions import Bind, Evict, Parting, Rule
+from windlass.model.actions import Bind, Evict, EvictionRule, PendingCheckpoint
 from windlass.model.gpus import Slice
 from windlass.model.jobs import OCCUPYING, GangId, Overrun, TaskId, TaskState
 from windlass.model.nodes import Node
 from windlass.model.settings import Ordering
-from windlass.sim.crew import Crew, Member, Saving, ends_in, is_up, is_whole, whole_since
 from windlass.sim.diary import Diary
 from windlass.sim.effort import Effort
-from windlass.sim.happenings import Deletes, Ends, Happening, Leaves, Saves, Starts
-from windlass.sim.measure import Meter
-from windlass.sim.records import Record, Stage, What
+from windlass.sim.events import Deletes, EvictionCompletes, Happening, Saves, Starts, TaskEnds
+from windlass.sim.gang_run import GangRun, Member, NextSave, ends_in, is_up, is_whole, whole_since
+from windlass.sim.metrics import Meter
+from windlass.sim.records import GangRecord, GangStage, What
 from windlass.sim.workload import Arrival, NodeChange, Told
 from windlass.state.cluster import Cluster
 
 
-class World:
+class SimulatedWorld:
     """What really happens; the cluster is told of it by events, as it would be anywhere."""
 
     def __init__(
         self, cluster: Cluster, meter: Meter, later: Callable[[int, Happening], None], start_s: int
     ) -> None:
-        self.records: dict[GangId, Record] = {}
+        self.records: dict[GangId, GangRecord] = {}
         self.away: dict[str, Node] = {}
         """Nodes that were there once and are gone."""
         self.diary = Diary()
@@ -50,12 +50,12 @@ class World:
         self._meter, self._effort = meter, Effort(meter)
         self._later = later
         self._start_s = start_s
-        self._crews: dict[GangId, Crew] = {}
-        self._displaced = Displaced()
+        self._crews: dict[GangId, GangRun] = {}
+        self._displaced = DisplacedGangs()
         self._members: dict[TaskId, Member] = {}
         self._breaking: set[str] = set()
         """Nodes on which everything fails."""
-        self._saving = Saving()
+        self._saving = NextSave()
 
     def take_over(self, cluster: Cluster) -> None:
         """From now on another one is told what happens."""
@@ -77,11 +77,11 @@ class World:
                 self._cluster.apply(event)
             case Starts(task):
                 self._start(self._members[task])
-            case Ends(task, _, succeeded):
+            case TaskEnds(task, _, succeeded):
                 self._end(self._members[task], succeeded)
             case Deletes(gang):
-                self._leave(self._crews[gang], Stage.DELETED)
-            case Leaves(task):
+                self._leave(self._crews[gang], GangStage.DELETED)
+            case EvictionCompletes(task):
                 self._cluster.apply(events.TaskGone(task))
                 self._go(self._members[task])
             case Saves(gang):
@@ -92,9 +92,9 @@ class World:
         match happening:
             case Starts(task):
                 return task not in self._members or self._members[task].terminates
-            case Leaves(task):
+            case EvictionCompletes(task):
                 return task not in self._members
-            case Ends(task, turn):
+            case TaskEnds(task, turn):
                 return task not in self._members or self._members[task].turn != turn
             case Deletes(gang):
                 return gang not in self._crews
@@ -120,14 +120,14 @@ class World:
         for gang, those in self._cluster.by_gang(evictions).items():
             self._displace(self._crews[gang], those)
 
-    def ask(self, partings: Iterable[Parting]) -> None:
+    def ask(self, partings: Iterable[PendingCheckpoint]) -> None:
         """Ask gangs to save; who can answers once that is done, also if it is needless by then."""
         for each in partings:
             crew = self._crews[each.gang]
             self.diary.tell_parted(self._cluster, crew.record.gang, each.evictions, is_asked=True)
             self._await_answer(crew, each)
 
-    def _await_answer(self, crew: Crew, parting: Parting) -> None:
+    def _await_answer(self, crew: GangRun, parting: PendingCheckpoint) -> None:
         saving_s, asked_at = crew.arrival.saving_s, parting.asked_at
         if saving_s is not None:
             saves = Saves(parting.gang, parting.id, asked_at, crew.stretch)
@@ -167,7 +167,7 @@ class World:
         """How many gangs have finished or were deleted."""
         return len(self.records) - len(self._crews)
 
-    def half_started(self) -> Iterator[Record]:
+    def half_started(self) -> Iterator[GangRecord]:
         """The gangs that hold GPUs without being able to work."""
         for crew in self._crews.values():
             if not crew.works and any(
@@ -180,9 +180,9 @@ class World:
     def _arrive(self, arrival: Arrival) -> None:
         gang = arrival.gang
         since = self._cluster.now if arrival.submitted is None else arrival.submitted
-        record = Record(gang, len(arrival.tasks), since)
+        record = GangRecord(gang, len(arrival.tasks), since)
         self.records[gang.id] = record
-        crew = self._crews[gang.id] = Crew(arrival, record)
+        crew = self._crews[gang.id] = GangRun(arrival, record)
         self._cluster.apply(events.GangSeen(gang))
         for task in arrival.tasks:
             self._join(Member(task, crew, task.id))
@@ -191,7 +191,7 @@ class World:
         if arrival.deleted_at is not None:
             self._later(arrival.deleted_at, Deletes(gang.id))
 
-    def _find(self, crew: Crew) -> None:
+    def _find(self, crew: GangRun) -> None:
         """A gang that was here before: what it has it keeps, and what it did counts."""
         now, grace_s = self._cluster.now, crew.arrival.terminates_s
         asked = self._cluster.partings.standing.get(crew.record.gang.id)
@@ -212,7 +212,7 @@ class World:
                 self._later(now + self._start_s, Starts(task.id))
             elif member.terminates and grace_s is not None:
                 since = now if task.releasing_since is None else task.releasing_since
-                self._later(since + grace_s, Leaves(task.id))
+                self._later(since + grace_s, EvictionCompletes(task.id))
         if is_up(crew):
             self._begin(crew, whole_since(crew.record.gang, crew.arrival.tasks))
         if asked is not None:
@@ -232,19 +232,19 @@ class World:
         elif is_up(crew):
             self._begin(crew)
 
-    def _begin(self, crew: Crew, since: int | None = None) -> None:
+    def _begin(self, crew: GangRun, since: int | None = None) -> None:
         crew.works = True
         crew.began = self._cluster.now if since is None else since
         crew.stretch += 1
         self._saving.expect(crew, self._cluster.now)
-        crew.record.stage = Stage.RUNNING
+        crew.record.stage = GangStage.RUNNING
         if crew.record.started is None:
             crew.record.started = crew.began
         for member in crew.members.values():
             if member.runs:
                 self._work(member, crew.began)
 
-    def _save(self, crew: Crew, saves: Saves) -> None:
+    def _save(self, crew: GangRun, saves: Saves) -> None:
         """What was done until it was asked is safe; the time it took is lost if it goes now."""
         crew.asked_at = saves.asked_at
         gang = crew.record.gang = replace(crew.record.gang, saved_at=saves.asked_at)
@@ -260,7 +260,7 @@ class World:
         is_broken = bool(member.bind) and member.bind.node in self._breaking
         left_s, succeeds = ends_in(member, is_broken)
         if left_s is not None:
-            self._later(now + left_s, Ends(member.task.id, member.turn, succeeds))
+            self._later(now + left_s, TaskEnds(member.task.id, member.turn, succeeds))
 
     def _end(self, member: Member, succeeded: bool) -> None:
         self._cluster.apply(events.TaskEnded(member.task.id, succeeded))
@@ -272,7 +272,7 @@ class World:
         self._release(member)
         crew.succeeded[group] = crew.succeeded.get(group, 0) + 1
         if crew.record.gang.has_minimum(crew.succeeded):
-            self._leave(crew, Stage.FINISHED)
+            self._leave(crew, GangStage.FINISHED)
 
     def _lose(self, member: Member) -> None:
         """The task is gone already; its work is lost and a new one takes its place."""
@@ -287,7 +287,7 @@ class World:
             self._halt(crew)
         self._go(member)
 
-    def _displace(self, crew: Crew, evictions: Sequence[Evict]) -> None:
+    def _displace(self, crew: GangRun, evictions: Sequence[Evict]) -> None:
         """Tasks of one gang are evicted; without its minimum all of it comes to a halt."""
         grace_s = crew.arrival.terminates_s
         for each in evictions:
@@ -295,10 +295,10 @@ class World:
             member.runs, member.terminates = False, True
             self._effort.stop(member, self._cluster.now, displaced=True)
             if grace_s is not None:
-                self._later(self._cluster.now + grace_s, Leaves(each.task))
+                self._later(self._cluster.now + grace_s, EvictionCompletes(each.task))
         if crew.works and not is_up(crew):
             self._halt(crew, displaced=True)
-        is_stopped, has_overrun = not is_whole(crew), evictions[0].rule is Rule.OVERRUN
+        is_stopped, has_overrun = not is_whole(crew), evictions[0].rule is EvictionRule.OVERRUN
         crew.record.count(evictions, is_stopped)
         if has_overrun:
             self._overrun(crew)
@@ -311,7 +311,7 @@ class World:
             self._tell_served(crew)
         self.diary.tell_parted(self._cluster, crew.record.gang, evictions)
 
-    def _overrun(self, crew: Crew) -> None:
+    def _overrun(self, crew: GangRun) -> None:
         """It has run for as long as it may: it ends, or stands in line as if it came just now."""
         gang = crew.record.gang
         if gang.overrun is Overrun.REQUEUE:
@@ -331,9 +331,9 @@ class World:
             return
         self._release(member)
         if not crew.members:
-            self._leave(crew, Stage.OVERRAN)
+            self._leave(crew, GangStage.OVERRAN)
 
-    def _tell_served(self, crew: Crew) -> None:
+    def _tell_served(self, crew: GangRun) -> None:
         """Let a scheduler that orders by it know how long the gang has worked until now."""
         if self._cluster.settings.order is not Ordering.FAIR and crew.stretch:
             record = crew.record
@@ -348,13 +348,13 @@ class World:
         task = replace(member.task, id=TaskId(f"{member.first}.r{generation}"))
         self._join(Member(task, member.crew, member.first, generation, saved_s=saved_s))
 
-    def _halt(self, crew: Crew, displaced: bool = False) -> None:
+    def _halt(self, crew: GangRun, displaced: bool = False) -> None:
         for member in crew.members.values():
             self._effort.stop(member, self._cluster.now, displaced)
         crew.works = False
-        crew.record.stage = Stage.WAITING
+        crew.record.stage = GangStage.WAITING
 
-    def _leave(self, crew: Crew, stage: Stage) -> None:
+    def _leave(self, crew: GangRun, stage: GangStage) -> None:
         for member in tuple(crew.members.values()):
             self._release(member)
         crew.record.stage = stage

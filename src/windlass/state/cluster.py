@@ -13,18 +13,27 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast
 
 from windlass.model import events
-from windlass.model.actions import Action, Ask, Bind, Evict, GaveWay, Hold, Parting, Withdraw
+from windlass.model.actions import (
+    Action,
+    Bind,
+    Evict,
+    Hold,
+    HoldYielded,
+    PendingCheckpoint,
+    RequestCheckpoint,
+    WithdrawCheckpoint,
+)
 from windlass.model.events import Event
 from windlass.model.jobs import ACTIVE, GangId, Task, TaskId, TaskState
 from windlass.model.settings import Ordering, Settings
-from windlass.state.failures import Failures
-from windlass.state.gains import Gains
+from windlass.state.checkpoint_requests import CheckpointRequests
+from windlass.state.churn_guard import ChurnGuard
+from windlass.state.failures import FailureLog
 from windlass.state.inventory import Inventory
-from windlass.state.mix import Mix
-from windlass.state.partings import Partings
-from windlass.state.snapshot import Broken, Ran, Searched, Snapshot, Usage
+from windlass.state.request_mix import ArrivalCounts
+from windlass.state.snapshot import BelowMinimum, FailedSearch, RunTimes, Snapshot, UserUsage
 from windlass.usage.ledger import Holder
-from windlass.usage.runs import Group, Runs, Who
+from windlass.usage.run_times import RunGroup, Runs, WorkGroup
 
 Memory = TypeVar("Memory")
 
@@ -37,9 +46,9 @@ class Promises(Protocol):
     @property
     def holds(self) -> Iterable[Hold]: ...
     @property
-    def searched(self) -> tuple[Searched, ...]: ...
+    def searched(self) -> tuple[FailedSearch, ...]: ...
     @property
-    def gave_way(self) -> Iterable[GaveWay]: ...
+    def gave_way(self) -> Iterable[HoldYielded]: ...
 
 
 class Cluster(Inventory):
@@ -53,9 +62,9 @@ class Cluster(Inventory):
         self.version = 0
         """Moves with every change that could matter to a decision."""
         self.holds: dict[GangId, Hold] = {}
-        self.epoch_usage: tuple[Usage, ...] = ()
-        self.gains, self.partings = Gains(), Partings()
-        self.failures, self.runs = Failures(), Runs()
+        self.epoch_usage: tuple[UserUsage, ...] = ()
+        self.gains, self.partings = ChurnGuard(), CheckpointRequests()
+        self.failures, self.runs = FailureLog(), Runs()
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Cluster:
@@ -72,7 +81,7 @@ class Cluster(Inventory):
         for task in snapshot.tasks:
             cluster._see_task(task)
         if snapshot.arrived:
-            cluster.mix = Mix(snapshot.arrived, snapshot.arrived_since)
+            cluster.mix = ArrivalCounts(snapshot.arrived, snapshot.arrived_since)
         else:
             cluster._take_over_mix()
         known = {each.gang: each.since for each in snapshot.broken}
@@ -80,15 +89,15 @@ class Cluster(Inventory):
         orphaned = {each.gang: each.node for each in snapshot.broken if each.node}
         cluster.orphaned = {gang: orphaned[gang] for gang in cluster.broken if gang in orphaned}
         cluster.searched = snapshot.searched
-        cluster.gains = Gains(snapshot.gained)
-        cluster.partings = Partings(snapshot.partings)
-        cluster.failures = Failures(snapshot.failures, snapshot.acquitted)
+        cluster.gains = ChurnGuard(snapshot.gained)
+        cluster.partings = CheckpointRequests(snapshot.partings)
+        cluster.failures = FailureLog(snapshot.failures, snapshot.acquitted)
         for each in snapshot.usage:
             holder = Holder(each.queue, each.user, each.model)
             cluster.ledger.restore(holder, each.milli_seconds, snapshot.now)
         for run in snapshot.runs:
-            who = Who(run.queue, run.user, run.name, run.gpu_milli)
-            cluster.runs.restore(who, Group(run.count, run.total, run.squares))
+            who = WorkGroup(run.queue, run.user, run.name, run.gpu_milli)
+            cluster.runs.restore(who, RunGroup(run.count, run.total, run.squares))
         cluster.holds = {hold.gang: hold for hold in snapshot.holds}
         cluster.epoch_usage = snapshot.epoch_usage
         return cluster
@@ -107,12 +116,12 @@ class Cluster(Inventory):
             usage=self._usage_at(self.now),
             epoch_usage=self.epoch_usage,
             broken=tuple(
-                Broken(gang, self.broken[gang], self.orphaned.get(gang, ""))
+                BelowMinimum(gang, self.broken[gang], self.orphaned.get(gang, ""))
                 for gang in sorted(self.broken)
             ),
             searched=self.searched,
             gained=self.gains.now(),
-            runs=tuple(Ran(*who, *group) for who, group in self.runs),
+            runs=tuple(RunTimes(*who, *group) for who, group in self.runs),
             arrived=self.mix.arrived(),
             arrived_since=self.mix.since,
             failures=self.failures.now(),
@@ -176,7 +185,7 @@ class Cluster(Inventory):
         if isinstance(event, events.TaskSeen):
             self._see_task(event.task)
             return
-        if isinstance(event, events.Asked):
+        if isinstance(event, events.CheckpointRequestSeen):
             self._recall(event.parting)
             return
         task = self.tasks.get(cast(Any, event).task)
@@ -204,7 +213,7 @@ class Cluster(Inventory):
             case _:
                 self._lose_task(task.id)
 
-    def _recall(self, parting: Parting) -> None:
+    def _recall(self, parting: PendingCheckpoint) -> None:
         """A request that somebody else made stands: its tasks are on their way out since then."""
         self.partings.standing[parting.gang] = parting
         for each in parting.evictions:
@@ -240,11 +249,11 @@ class Cluster(Inventory):
             case Evict(name):
                 self.partings.standing.pop(self.tasks[name].gang, None)
                 self._let_go(name)
-            case Ask(parting):
+            case RequestCheckpoint(parting):
                 self.partings.standing[parting.gang] = parting
                 for each in parting.evictions:
                     self._let_go(each.task)
-            case Withdraw(gang):
+            case WithdrawCheckpoint(gang):
                 parting = self.partings.standing.pop(gang, None)
                 for each in parting.evictions if parting else ():
                     task = self.tasks.get(each.task)

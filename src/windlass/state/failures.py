@@ -19,7 +19,7 @@ MOST = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class TaskFailure:
     """Work of a gang that failed on a node."""
 
     gang: GangId
@@ -32,7 +32,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Acquitted:
+class ForgivenFailures:
     """A node, or a gang, against which nothing counts that was before."""
 
     node: str
@@ -40,12 +40,14 @@ class Acquitted:
     at: int
 
 
-class Failures:
+class FailureLog:
     """All that are remembered, by time."""
 
     __slots__ = ("_by_gang", "_gangs", "_known", "_nodes")
 
-    def __init__(self, known: Iterable[Failure] = (), acquitted: Iterable[Acquitted] = ()) -> None:
+    def __init__(
+        self, known: Iterable[TaskFailure] = (), acquitted: Iterable[ForgivenFailures] = ()
+    ) -> None:
         self._nodes: dict[str, int] = {}
         self._gangs: dict[str, int] = {}
         for each in acquitted:
@@ -58,7 +60,7 @@ class Failures:
     def __len__(self) -> int:
         return len(self._known)
 
-    def __iter__(self) -> Iterator[Failure]:
+    def __iter__(self) -> Iterator[TaskFailure]:
         return iter(self._known)
 
     def is_news(self, ended: WorkEnded) -> bool:
@@ -88,7 +90,7 @@ class Failures:
         if self._known and self._known[0].at <= at:
             self._keep(each for each in self._known if each.at > at)
 
-    def of_gang(self, gang: GangId) -> Sequence[Failure]:
+    def of_gang(self, gang: GangId) -> Sequence[TaskFailure]:
         """What speaks against a gang, by time."""
         return self._by_gang.get(gang, ())
 
@@ -96,36 +98,36 @@ class Failures:
         """The gangs against which anything speaks."""
         return self._by_gang
 
-    def now(self) -> tuple[Failure, ...]:
+    def now(self) -> tuple[TaskFailure, ...]:
         """All failures as values."""
         return tuple(self._known)
 
-    def acquitted(self) -> tuple[Acquitted, ...]:
+    def acquitted(self) -> tuple[ForgivenFailures, ...]:
         """All acquittals as values, the oldest first."""
-        nodes = [Acquitted(node, GangId(""), at) for node, at in self._nodes.items()]
-        gangs = [Acquitted("", GangId(gang), at) for gang, at in self._gangs.items()]
+        nodes = [ForgivenFailures(node, GangId(""), at) for node, at in self._nodes.items()]
+        gangs = [ForgivenFailures("", GangId(gang), at) for gang, at in self._gangs.items()]
         return tuple(sorted(nodes + gangs, key=lambda each: (each.at, each.node, each.gang)))
 
-    def _note(self, new: Failure) -> None:
+    def _note(self, new: TaskFailure) -> None:
         if self._is_new(new):
             known = [new, *(each for each in self._known if not _is_same(each, new))]
             self._keep(sorted(known, key=_order)[-MOST:])
 
-    def _is_new(self, new: Failure) -> bool:
+    def _is_new(self, new: TaskFailure) -> bool:
         """Does it count at all, and as the first of those that ran with it?"""
         if not new.against_node and not new.against_gang:
             return False
         return all(_order(new) < _order(each) for each in self._known if _is_same(each, new))
 
-    def _keep(self, failures: Iterable[Failure]) -> None:
+    def _keep(self, failures: Iterable[TaskFailure]) -> None:
         judged = (self._judged(each) for each in failures)
         self._known = [each for each in judged if each.against_node or each.against_gang]
-        self._by_gang: dict[GangId, list[Failure]] = {}
+        self._by_gang: dict[GangId, list[TaskFailure]] = {}
         for each in self._known:
             if each.against_gang:
                 self._by_gang.setdefault(each.gang, []).append(each)
 
-    def _judged(self, failure: Failure) -> Failure:
+    def _judged(self, failure: TaskFailure) -> TaskFailure:
         node = failure.against_node and failure.at > self._nodes.get(failure.node, -1)
         gang = failure.against_gang and failure.at > self._gangs.get(failure.gang, -1)
         if (node, gang) == (failure.against_node, failure.against_gang):
@@ -140,14 +142,14 @@ def _raise(known: dict[str, int], name: str, at: int) -> None:
         del known[next(iter(known))]
 
 
-def _failure(ended: WorkEnded) -> Failure:
-    return Failure(ended.gang, ended.node, ended.since, ended.at)
+def _failure(ended: WorkEnded) -> TaskFailure:
+    return TaskFailure(ended.gang, ended.node, ended.since, ended.at)
 
 
-def _is_same(one: Failure, other: Failure) -> bool:
+def _is_same(one: TaskFailure, other: TaskFailure) -> bool:
     """Did both run at the same time?"""
     return one.gang == other.gang and one.since <= other.at and other.since <= one.at
 
 
-def _order(failure: Failure) -> tuple[int, str, str, int]:
+def _order(failure: TaskFailure) -> tuple[int, str, str, int]:
     return failure.at, failure.gang, failure.node, failure.since

@@ -16,13 +16,13 @@ from windlass.model.nodes import Node
 from windlass.model.queues import ROOT, Queue
 from windlass.model.settings import Settings
 from windlass.model.topology import Topology
-from windlass.state.accounts import Accounts, charges_of, models_of
-from windlass.state.columns import Columns
-from windlass.state.layout import Layout
-from windlass.state.mix import Mix
-from windlass.state.neighbours import Neighbours
-from windlass.state.roll import Roll
-from windlass.state.snapshot import Searched, Usage
+from windlass.state.node_columns import NodeTable
+from windlass.state.node_layout import NodeLayout
+from windlass.state.pod_affinity import PodAffinityIndex
+from windlass.state.queue_accounts import QueueAccounts, charges_of, models_of
+from windlass.state.request_mix import ArrivalCounts
+from windlass.state.snapshot import FailedSearch, UserUsage
+from windlass.state.task_index import TaskIndex
 from windlass.usage.ledger import Holder, Ledger
 
 Placing = TypeVar("Placing", Bind, Evict)
@@ -43,7 +43,7 @@ class Inventory:
         self.topologies: dict[str, Topology] = {}
         self.gangs: dict[GangId, Gang] = {}
         self.tasks: dict[TaskId, Task] = {}
-        self._roll = Roll()
+        self._roll = TaskIndex()
         self.waiting, self.wanted = self._roll.waiting, self._roll.wanted
         self.active, self.stamps = self._roll.active, self._roll.stamps
         self.broken: dict[GangId, int] = {}
@@ -54,12 +54,12 @@ class Inventory:
         """The gangs that stop through each owner; see `Gang.stops_with`."""
         self.timed: set[GangId] = set()
         """The gangs that may run only for so long."""
-        self.searched: tuple[Searched, ...] = ()
+        self.searched: tuple[FailedSearch, ...] = ()
         """The waiting gangs for which others could not be displaced, by name."""
-        self.accounts, self.ledger = Accounts(self.queues), Ledger(settings.half_life_s)
-        self.mix = Mix()
+        self.accounts, self.ledger = QueueAccounts(self.queues), Ledger(settings.half_life_s)
+        self.mix = ArrivalCounts()
         self._parents: set[str] = set()
-        self._layout = Layout(self.nodes, self.tasks, self.gangs)
+        self._layout = NodeLayout(self.nodes, self.tasks, self.gangs)
 
     def members(self, gang: GangId) -> Collection[Task]:
         """The tasks of a gang, whatever their state."""
@@ -111,12 +111,12 @@ class Inventory:
         return sum(each.milli_seconds for each in below)
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> NodeTable:
         """The arrays, laid out anew if nodes have changed."""
         return self._layout.columns
 
     @property
-    def neighbours(self) -> Neighbours:
+    def neighbours(self) -> PodAffinityIndex:
         """The tallies of pod affinity and spread."""
         return self._layout.neighbours
 
@@ -172,7 +172,7 @@ class Inventory:
     def _recharge(self) -> None:
         """The tree has changed: charge every task along its new path."""
         self._parents = {queue.parent for queue in self.queues.values()}
-        self.accounts = Accounts(self.queues)
+        self.accounts = QueueAccounts(self.queues)
         for task in self.tasks.values():
             if task.state in OCCUPYING:
                 self._charge_queue(task, 1)
@@ -266,8 +266,8 @@ class Inventory:
 
     # -- time and settings
 
-    def _usage_at(self, now: int) -> tuple[Usage, ...]:
-        return tuple(Usage(*holder, value) for holder, value in self.ledger.at(now))
+    def _usage_at(self, now: int) -> tuple[UserUsage, ...]:
+        return tuple(UserUsage(*holder, value) for holder, value in self.ledger.at(now))
 
     def _set(self, settings: Settings) -> None:
         if settings != self.settings:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from windlass.model.resources import Port
 
 
-class Ports:
+class PortDemand:
     """How many tasks ask for each port."""
 
     __slots__ = ("_asked",)

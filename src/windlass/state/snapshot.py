@@ -9,19 +9,19 @@ from dataclasses import dataclass
 
 import msgspec
 
-from windlass.model.actions import Hold, Parting
+from windlass.model.actions import Hold, PendingCheckpoint
 from windlass.model.jobs import Gang, GangId, Task
 from windlass.model.nodes import Node
 from windlass.model.queues import Queue
 from windlass.model.resources import Request
 from windlass.model.settings import Settings
 from windlass.model.topology import Topology
-from windlass.state.failures import Acquitted, Failure
-from windlass.state.gains import Gained
+from windlass.state.churn_guard import ChurnEntry
+from windlass.state.failures import ForgivenFailures, TaskFailure
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class UserUsage:
     """Decayed GPU time (thousandth GPU-seconds) of one user of one queue on one model."""
 
     queue: str
@@ -31,7 +31,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BelowMinimum:
     """A gang that runs with less than its minimum, and since when."""
 
     gang: GangId
@@ -41,7 +41,7 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class FailedSearch:
     """A gang for which others could not be displaced, and when that was found out."""
 
     gang: GangId
@@ -51,8 +51,8 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """How long like work ran; see `usage/runs.py`."""
+class RunTimes:
+    """How long like work ran; see `usage/run_times.py`."""
 
     queue: str
     user: str
@@ -64,7 +64,7 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class RequestArrivals:
     """How often a request came lately, and how often in the mix with which placement reckons."""
 
     request: Request
@@ -83,24 +83,24 @@ class Snapshot:
     gangs: tuple[Gang, ...] = ()
     tasks: tuple[Task, ...] = ()
     holds: tuple[Hold, ...] = ()
-    partings: tuple[Parting, ...] = ()
+    partings: tuple[PendingCheckpoint, ...] = ()
     """Who was asked to save and has not gone yet."""
-    usage: tuple[Usage, ...] = ()
+    usage: tuple[UserUsage, ...] = ()
     """As of now."""
-    epoch_usage: tuple[Usage, ...] = ()
+    epoch_usage: tuple[UserUsage, ...] = ()
     """As of the start of the epoch: what shares are bent by."""
-    broken: tuple[Broken, ...] = ()
-    searched: tuple[Searched, ...] = ()
-    gained: tuple[Gained, ...] = ()
-    runs: tuple[Ran, ...] = ()
+    broken: tuple[BelowMinimum, ...] = ()
+    searched: tuple[FailedSearch, ...] = ()
+    gained: tuple[ChurnEntry, ...] = ()
+    runs: tuple[RunTimes, ...] = ()
     """What was learned about run times, the latest last."""
-    arrived: tuple[Arrived, ...] = ()
+    arrived: tuple[RequestArrivals, ...] = ()
     """The mix of requests; if there is none, the tasks of the snapshot are counted as arrivals."""
     arrived_since: int = 0
     """How many tasks came since the known mix was taken over."""
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[TaskFailure, ...] = ()
     """What failed lately, by time."""
-    acquitted: tuple[Acquitted, ...] = ()
+    acquitted: tuple[ForgivenFailures, ...] = ()
     """Against whom older failures do not count."""
     settings: Settings = Settings()
 

@@ -16,10 +16,10 @@ from typing import Annotated, Any, TypeAlias, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from windlass.model import spans
-from windlass.model.amounts import bounded, refused
-from windlass.model.problems import is_dimension, unknown_dimension
+from windlass.model import durations
 from windlass.model.queues import CPU, MEMORY
+from windlass.model.validation.amounts import bounded, refused
+from windlass.model.validation.problems import is_dimension, unknown_dimension
 
 _NUMBER = r"[0-9]+(\.[0-9]+)?"
 _MEMORY = re.compile(rf"({_NUMBER})(Mi|Gi|Ti)")
@@ -62,7 +62,7 @@ def seconds(value: object) -> int:
     expected = "a time with its unit, like 90s, 20m, 1h30m or 2d"
     if value == 0 and not isinstance(value, bool):
         return 0
-    found = spans.seconds(value) if isinstance(value, str) else None
+    found = durations.seconds(value) if isinstance(value, str) else None
     if found is None:
         raise refused(value, expected)
     return bounded(Decimal(found), value, expected)

@@ -13,14 +13,14 @@ from itertools import accumulate
 from windlass.model.constraints import HOSTNAME, Effect, Taint
 from windlass.model.gpus import Gpu
 from windlass.model.mig import GEOMETRIES
-from windlass.model.nodes import Node, Stand, Trouble
-from windlass.model.problems import Path, Problem
+from windlass.model.nodes import Node, NodeStanding, NodeTrouble
 from windlass.model.queues import ROOT, Queue
 from windlass.model.settings import Displacing, Ordering, Packing, Settings, Victims
 from windlass.model.topology import Topology
+from windlass.model.validation.problems import InputProblem, Path
 from windlass.sim.scenario.build_jobs import Jobs, build_jobs
-from windlass.sim.scenario.scenario_words import ScenarioWords
-from windlass.sim.scenario.words import (
+from windlass.sim.scenario.scenario_schema import ScenarioWords
+from windlass.sim.scenario.schema import (
     EventWords,
     GpusWords,
     NodeWords,
@@ -83,7 +83,7 @@ class Built:
     """Per node, the entry of the file it comes from."""
     jobs: Jobs = field(default_factory=Jobs)
     changes: list[NodeChange] = field(default_factory=list[NodeChange])
-    problems: list[Problem] = field(default_factory=list[Problem])
+    problems: list[InputProblem] = field(default_factory=list[InputProblem])
     """Paths of the file."""
     workload: Workload | None = None
 
@@ -143,7 +143,7 @@ def _renamed(step: str | int) -> str | int:
     return _RENAMED.get(step, step) if isinstance(step, str) else step
 
 
-def _too_much(words: ScenarioWords) -> Iterator[Problem]:
+def _too_much(words: ScenarioWords) -> Iterator[InputProblem]:
     """Counts multiply; this is asked before anything is built."""
     counts = {entry.name: entry.count or 1 for entry in words.nodes}
     changes = [
@@ -160,12 +160,12 @@ def _too_much(words: ScenarioWords) -> Iterator[Problem]:
     yield from _above("events", "changes of nodes", changes, MOST_CHANGES)
 
 
-def _above(field: str, what: str, counts: Sequence[int], most: int) -> Iterator[Problem]:
+def _above(field: str, what: str, counts: Sequence[int], most: int) -> Iterator[InputProblem]:
     """The entry with which a total passes its bound."""
     for index, total in enumerate(accumulate(counts)):
         if total > most:
             found = f"up to here these are {total:,} {what}; a scenario has at most {most:,}"
-            yield Problem((field, index), f"{found}, so lower counts")
+            yield InputProblem((field, index), f"{found}, so lower counts")
             return
 
 
@@ -226,7 +226,7 @@ def _queue(words: QueueWords) -> Queue:
 
 def _nodes(
     index: int, words: NodeWords, counters: dict[str, int]
-) -> tuple[list[Node], list[Problem]]:
+) -> tuple[list[Node], list[InputProblem]]:
     gpus, problems = _gpus(("nodes", index, "gpus"), words.gpus)
     plain = Node(
         words.name,
@@ -256,7 +256,7 @@ def _labels(words: NodeWords, at: int, counters: dict[str, int]) -> dict[str, st
     return words.labels | numbered
 
 
-def _gpus(path: Path, words: GpusWords | None) -> tuple[tuple[Gpu, ...], list[Problem]]:
+def _gpus(path: Path, words: GpusWords | None) -> tuple[tuple[Gpu, ...], list[InputProblem]]:
     if words is None:
         return (), []
     memory = words.memory
@@ -266,37 +266,39 @@ def _gpus(path: Path, words: GpusWords | None) -> tuple[tuple[Gpu, ...], list[Pr
         sentence = (
             f'the memory of GPU model "{words.model}" is not known; give it, like memory: 80Gi'
         )
-        wrong = Problem((*path, "model"), sentence, wrong=words.model, known=KNOWN_MODELS)
+        wrong = InputProblem((*path, "model"), sentence, wrong=words.model, known=KNOWN_MODELS)
         return (), [wrong]
     broken = set(words.unhealthy)
     if any(at >= words.count for at in broken):
         found = f"unhealthy names GPU {max(broken)} of {words.count}, counted from 0"
-        return (), [Problem((*path, "unhealthy"), f"{found}; correct it")]
+        return (), [InputProblem((*path, "unhealthy"), f"{found}; correct it")]
     gpus = (Gpu(words.model, memory, words.mig, at not in broken) for at in range(words.count))
     return tuple(gpus), []
 
 
-def _changes(words: ScenarioWords, nodes: Sequence[Node]) -> tuple[list[NodeChange], list[Problem]]:
+def _changes(
+    words: ScenarioWords, nodes: Sequence[Node]
+) -> tuple[list[NodeChange], list[InputProblem]]:
     """What becomes of nodes, in the order of time."""
     entries = {entry.name: names_of(entry) for entry in words.nodes}
     named = {node.name: node for node in nodes}
     known_names = {*entries, *named}
     now = dict[str, Node | None](named)
     changes: list[NodeChange] = []
-    problems: list[Problem] = []
+    problems: list[InputProblem] = []
     for index, event in sorted(enumerate(words.events), key=lambda each: each[1].at):
         path = ("events", index)
         kind = _kind_of(event)
         if kind is None:
             sentence = f"an event needs exactly one of {', '.join((*OF_NODES, 'delete'))}"
-            problems.append(Problem(path, f"{sentence}; correct it"))
+            problems.append(InputProblem(path, f"{sentence}; correct it"))
         elif kind != "delete":
             name = str(getattr(event, kind))
             known = entries.get(name) or ([name] if name in named else [])
             if not known:
                 sentence = f'node "{name}" does not exist; name a node of this file'
                 at = (*path, kind)
-                problems.append(Problem(at, sentence, wrong=name, known=known_names))
+                problems.append(InputProblem(at, sentence, wrong=name, known=known_names))
             for each in known:
                 problems += _impossible((*path, kind), kind, each, now[each])
                 now[each] = _changed(kind, named[each], event.at)
@@ -310,11 +312,11 @@ def _kind_of(event: EventWords) -> str | None:
     return given[0] if len(given) == 1 else None
 
 
-def _impossible(path: Path, kind: str, name: str, node: Node | None) -> Iterator[Problem]:
+def _impossible(path: Path, kind: str, name: str, node: Node | None) -> Iterator[InputProblem]:
     is_there, is_well = node is not None, node is not None and node.trouble is None
     if is_well if kind == "node_back" else not is_there:
         found = f'node "{name}" is {"still there" if is_there else "gone"} at that time'
-        yield Problem(path, f"{found}, so {kind} cannot happen; correct the times or the name")
+        yield InputProblem(path, f"{found}, so {kind} cannot happen; correct the times or the name")
 
 
 def _changed(kind: str, node: Node, at: int) -> Node | None:
@@ -326,8 +328,10 @@ def _changed(kind: str, node: Node, at: int) -> Node | None:
         case "uncordon":
             return replace(node, cordoned=False)
         case "node_silent":
-            return replace(node, trouble=Trouble(Stand.LOST, "unreachable", max(1, at)))
+            return replace(node, trouble=NodeTrouble(NodeStanding.LOST, "unreachable", max(1, at)))
         case "node_leaves":
-            return replace(node, trouble=Trouble(Stand.LEAVES, "about to go", max(1, at)))
+            return replace(
+                node, trouble=NodeTrouble(NodeStanding.LEAVES, "about to go", max(1, at))
+            )
         case _:
             return node

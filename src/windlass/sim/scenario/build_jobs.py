@@ -20,11 +20,11 @@ from windlass.model.constraints import (
 )
 from windlass.model.gpus import WHOLE, GpuRequest
 from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Overrun, Shape, Task, TaskId
-from windlass.model.problems import Path, Problem
 from windlass.model.resources import Pairs, Request, pairs
+from windlass.model.validation.problems import InputProblem, Path
 from windlass.sim.scenario.amounts import NEVER
-from windlass.sim.scenario.scenario_words import ScenarioWords
-from windlass.sim.scenario.words import (
+from windlass.sim.scenario.scenario_schema import ScenarioWords
+from windlass.sim.scenario.schema import (
     AskWords,
     ConditionWords,
     DomainWords,
@@ -54,7 +54,7 @@ class Jobs:
     arrivals: list[Arrival] = field(default_factory=list[Arrival])
     gang_origins: list[Path] = field(default_factory=list[Path])
     task_origins: list[Path] = field(default_factory=list[Path])
-    problems: list[Problem] = field(default_factory=list[Problem])
+    problems: list[InputProblem] = field(default_factory=list[InputProblem])
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,44 +134,44 @@ def _or_none(seconds: int) -> int | None:
     return None if seconds == NEVER else seconds
 
 
-def _contradictions(path: Path, job: JobWords, deleted: int | None) -> Iterator[Problem]:
+def _contradictions(path: Path, job: JobWords, deleted: int | None) -> Iterator[InputProblem]:
     name = f'job "{job.name}"'
     if job.groups and job.tasks is not None:
         found = f"{name}: it has both tasks and groups"
-        yield Problem((*path, "tasks"), f"{found}; say in each group how many tasks it has")
+        yield InputProblem((*path, "tasks"), f"{found}; say in each group how many tasks it has")
     if job.saving is not None and job.saves_within is None:
         found = f"{name}: it says how long saving takes, but cannot be asked to"
-        yield Problem((*path, "saving"), f"{found}; say saves_within as well")
+        yield InputProblem((*path, "saving"), f"{found}; say saves_within as well")
     if job.overrun is not None and job.max_run is None:
         found = f"{name}: it says what becomes of it when it has run for too long, but not how long"
-        yield Problem((*path, "overrun"), f"{found} that is; say max_run as well")
+        yield InputProblem((*path, "overrun"), f"{found} that is; say max_run as well")
     if job.deleted_at is not None and deleted is not None:
         found = f"{name}: an event deletes it and so does deleted_at"
-        yield Problem((*path, "deleted_at"), f"{found}; keep one of them")
+        yield InputProblem((*path, "deleted_at"), f"{found}; keep one of them")
     ends = job.deleted_at if job.deleted_at is not None else deleted
     if ends is not None and ends < job.at:
         found = f"{name}: it is deleted before it is submitted"
-        yield Problem((*path, "deleted_at"), f"{found}; correct the times")
+        yield InputProblem((*path, "deleted_at"), f"{found}; correct the times")
 
 
-def _deletions(words: ScenarioWords) -> tuple[dict[str, int], list[Problem]]:
+def _deletions(words: ScenarioWords) -> tuple[dict[str, int], list[InputProblem]]:
     known = {job.name for job in words.jobs}
     known.update(name for job in words.jobs for name in names_of(job))
     deleted: dict[str, int] = {}
-    problems: list[Problem] = []
+    problems: list[InputProblem] = []
     for index, event in enumerate(words.events):
         if event.delete is None:
             continue
         if event.delete not in known:
             sentence = f'job "{event.delete}" does not exist; name a job of this file'
             path = ("events", index, "delete")
-            problems.append(Problem(path, sentence, wrong=event.delete, known=known))
+            problems.append(InputProblem(path, sentence, wrong=event.delete, known=known))
         deleted.setdefault(event.delete, event.at)
     return deleted, problems
 
 
 def _parts(
-    path: Path, job: JobWords, topologies: Sequence[str], problems: list[Problem]
+    path: Path, job: JobWords, topologies: Sequence[str], problems: list[InputProblem]
 ) -> Iterator[_Part]:
     if not job.groups:
         tasks = job.tasks or 1
@@ -204,32 +204,32 @@ def _task_labels(job: JobWords, ask: AskWords) -> Pairs:
 
 
 def _domain(
-    path: Path, words: DomainWords | None, topologies: Sequence[str], problems: list[Problem]
+    path: Path, words: DomainWords | None, topologies: Sequence[str], problems: list[InputProblem]
 ) -> Domain | None:
     if words is None:
         return None
     if words.topology is None and len(topologies) != 1:
         found = f"the domain names no topology and the file has {len(topologies)}"
-        problems.append(Problem(path, f"{found}; name the one that is meant"))
+        problems.append(InputProblem(path, f"{found}; name the one that is meant"))
         return None
     return Domain(words.topology or topologies[0], words.level, words.required)
 
 
-def _shape(path: Path, job: JobWords, ask: AskWords, problems: list[Problem]) -> Shape:
+def _shape(path: Path, job: JobWords, ask: AskWords, problems: list[InputProblem]) -> Shape:
     extra = tuple(sorted(ask.extra.items()))
     request = Request(ask.cpu, ask.memory, _gpu(path, ask, problems), extra)
     return Shape(request, _constraints(job, ask))
 
 
-def _gpu(path: Path, ask: AskWords, problems: list[Problem]) -> GpuRequest | None:
+def _gpu(path: Path, ask: AskWords, problems: list[InputProblem]) -> GpuRequest | None:
     given = [word for word in _GPU_WORDS[:3] if getattr(ask, word) is not None]
     if len(given) > 1:
         sentence = f"it asks for {' and '.join(given)} at once; keep one of them"
-        problems.append(Problem((*path, given[1]), sentence))
+        problems.append(InputProblem((*path, given[1]), sentence))
         return None
     if ask.devices and not ask.gpu_memory and not 0 < (ask.gpus or 0) < WHOLE:
         sentence = "devices goes with a fraction of a GPU or with gpu_memory; remove it"
-        problems.append(Problem((*path, "devices"), sentence))
+        problems.append(InputProblem((*path, "devices"), sentence))
     models = tuple(ask.models)
     if ask.mig is not None:
         return GpuRequest(ask.mig.count, profile=ask.mig.profile, models=models)
@@ -240,7 +240,7 @@ def _gpu(path: Path, ask: AskWords, problems: list[Problem]) -> GpuRequest | Non
     if ask.gpus % WHOLE and ask.gpus > WHOLE:
         found = f"{ask.gpus / WHOLE:g} GPUs are neither whole nor a part of one"
         advice = "write a whole number, or a fraction with devices: 2"
-        problems.append(Problem((*path, "gpus"), f"{found}; {advice}"))
+        problems.append(InputProblem((*path, "gpus"), f"{found}; {advice}"))
         return None
     if ask.gpus >= WHOLE:
         return GpuRequest(ask.gpus // WHOLE, models=models)

@@ -11,20 +11,20 @@ from dataclasses import fields, replace
 
 from pydantic import Field, ValidationError
 
-from windlass.model.check import check
 from windlass.model.errors import InputError
-from windlass.model.problems import Path, Problem
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
+from windlass.model.validation.cluster import check
+from windlass.model.validation.problems import InputProblem, Path
 from windlass.sim.scenario.build import Built, build, origin
-from windlass.sim.scenario.complaints import complaint
-from windlass.sim.scenario.lines import Spot, read_yaml
-from windlass.sim.scenario.scenario_words import ScenarioWords
-from windlass.sim.scenario.words import QueueWords, SettingsWords, Words
+from windlass.sim.scenario.scenario_schema import ScenarioWords
+from windlass.sim.scenario.schema import QueueWords, ScenarioModel, SettingsWords
+from windlass.sim.scenario.validation_errors import complaint
+from windlass.sim.scenario.yaml_lines import Spot, read_yaml
 from windlass.state.snapshot import Snapshot
 
 
-class ChangeWords(Words):
+class ChangeWords(ScenarioModel):
     """What a change may say."""
 
     settings: SettingsWords = SettingsWords()
@@ -91,7 +91,7 @@ def _joined(known: Iterable[Queue], named: Iterable[Queue]) -> tuple[Queue, ...]
 
 def _problems(
     before: Snapshot, after: Snapshot, named: int
-) -> Iterable[tuple[Path | None, Problem]]:
+) -> Iterable[tuple[Path | None, InputProblem]]:
     """What the change breaks, with its place in the file where it has one; queues that the file
     names stand first.
 

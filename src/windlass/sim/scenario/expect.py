@@ -12,14 +12,20 @@ from typing import TypeVar
 
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan
-from windlass.model.problems import amount
+from windlass.model.durations import clock
 from windlass.model.queues import GPU
-from windlass.model.spans import clock
+from windlass.model.validation.problems import amount
 from windlass.sim.run import Simulation
-from windlass.sim.scenario.findings import ALL_COPIES, OF_NODE, OF_QUEUE, PER_COPY, Finding
+from windlass.sim.scenario.expectations import (
+    ALL_COPIES,
+    OF_NODE,
+    OF_QUEUE,
+    PER_COPY,
+    ExpectationResult,
+)
 from windlass.sim.scenario.read import Expectation, Scenario
-from windlass.sim.scenario.scenario_words import JobExpectation, NodeExpectation, QueueExpectation
-from windlass.sim.scenario.view import View
+from windlass.sim.scenario.scenario_schema import JobExpectation, NodeExpectation, QueueExpectation
+from windlass.sim.scenario.view import ScenarioView
 from windlass.state.cluster import Cluster
 from windlass.state.snapshot import Snapshot
 
@@ -55,7 +61,7 @@ def differences(scenario: Scenario) -> list[Difference]:
     found: list[Difference] = []
     for at in [*sorted(times), None]:
         simulation.run(until=at)
-        view = View(simulation, scenario)
+        view = ScenarioView(simulation, scenario)
         for line, wanted in numbered:
             if wanted.at == at:
                 found += (Difference(line, *each) for each in _unmet(view, wanted))
@@ -76,7 +82,7 @@ def snapshot_at(scenario: Scenario, at: int) -> Snapshot:
     return seen[0] if seen else simulation.cluster.snapshot()
 
 
-def _unmet(view: View, wanted: Expectation) -> Iterator[tuple[str, str, str]]:
+def _unmet(view: ScenarioView, wanted: Expectation) -> Iterator[tuple[str, str, str]]:
     """Subject, what was expected and what was found, of everything that differs."""
     match wanted:
         case JobExpectation():
@@ -88,7 +94,7 @@ def _unmet(view: View, wanted: Expectation) -> Iterator[tuple[str, str, str]]:
             yield from _compared(view, wanted, f"node {wanted.node}", OF_NODE)
 
 
-def _unmet_by_copies(view: View, wanted: JobExpectation) -> Iterator[tuple[str, str, str]]:
+def _unmet_by_copies(view: ScenarioView, wanted: JobExpectation) -> Iterator[tuple[str, str, str]]:
     unlike = 0
     for copy in view.copies(wanted.job):
         of_copy = wanted.model_copy(update={"job": copy})
@@ -104,7 +110,10 @@ def _unmet_by_copies(view: View, wanted: JobExpectation) -> Iterator[tuple[str, 
 
 
 def _compared(
-    view: View, wanted: Wanted, subject: str, words: Mapping[str, Callable[[View, Wanted], Finding]]
+    view: ScenarioView,
+    wanted: Wanted,
+    subject: str,
+    words: Mapping[str, Callable[[ScenarioView, Wanted], ExpectationResult]],
 ) -> Iterator[tuple[str, str, str]]:
     for word, find in words.items():
         if getattr(wanted, word) is not None:

@@ -8,16 +8,16 @@ from pydantic import Field, ValidationError
 
 from windlass.model.errors import InputError
 from windlass.sim.scenario.build_jobs import build_jobs
-from windlass.sim.scenario.complaints import complaint
-from windlass.sim.scenario.lines import Spot
-from windlass.sim.scenario.scenario_words import ScenarioWords
-from windlass.sim.scenario.words import JobWords, TopologyWords, Words
+from windlass.sim.scenario.scenario_schema import ScenarioWords
+from windlass.sim.scenario.schema import JobWords, ScenarioModel, TopologyWords
+from windlass.sim.scenario.validation_errors import complaint
+from windlass.sim.scenario.yaml_lines import Spot
 from windlass.sim.workload import Arrival
 
 MOST_TASKS = 10_000
 
 
-class _JobsWords(Words):
+class _JobsWords(ScenarioModel):
     """What such a file may say."""
 
     jobs: list[JobWords] = Field(min_length=1)

@@ -14,21 +14,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from windlass.model.check import check
-from windlass.model.check_jobs import check_complete
+from windlass.model.durations import clock
 from windlass.model.errors import InputError
-from windlass.model.problems import Path, Problem
-from windlass.model.spans import clock
+from windlass.model.validation.cluster import check
+from windlass.model.validation.jobs import check_complete
+from windlass.model.validation.problems import InputProblem, Path
 from windlass.sim.scenario.build import Built, build, described, origin
-from windlass.sim.scenario.complaints import complaint
-from windlass.sim.scenario.lines import Spot, read_yaml
-from windlass.sim.scenario.scenario_words import (
+from windlass.sim.scenario.scenario_schema import (
     JobExpectation,
     NodeExpectation,
     QueueExpectation,
     ScenarioWords,
 )
-from windlass.sim.scenario.words import names_of
+from windlass.sim.scenario.schema import names_of
+from windlass.sim.scenario.validation_errors import complaint
+from windlass.sim.scenario.yaml_lines import Spot, read_yaml
 from windlass.sim.workload import Workload
 
 Expectation = JobExpectation | QueueExpectation | NodeExpectation
@@ -83,18 +83,18 @@ def _words(spot: Spot, file: str) -> ScenarioWords:
         raise InputError(file, line, complaint(first, spot), len(found) - 1) from None
 
 
-def _senseless(built: Built, workload: Workload) -> Iterable[Problem]:
-    """What `model/check.py` says, each fault once even if many copies share it."""
+def _senseless(built: Built, workload: Workload) -> Iterable[InputProblem]:
+    """What `model/validation/cluster.py` says, each fault once even if many copies share it."""
     cluster = described(workload)
     found = [*check(cluster), *check_complete(cluster.gangs, cluster.tasks)]
-    told: dict[Path, Problem] = {}
+    told: dict[Path, InputProblem] = {}
     for problem in found:
         path = origin(built, problem.path)
         told.setdefault(path, replace(problem, path=path))
     return told.values()
 
 
-def _impossible(words: ScenarioWords) -> Iterable[Problem]:
+def _impossible(words: ScenarioWords) -> Iterable[InputProblem]:
     """Expectations about things that the file does not have, or about times after its end."""
     jobs = {job.name for job in words.jobs}
     jobs.update(name for job in words.jobs for name in names_of(job))
@@ -109,14 +109,14 @@ def _impossible(words: ScenarioWords) -> Iterable[Problem]:
                 kind = "job" if word in others else word
                 sentence = f'an expectation is about {kind} "{name}", which does not exist'
                 sentence, path = f"{sentence}; correct the name", ("expect", index, word)
-                yield Problem(path, sentence, wrong=name, known=names)
+                yield InputProblem(path, sentence, wrong=name, known=names)
         if expectation.at is not None and words.until is not None and expectation.at > words.until:
             sentence = f"an expectation is about {clock(expectation.at)}, but the scenario ends at"
             path = ("expect", index, "at")
-            yield Problem(path, f"{sentence} {clock(words.until)}; correct one of them")
+            yield InputProblem(path, f"{sentence} {clock(words.until)}; correct one of them")
 
 
-def _first(problems: Sequence[Problem], spot: Spot, file: str) -> InputError:
+def _first(problems: Sequence[InputProblem], spot: Spot, file: str) -> InputError:
     """The problem that stands first in the file."""
     line, first = min(((spot.line_of(each.path), each) for each in problems), key=_line)
     return InputError(file, line, str(first), more=len(problems) - 1)

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Decision, Verdict
 from windlass.model.jobs import ACTIVE, GangId, Task
-from windlass.sim.records import Record, Stage
+from windlass.sim.records import GangRecord, GangStage
 from windlass.sim.run import Simulation
 from windlass.sim.scenario.read import Scenario
 
 
-class View:
+class ScenarioView:
     """Answers what expectations and explanations ask; look before the simulation goes on."""
 
     def __init__(self, simulation: Simulation, scenario: Scenario) -> None:
@@ -27,7 +27,7 @@ class View:
         """A job's copies, or itself."""
         return self.scenario.copies.get(job, (job,))
 
-    def record(self, copy: str) -> Record | None:
+    def record(self, copy: str) -> GangRecord | None:
         """What is remembered of one copy, once it was submitted."""
         return self.simulation.records.get(GangId(copy))
 
@@ -41,7 +41,7 @@ class View:
         if record is None:
             return "absent"
         decision = self.decision(copy)
-        if record.stage == Stage.WAITING and decision and decision.verdict == Verdict.NEVER:
+        if record.stage == GangStage.WAITING and decision and decision.verdict == Verdict.NEVER:
             return "never"
         return record.stage.value.lower()
 

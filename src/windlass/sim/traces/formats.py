@@ -20,28 +20,28 @@ from windlass.model.gpus import WHOLE
 from windlass.sim.traces.openb import went_before
 from windlass.sim.traces.rows import (
     MOST_GPUS,
-    Job,
-    Row,
     TraceError,
+    TraceJob,
+    TraceRow,
     counted,
     first_line,
     in_order,
     table,
 )
 
-Reader: TypeAlias = Callable[[Sequence[str]], Iterator[Job | None]]
+Reader: TypeAlias = Callable[[Sequence[str]], Iterator[TraceJob | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
     """The jobs of a trace, in the order in which they came."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[TraceJob, ...]
     left_out: int = 0
     """How many lines are of no job that could be played: without GPUs, or it never ran."""
 
 
-def read_trace(lines: Sequence[str], format_: str | None = None) -> tuple[Job, ...]:
+def read_trace(lines: Sequence[str], format_: str | None = None) -> tuple[TraceJob, ...]:
     """The jobs of a trace, in the order in which they came."""
     return read_all(lines, format_).jobs
 
@@ -68,27 +68,29 @@ def guess(lines: Sequence[str]) -> str:
     return next((name for name, some in _SIGNS.items() if some <= names), "csv")
 
 
-def _philly(lines: Sequence[str]) -> Iterator[Job]:
+def _philly(lines: Sequence[str]) -> Iterator[TraceJob]:
     for row in table(lines, ("timestamp", "duration", "num_gpus", "cluster")):
         team = row.text("cluster")
-        yield Job(_instant(row), row.seconds("duration", least=1), _gpus(row, "num_gpus"), team)
+        yield TraceJob(
+            _instant(row), row.seconds("duration", least=1), _gpus(row, "num_gpus"), team
+        )
 
 
-def _muri(lines: Sequence[str]) -> Iterator[Job]:
+def _muri(lines: Sequence[str]) -> Iterator[TraceJob]:
     for row in table(lines, ("num_gpu", "submit_time", "duration", "model_name")):
         at, runs_s = row.instant("submit_time", 1000), row.seconds("duration", 1000, least=1)
-        yield Job(at, runs_s, _gpus(row, "num_gpu"), name=row.text("model_name"))
+        yield TraceJob(at, runs_s, _gpus(row, "num_gpu"), name=row.text("model_name"))
 
 
-def _csv(lines: Sequence[str]) -> Iterator[Job]:
+def _csv(lines: Sequence[str]) -> Iterator[TraceJob]:
     for row in table(lines, ("submit_s", "duration_s", "gpus")):
         said = row.seconds("said_s", least=1) if row.text("said_s") else None
         team, user, name = (row.text(each) for each in ("team", "user", "name"))
         runs_s = row.seconds("duration_s", least=1)
-        yield Job(row.instant("submit_s"), runs_s, _gpus(row, "gpus"), team, user, name, said)
+        yield TraceJob(row.instant("submit_s"), runs_s, _gpus(row, "gpus"), team, user, name, said)
 
 
-def _openb(lines: Sequence[str]) -> Iterator[Job | None]:
+def _openb(lines: Sequence[str]) -> Iterator[TraceJob | None]:
     for row in table(lines, ("num_gpu", "gpu_milli", "creation_time", "deletion_time")):
         gpus = row.whole("num_gpu", 0, MOST_GPUS)
         if not gpus:
@@ -98,7 +100,7 @@ def _openb(lines: Sequence[str]) -> Iterator[Job | None]:
         if went < came:
             raise TraceError(row.line, went_before(row.text("creation_time")))
         milli = row.whole("gpu_milli", 1, WHOLE) if gpus == 1 else WHOLE
-        yield Job(came, max(1, went - came), gpus, name=row.text("name"), milli=milli)
+        yield TraceJob(came, max(1, went - came), gpus, name=row.text("name"), milli=milli)
 
 
 _SWF = (
@@ -108,7 +110,7 @@ _SWF = (
 )
 
 
-def _swf(lines: Sequence[str]) -> Iterator[Job | None]:
+def _swf(lines: Sequence[str]) -> Iterator[TraceJob | None]:
     for at, line in enumerate(lines, start=1):
         cells = line.split()
         if not cells or line.startswith((";", "#")):
@@ -116,7 +118,7 @@ def _swf(lines: Sequence[str]) -> Iterator[Job | None]:
         if len(cells) != len(_SWF):
             found = counted(len(cells), "field")
             raise TraceError(at, f"it has {found}; a line of SWF has {len(_SWF)}")
-        row = Row(at, dict(zip(_SWF, cells, strict=True)))
+        row = TraceRow(at, dict(zip(_SWF, cells, strict=True)))
         gpus = "asked" if row.text("asked") not in ("-1", "0") else "used"
         if row.text("run") == "-1" or row.text(gpus) in ("-1", "0"):
             yield None  # never ran, or nobody knows on how many
@@ -124,18 +126,18 @@ def _swf(lines: Sequence[str]) -> Iterator[Job | None]:
         said = row.seconds("said", least=1) if row.text("said") != "-1" else None
         runs_s = row.seconds("run", least=1)
         team, user, name = (_known(row.text(each)) for each in ("group", "user", "program"))
-        yield Job(row.instant("submit"), runs_s, _gpus(row, gpus), team, user, name, said)
+        yield TraceJob(row.instant("submit"), runs_s, _gpus(row, gpus), team, user, name, said)
 
 
 def _known(number: str) -> str:
     return "" if number == "-1" else number
 
 
-def _gpus(row: Row, column: str) -> int:
+def _gpus(row: TraceRow, column: str) -> int:
     return row.whole(column, 1, MOST_GPUS)
 
 
-def _instant(row: Row) -> int:
+def _instant(row: TraceRow) -> int:
     written = row.text("timestamp")
     try:
         found = datetime.fromisoformat(written).replace(tzinfo=None)

@@ -17,7 +17,7 @@ from windlass.model.errors import InputError
 from windlass.model.gpus import WHOLE, Gpu, GpuRequest
 from windlass.model.nodes import Node
 from windlass.model.resources import Request
-from windlass.sim.traces.rows import MOST_GPUS, Row, TraceError, lines_of, table
+from windlass.sim.traces.rows import MOST_GPUS, TraceError, TraceRow, lines_of, table
 
 LEAST_CPU = 100
 """What a pod takes that asks for no CPU at all."""
@@ -36,7 +36,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class TracePod:
     """One pod of the trace, and when it came and went, in seconds, where the file says so."""
 
     name: str
@@ -50,7 +50,7 @@ def read_nodes(file: str) -> list[Node]:
     return sorted(_read(file, NODE_COLUMNS, _node), key=lambda node: node.name)
 
 
-def read_pods(file: str) -> list[Pod]:
+def read_pods(file: str) -> list[TracePod]:
     """The pods of a pod list, by name."""
     return sorted(_read(file, POD_COLUMNS, _pod), key=lambda pod: pod.name)
 
@@ -60,7 +60,7 @@ def went_before(came: str) -> str:
     return f'deletion_time is before creation_time, "{came}"; write when it ended'
 
 
-def _read(file: str, columns: Sequence[str], make: Callable[[Row], Made]) -> list[Made]:
+def _read(file: str, columns: Sequence[str], make: Callable[[TraceRow], Made]) -> list[Made]:
     """What is made of each row; the first column is its name."""
     try:
         with open(file, "rb") as stream:
@@ -79,27 +79,27 @@ def _read(file: str, columns: Sequence[str], make: Callable[[Row], Made]) -> lis
     return found
 
 
-def _named(row: Row, column: str) -> Row:
+def _named(row: TraceRow, column: str) -> TraceRow:
     if not row.text(column):
         raise TraceError(row.line, f'"{column}" is empty; every row has its own')
     return row
 
 
-def _node(row: Row) -> Node:
+def _node(row: TraceRow) -> Node:
     gpus = (Gpu(row.text("model"), MEMORY_MIB),) * row.whole("gpu", 0, MOST_ON_A_NODE)
     cpu, memory = _amount(row, "cpu_milli"), _amount(row, "memory_mib")
     return Node(row.text("sn"), cpu, memory, pods=PODS, gpus=gpus)
 
 
-def _pod(row: Row) -> Pod:
+def _pod(row: TraceRow) -> TracePod:
     cpu, memory = _amount(row, "cpu_milli") or LEAST_CPU, _amount(row, "memory_mib")
     came, went = _time(row, "creation_time"), _time(row, "deletion_time")
     if came is not None and went is not None and went < came:
         raise TraceError(row.line, went_before(row.text("creation_time")))
-    return Pod(row.text("name"), Request(cpu, memory, _gpus(row)), came, went)
+    return TracePod(row.text("name"), Request(cpu, memory, _gpus(row)), came, went)
 
 
-def _gpus(row: Row) -> GpuRequest | None:
+def _gpus(row: TraceRow) -> GpuRequest | None:
     count = row.whole("num_gpu", 0, MOST_GPUS)
     if not count:
         return None
@@ -108,9 +108,9 @@ def _gpus(row: Row) -> GpuRequest | None:
     return GpuRequest(count, share, models=models)
 
 
-def _time(row: Row, column: str) -> int | None:
+def _time(row: TraceRow, column: str) -> int | None:
     return row.instant(column) if row.text(column) else None
 
 
-def _amount(row: Row, column: str) -> int:
+def _amount(row: TraceRow, column: str) -> int:
     return row.whole(column, 0, MOST)

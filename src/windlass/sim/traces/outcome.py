@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from windlass.model.gpus import WHOLE
-from windlass.sim.records import Record, Stage
+from windlass.sim.records import GangRecord, GangStage
 from windlass.sim.run import Simulation
-from windlass.sim.traces.rows import Job
+from windlass.sim.traces.rows import TraceJob
 
 BOUND_S = 10
 Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TraceOutcome:
     """The numbers; the names are the keys of `windlass simulate --trace --json`."""
 
     jobs: int
@@ -44,8 +44,8 @@ class Outcome:
 class Done:
     """A job and what became of it."""
 
-    job: Job
-    record: Record
+    job: TraceJob
+    record: GangRecord
 
     @property
     def took_s(self) -> int:
@@ -63,7 +63,7 @@ class Done:
         return max(1.0, self.took_s / max(self.job.runs_s, BOUND_S))
 
 
-def outcome(simulation: Simulation, jobs: Sequence[Job], restart_s: int) -> Outcome:
+def outcome(simulation: Simulation, jobs: Sequence[TraceJob], restart_s: int) -> TraceOutcome:
     """The numbers of a trace that was played to its end."""
     done = done_of(simulation, jobs)
     waits = sorted(each.wait_s for each in done)
@@ -72,7 +72,7 @@ def outcome(simulation: Simulation, jobs: Sequence[Job], restart_s: int) -> Outc
     useful = sum(each.useful for each in simulation.meter.past.values())
     slowdowns = sorted(each.slowdown for each in done)
     lost = restart_s * sum(each.record.stops * each.job.gpus * each.job.milli for each in done)
-    return Outcome(
+    return TraceOutcome(
         jobs=len(jobs),
         avg_jct_s=took // count,
         avg_wait_s=sum(waits) // count,
@@ -89,11 +89,11 @@ def outcome(simulation: Simulation, jobs: Sequence[Job], restart_s: int) -> Outc
     )
 
 
-def done_of(simulation: Simulation, jobs: Sequence[Job]) -> list[Done]:
+def done_of(simulation: Simulation, jobs: Sequence[TraceJob]) -> list[Done]:
     """The finished jobs, in the order of the trace."""
     arrivals = zip(jobs, simulation.workload.arrivals, strict=True)
     pairs = ((job, simulation.records.get(arrival.gang.id)) for job, arrival in arrivals)
-    return [Done(job, found) for job, found in pairs if found and found.stage is Stage.FINISHED]
+    return [Done(job, found) for job, found in pairs if found and found.stage is GangStage.FINISHED]
 
 
 def jain(values: Sequence[float]) -> float:

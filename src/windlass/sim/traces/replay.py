@@ -18,7 +18,7 @@ from windlass.model.nodes import Node
 from windlass.model.queues import Queue
 from windlass.model.resources import Request
 from windlass.model.settings import Displacing, Ordering, Settings
-from windlass.sim.traces.rows import Job
+from windlass.sim.traces.rows import TraceJob
 from windlass.sim.workload import Arrival, Workload
 
 CPU_PER_GPU, MIB_PER_GPU = 8000, 64 * 1024
@@ -62,7 +62,7 @@ def cluster_of(nodes: int, gpus: int) -> tuple[Node, ...]:
     return tuple(Node(name, cpu, memory, gpus=cards, labels={HOSTNAME: name}) for name in names)
 
 
-def workload_of(jobs: Sequence[Job], nodes: Sequence[Node], how: Replay) -> Workload:
+def workload_of(jobs: Sequence[TraceJob], nodes: Sequence[Node], how: Replay) -> Workload:
     """The jobs on these nodes; what is larger than all of them is cut down to their size."""
     sizes = sorted((len(node.gpus) for node in nodes if node.gpus), reverse=True)
     teams = sorted({_queue(job, how) for job in jobs})
@@ -74,7 +74,7 @@ def workload_of(jobs: Sequence[Job], nodes: Sequence[Node], how: Replay) -> Work
     return Workload(tuple(nodes), queues, arrivals, settings=_settings(how))
 
 
-def larger_than(jobs: Iterable[Job], nodes: Iterable[Node]) -> int:
+def larger_than(jobs: Iterable[TraceJob], nodes: Iterable[Node]) -> int:
     """How many jobs ask for more GPUs than all nodes have, and are cut down."""
     total = sum(len(node.gpus) for node in nodes)
     return sum(job.gpus > total for job in jobs)
@@ -104,11 +104,11 @@ def _settings(how: Replay) -> Settings:
     )
 
 
-def _queue(job: Job, how: Replay) -> str:
+def _queue(job: TraceJob, how: Replay) -> str:
     return (job.team or EVERYBODY) if how.has_teams else EVERYBODY
 
 
-def _arrival(number: int, job: Job, counts: Sequence[int], how: Replay) -> Arrival:
+def _arrival(number: int, job: TraceJob, counts: Sequence[int], how: Replay) -> Arrival:
     name = GangId(f"j{number:06}")
     gang = Gang(
         name,

@@ -20,7 +20,7 @@ MOST_GPUS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TraceJob:
     """One job of a trace."""
 
     at: int
@@ -45,7 +45,7 @@ class TraceError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TraceRow:
     """A line of a table, by its columns."""
 
     line: int
@@ -108,7 +108,7 @@ def first_line(lines: Sequence[str]) -> int | None:
     return next((at for at, line in enumerate(lines) if not _says_nothing(line)), None)
 
 
-def table(lines: Sequence[str], needed: Sequence[str]) -> Iterator[Row]:
+def table(lines: Sequence[str], needed: Sequence[str]) -> Iterator[TraceRow]:
     """The rows of a comma-separated file with a header, maybe after comments and empty lines."""
     first = first_line(lines)
     if first is None:
@@ -153,18 +153,18 @@ def _check_names(line: int, names: Sequence[str], needed: Sequence[str]) -> None
         raise TraceError(line, f'there are two columns "{twice}"; remove or rename one')
 
 
-def _row(line: int, names: Sequence[str], cells: Sequence[str]) -> Row:
+def _row(line: int, names: Sequence[str], cells: Sequence[str]) -> TraceRow:
     if len(cells) != len(names):
         found, wanted = counted(len(cells), "cell"), counted(len(names), "column")
         raise TraceError(line, f"it has {found} for {wanted}; fill or remove some")
-    return Row(line, dict(zip(names, cells, strict=True)))
+    return TraceRow(line, dict(zip(names, cells, strict=True)))
 
 
 def _bounds(least: float, most: float) -> str:
     return f"from {least:,.0f}" + ("" if math.isinf(most) else f" to {most:,.0f}")
 
 
-def in_order(jobs: Iterable[Job]) -> tuple[Job, ...]:
+def in_order(jobs: Iterable[TraceJob]) -> tuple[TraceJob, ...]:
     """The jobs as they came, counted from the first one."""
     some = sorted(jobs, key=lambda each: each.at)
     if not some:

@@ -15,7 +15,7 @@ FIRST_S = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class TraceSample:
     """One instant; amounts in thousandths of GPUs."""
 
     at: int
@@ -33,7 +33,7 @@ class Samples:
     """Looks at a simulation now and then."""
 
     def __init__(self) -> None:
-        self.taken: list[Sample] = []
+        self.taken: list[TraceSample] = []
         self._every, self._next = FIRST_S, 0
 
     def look(self, simulation: Simulation) -> None:
@@ -45,7 +45,9 @@ class Samples:
         waiting = sum(len(line) for line in simulation.cluster.waiting.values())
         ground = meter.ground
         self.taken.append(
-            Sample(now, ground.capacity, sum(queues.values()), ground.stranded, queues, waiting)
+            TraceSample(
+                now, ground.capacity, sum(queues.values()), ground.stranded, queues, waiting
+            )
         )
         if len(self.taken) > MOST:
             self.taken = self.taken[::2]

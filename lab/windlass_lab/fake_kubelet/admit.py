@@ -1,0 +1,112 @@
+"""Whether a node admits a pod, in the order and with the words of a real kubelet (1.36).
+
+A kubelet counts what it has itself admitted, not what the API server says. The reasons that reach
+the user are OutOfpods, OutOfcpu, OutOfmemory, OutOf<device>, NodeAffinity and TaintToleration; of
+several it tells the first. One departure on purpose: a real kubelet lets a pod in that asks for a
+device its node has never heard of; for GPUs that would hide a scheduler's mistake, so we refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from windlass_lab.fake_kubelet.allocation_audit import Cause
+from windlass_lab.fake_kubelet.node_match import suits, tolerates
+from windlass_lab.fake_kubelet.requests import Amounts
+from windlass_lab.fake_kubelet.wire import Pod, Taint
+from windlass_lab.fake_nodes.labels import GPU
+
+UNEXPECTED = "UnexpectedAdmissionError"
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionDenied:
+    """The reason and the message that go into the pod's status."""
+
+    reason: str
+    message: str
+    cause: Cause
+
+
+@dataclass(slots=True)
+class Room:
+    """What a node has and what is taken, as its kubelet counts."""
+
+    name: str
+    allocatable: Amounts
+    """As last reported; `pods` is a resource like the others."""
+    gpus: int = 0
+    """All that are there, healthy or not."""
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    taints: tuple[Taint, ...] = ()
+    used: Amounts = field(default_factory=dict[str, int])
+    lingering: Amounts = field(default_factory=dict[str, int])
+    """The part of `used` whose pods are gone from the API server."""
+
+    def take(self, asked: Mapping[str, int]) -> None:
+        """Count an admitted pod."""
+        _add(self.used, asked, 1)
+
+    def free(self, asked: Mapping[str, int], *, lingered: bool) -> None:
+        """Forget a pod whose containers have ended."""
+        _add(self.used, asked, -1)
+        if lingered:
+            _add(self.lingering, asked, -1)
+
+    def linger(self, asked: Mapping[str, int]) -> None:
+        """The pod is gone from the API server, its containers still run."""
+        _add(self.lingering, asked, 1)
+
+
+def judge(room: Room, pod: Pod, asked: Mapping[str, int]) -> AdmissionDenied | None:
+    """The first thing that speaks against the pod, or None."""
+    return next(_objections(room, pod, asked), None)
+
+
+def no_devices(asked: int, free: int, healthy: int, cause: Cause) -> AdmissionDenied:
+    """The device manager's refusal: it cannot give what the node's allocatable promised."""
+    if healthy:
+        what = (
+            f"requested number of devices unavailable for {GPU}. "
+            f"Requested: {asked}, Available: {free}"
+        )
+    else:
+        what = f"no healthy devices present; cannot allocate unhealthy devices {GPU}"
+    return AdmissionDenied(UNEXPECTED, f"Allocate failed due to {what}, which is unexpected", cause)
+
+
+def blame(room: Room, name: str, asked: int, free: int) -> Cause:
+    """Why so much of a resource is not to be had, though so much is free."""
+    lingering = room.lingering.get(name, 0)
+    if asked <= free + lingering:
+        return Cause.LINGERING
+    if name == GPU and asked <= room.gpus - room.used.get(name, 0) + lingering:
+        return Cause.UNHEALTHY
+    return Cause.OVERBOOKED
+
+
+def _objections(room: Room, pod: Pod, asked: Mapping[str, int]) -> Iterator[AdmissionDenied]:
+    for name in ("pods", "cpu", "memory", *sorted(name for name in asked if "/" in name)):
+        known = name in room.allocatable or name == GPU
+        amount = asked.get(name, 0)
+        has, used = room.allocatable.get(name, 0), room.used.get(name, 0)
+        if known and amount > max(0, has - used):
+            message = (
+                f"Node didn't have enough resource: {name}, "
+                f"requested: {amount}, used: {used}, capacity: {has}"
+            )
+            yield AdmissionDenied(f"OutOf{name}", message, blame(room, name, amount, has - used))
+    if not suits(pod.spec, room.name, room.labels):
+        yield _predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+    if not tolerates(pod.spec, room.taints):
+        yield _predicate("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+
+
+def _predicate(name: str, why: str) -> AdmissionDenied:
+    return AdmissionDenied(name, f"Predicate {name} failed: {why}", Cause.MISPLACED)
+
+
+def _add(total: Amounts, part: Mapping[str, int], sign: int) -> None:
+    for name, amount in part.items():
+        total[name] = total.get(name, 0) + sign * amount

@@ -1,0 +1,90 @@
+"""The lines of the device book, and an auditor who reads nothing else.
+
+The auditor follows each device from line to line and knows nothing of how the book decides, so it
+would notice if the book handed out a device twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+
+import msgspec
+
+
+class AllocationEvent(StrEnum):
+    """What happened to a device, or to a node's devices."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    HANDED_OUT = "handed out"
+    GIVEN_BACK = "given back"
+    FAILED = "failed"
+    HEALED = "healed"
+
+
+class Cause(StrEnum):
+    """Why a pod was refused; only the first speaks against the scheduler."""
+
+    OVERBOOKED = "overbooked"
+    """More was bound to the node than it has, although the API server showed all of it."""
+    LINGERING = "lingering"
+    """It would fit but for containers whose pods are already gone from the API server."""
+    UNHEALTHY = "unhealthy"
+    """It would fit but for devices that have failed."""
+    MISPLACED = "misplaced"
+    """The node's labels or taints do not suit the pod."""
+    ORDERED = "ordered"
+    """The test asked for it."""
+
+
+class AllocationEntry(msgspec.Struct, frozen=True):
+    """One line of the history."""
+
+    number: int
+    kind: AllocationEvent
+    node: str
+    device: str
+    holder: str = ""
+
+
+class AdmissionRefusal(msgspec.Struct, frozen=True):
+    """A pod that was not admitted."""
+
+    number: int
+    node: str
+    holder: str
+    reason: str
+    cause: Cause
+
+
+def audit(history: Iterable[AllocationEntry]) -> Iterator[str]:
+    """A sentence for everything in the history that must never happen."""
+    holders: dict[str, str] = {}
+    usable: dict[str, bool] = {}
+    for entry in history:
+        for fault in _faults(entry, holders.get(entry.device), usable.get(entry.device)):
+            yield f"line {entry.number}: {entry.device} of node {entry.node} {fault}"
+        match entry.kind:
+            case AllocationEvent.HANDED_OUT:
+                holders[entry.device] = entry.holder
+            case AllocationEvent.GIVEN_BACK:
+                holders.pop(entry.device, None)
+            case AllocationEvent.REMOVED:
+                usable.pop(entry.device, None)
+            case AllocationEvent.ADDED | AllocationEvent.HEALED | AllocationEvent.FAILED:
+                usable[entry.device] = entry.kind is not AllocationEvent.FAILED
+
+
+def _faults(entry: AllocationEntry, holder: str | None, usable: bool | None) -> Iterator[str]:
+    if entry.kind is AllocationEvent.HANDED_OUT:
+        if holder is not None:
+            yield f"was given to {entry.holder} while {holder} held it"
+        if usable is None:
+            yield f"was given to {entry.holder} but is not there"
+        if usable is False:
+            yield f"was given to {entry.holder} although it had failed"
+    if entry.kind is AllocationEvent.GIVEN_BACK and holder != entry.holder:
+        yield f"came back from {entry.holder}, but {holder or 'nobody'} held it"
+    if entry.kind is AllocationEvent.REMOVED and holder is not None:
+        yield f"was removed while {holder} held it"

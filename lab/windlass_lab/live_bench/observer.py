@@ -1,0 +1,182 @@
+"""Who is bound, refused or running, and when: seen on a watch of our own.
+
+What a scheduler says of itself is not asked. Times are those of the wall clock, because they are
+compared with those in logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
+from contextlib import asynccontextmanager, suppress
+
+import msgspec
+
+from windlass.kube.client.client import Api
+from windlass.kube.client.watch import Change, Key, ObjectGone, Watch
+from windlass_lab.control_plane.errors import LabError
+
+PATIENCE_S = 180.0
+"""If nothing has happened for so long, nothing will."""
+QUIET_S = 2.0
+"""Longer than Windlass lets a message ripen before it is written."""
+POLL_S = 0.1
+
+
+class ObservedStruct(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """An object of the API server, as far as we look."""
+
+
+class ObservedMeta(ObservedStruct, frozen=True):
+    """Which object it is."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class Spec(ObservedStruct, frozen=True):
+    """Where it is."""
+
+    node_name: str = ""
+
+
+class ObservedCondition(ObservedStruct, frozen=True):
+    """What is said about it."""
+
+    type: str
+    status: str
+
+
+class ObservedStatus(ObservedStruct, frozen=True):
+    """How far it has come."""
+
+    phase: str = ""
+    conditions: list[ObservedCondition] = []
+
+
+class ObservedPod(ObservedStruct, frozen=True):
+    """A pod."""
+
+    metadata: ObservedMeta
+    spec: Spec = Spec()
+    status: ObservedStatus = ObservedStatus()
+
+
+@asynccontextmanager
+async def watching(api: Api) -> AsyncGenerator[Eyes]:
+    """Watch all pods meanwhile; begins when all that are there have been seen."""
+    eyes = Eyes(api)
+    task = asyncio.create_task(eyes.run())
+    try:
+        await eyes.watch.synced.wait()
+        yield eyes
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+class Eyes:
+    """When each pod was first seen bound, refused and running."""
+
+    def __init__(self, api: Api) -> None:
+        self.bound: dict[Key, float] = {}
+        self.nodes: dict[Key, str] = {}
+        self.refused: dict[Key, float] = {}
+        self.running: set[Key] = set()
+        self.changed_at = 0.0
+        self.watch = Watch(api, "/api/v1/pods", ObservedPod)
+        self._api = api
+        self._news = asyncio.Event()
+
+    async def run(self) -> None:
+        """Watch for ever."""
+        await self.watch.run(self._see)
+
+    async def wait_bound(self, keys: Collection[Key]) -> float:
+        """Wait until all of these are bound; answers when the last one was."""
+        await self._wait(keys, self.bound, "bound")
+        return max(self.bound[key] for key in keys)
+
+    def count_bound(self, keys: Iterable[Key]) -> int:
+        """How many of these are bound."""
+        return sum(key in self.bound for key in keys)
+
+    async def wait_running(self, keys: Collection[Key]) -> None:
+        """Wait until all of these run."""
+        await self._wait(keys, self.running, "running")
+
+    async def wait_refused(self, keys: Collection[Key]) -> list[float]:
+        """Wait until each of these is told that it cannot be placed; answers when, in order."""
+        await self._wait(keys, self.refused, "told that they cannot be placed")
+        return sorted(self.refused[key] for key in keys)
+
+    async def wait_quiet(self) -> float:
+        """Wait until no pod changes and no Event comes any more; answers when the last one did."""
+        count, at = await self._count_events(), self.changed_at
+        while time.time() - max(at, self.changed_at) < QUIET_S:
+            await asyncio.sleep(POLL_S)
+            found = await self._count_events()
+            if found != count:
+                count, at = found, time.time()
+        return max(at, self.changed_at)
+
+    async def _wait(self, keys: Collection[Key], seen: Collection[Key], what: str) -> None:
+        left = set(keys).difference(seen)
+        while left:
+            self._news.clear()
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    await self._news.wait()
+            except TimeoutError:
+                first = "/".join(min(left))
+                raise LabError(
+                    f"{len(left)} of {len(keys)} pods, such as {first}, are not {what}, and "
+                    f"nothing has happened for {PATIENCE_S:.0f} s; look into the scheduler's log"
+                ) from None
+            left.difference_update(seen)
+
+    def _see(self, changes: list[Change[ObservedPod]]) -> None:
+        now = time.time()
+        for change in changes:
+            if not isinstance(change, ObjectGone):
+                self._see_pod(change.object, now)
+        self.changed_at = now
+        self._news.set()
+
+    def _see_pod(self, pod: ObservedPod, now: float) -> None:
+        key = (pod.metadata.namespace, pod.metadata.name)
+        if pod.spec.node_name and key not in self.bound:
+            self.bound[key], self.nodes[key] = now, pod.spec.node_name
+        if pod.status.phase == "Running":
+            self.running.add(key)
+        if key not in self.refused and any(_refuses(each) for each in pod.status.conditions):
+            self.refused[key] = now
+
+    async def _count_events(self) -> int:
+        """How many Events there are: one is read, and the server says how many are left."""
+        found = _count.decode(await self._api.get("/api/v1/events", {"limit": "1"}))
+        return len(found.items) + found.metadata.remaining_item_count
+
+
+class _ObservedListMeta(ObservedStruct, frozen=True):
+    remaining_item_count: int = 0
+
+
+class _Count(ObservedStruct, frozen=True):
+    metadata: _ObservedListMeta
+    items: list[msgspec.Raw]
+
+
+_count = msgspec.json.Decoder(_Count)
+
+
+def _refuses(condition: ObservedCondition) -> bool:
+    return condition.type == "PodScheduled" and condition.status == "False"
+
+
+Say = Callable[[str], None]
+"""Told how far a measurement has come."""

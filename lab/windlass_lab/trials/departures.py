@@ -1,0 +1,94 @@
+"""How much GPU time is allocated where pods also leave: a trace's own times, and the engine.
+
+Pods arrive when the trace says, are tried once, and those that are placed leave after as long as
+they ran there. Where the trace asks for less than the cluster has, everything fits whatever the
+policy. With a `load` it is as if the trace had always gone on, so often that so many per cent are
+asked for at every instant: first come those whom one would meet then, the more likely the longer
+they stay, with what is left of their stay; then twelve hours of new ones, drawn by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from random import Random
+
+from windlass.model.actions import Bind
+from windlass.model.gpus import WHOLE
+from windlass.sim.traces.openb import TracePod
+from windlass_lab.trials.placement import Run, Trial, milli_of, shuffled
+
+HOUR = 3600
+LASTS = 12 * HOUR
+"""So long pods come and go under a load; what is beyond does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A pod, when it arrives, and how long it would run."""
+
+    pod: TracePod
+    at: int
+    seconds: int
+
+
+def allocated_hours(trial: Trial, load: int | None = None) -> dict[str, float]:
+    """GPU-hours asked for and allocated, and how many pods found no place."""
+    all_gpus = sum(len(node.gpus) for node in trial.nodes) * WHOLE
+    random, stays = Random(trial.seed), stays_of(trial.pods)
+    run = Run(trial, shuffled(trial.nodes, random))
+    if load is not None:
+        stays = lived_in(stays, all_gpus * load // 100, random)
+    leaving: list[tuple[int, int, Bind]] = []
+    hours = refused = 0
+    for number, stay in enumerate(stays):
+        while leaving and leaving[0][0] <= stay.at:
+            _, which, bind = heappop(leaving)
+            run.leave(stays[which].pod.request, bind)
+        _, bind = run.decide(stay.pod.request, f"{number:06}")
+        run.referee.judge(stay.pod.request, bind)
+        if bind is None:
+            refused += 1
+        else:
+            heappush(leaving, (stay.at + stay.seconds, number, bind))
+            hours += milli_of(stay.pod.request) * stay.seconds
+    asked = sum(milli_of(stay.pod.request) * stay.seconds for stay in stays)
+    per_hour = WHOLE * HOUR
+    return {
+        "gpu_hours_asked": round(asked / per_hour, 1),
+        "gpu_hours": round(hours / per_hour, 1),
+        "refused": refused,
+    }
+
+
+def stays_of(pods: Sequence[TracePod]) -> list[Stay]:
+    """The pods with times, by arrival."""
+    return sorted(_stays(pods), key=lambda stay: (stay.at, stay.pod.name))
+
+
+def have_times(pods: Sequence[TracePod]) -> bool:
+    """Does any of them hold GPUs for a time?"""
+    return any(stay.seconds and milli_of(stay.pod.request) for stay in _stays(pods))
+
+
+def lived_in(stays: Sequence[Stay], gpu_milli: int, random: Random) -> list[Stay]:
+    """Who would be there if so much were asked for all the time, and who comes then."""
+    found: list[Stay] = []
+    weights, asked = [stay.seconds for stay in stays], 0
+    while asked < gpu_milli:
+        (met,) = random.choices(stays, weights)
+        found.append(Stay(met.pod, 0, min(random.randint(1, met.seconds), LASTS)))
+        asked += milli_of(met.pod.request)
+    each_asks = sum(milli_of(stay.pod.request) * stay.seconds for stay in stays) / len(stays)
+    count = round(gpu_milli * LASTS / each_asks)
+    for number, new in enumerate(random.choices(stays, k=count)):
+        at = LASTS * number // count
+        found.append(Stay(new.pod, at, min(new.seconds, LASTS - at)))
+    return found
+
+
+def _stays(pods: Sequence[TracePod]) -> Iterator[Stay]:
+    for pod in pods:
+        if pod.created_at is not None and pod.deleted_at is not None:
+            yield Stay(pod, pod.created_at, max(0, pod.deleted_at - pod.created_at))

@@ -1,0 +1,85 @@
+"""The same week under different ways to choose whom to displace: what is lost, and who is served.
+
+Windlass displaces whoever loses least, and asks who can save before it evicts. The others choose by
+age or by priority alone and delete at once, as other schedulers do: nobody is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from windlass.engine.cycle import plan
+from windlass.model.settings import Victims
+from windlass.sim.generate.job_mix import URGENT, JobMix
+from windlass.sim.generate.week import generate
+from windlass.sim.report import Times, report, times
+from windlass.sim.run import Simulation
+from windlass.sim.workload import Arrival, Workload
+
+MIX = JobMix(urgent_percent=15)
+"""A week in which some work is urgent; else as generated everywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """What one way to choose victims came to."""
+
+    gpu_hours_lost: float
+    """Work that had to be done again because others were given the place."""
+    gangs_stopped: int
+    gpu_hours_useful: float
+    urgent_waits: tuple[int, ...]
+    """Of each urgent gang, seconds from submission until it ran."""
+    guaranteed_waits: tuple[int, ...]
+    """The same of services, which have a guarantee."""
+
+    @property
+    def urgent(self) -> Times:
+        """How long urgent gangs waited."""
+        return times(self.urgent_waits)
+
+    @property
+    def guaranteed(self) -> Times:
+        """How long services waited."""
+        return times(self.guaranteed_waits)
+
+
+def try_out(seed: int, hours: int, nodes: int, victims: Victims) -> Harm:
+    """Play one week."""
+    workload = generate(seed, hours, nodes, MIX)
+    workload = replace(workload, settings=replace(workload.settings, victims=victims))
+    asks = victims is Victims.LEAST_HARM
+    played = Simulation(workload if asks else deaf(workload), partial(plan, told=False))
+    played.run()
+    found, now = report(played, victims.value), played.cluster.now
+    records = played.records.values()
+    return Harm(
+        gpu_hours_lost=found.displaced.gpu_hours_lost,
+        gangs_stopped=found.displaced.gangs_stopped + found.displaced.gangs_moved,
+        gpu_hours_useful=found.gpu_hours.useful,
+        urgent_waits=tuple(r.waited(now) for r in records if r.gang.priority == URGENT),
+        guaranteed_waits=tuple(r.waited(now) for r in records if r.gang.queue == "serving"),
+    )
+
+
+def deaf(workload: Workload) -> Workload:
+    """The same work, where nobody is asked to save."""
+
+    def mute(arrival: Arrival) -> Arrival:
+        return replace(arrival, gang=replace(arrival.gang, saves_within_s=None))
+
+    return replace(workload, arrivals=tuple(mute(each) for each in workload.arrivals))
+
+
+def total(some: Iterable[Harm]) -> Harm:
+    """Several weeks together."""
+    found = tuple(some)
+    return Harm(
+        gpu_hours_lost=round(sum(each.gpu_hours_lost for each in found), 1),
+        gangs_stopped=sum(each.gangs_stopped for each in found),
+        gpu_hours_useful=round(sum(each.gpu_hours_useful for each in found), 1),
+        urgent_waits=tuple(wait for each in found for wait in each.urgent_waits),
+        guaranteed_waits=tuple(wait for each in found for wait in each.guaranteed_waits),
+    )

@@ -1,0 +1,129 @@
+"""`windlass install` and `windlass uninstall`: Windlass onto a cluster and off it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from windlass import __version__
+from windlass.cli.options import settings
+
+Command = Callable[..., Any]
+
+
+_OPTIONS = (
+    click.option("--name", default="windlass", show_default=True, help="What it is called."),
+    click.option(
+        *("-n", "--namespace"),
+        default="windlass-system",
+        show_default=True,
+        help="Where its own objects lie.",
+    ),
+    click.option("--kubeconfig", metavar="FILE", help="The kubeconfig file."),
+    click.option("--context", metavar="NAME", help="The context of the kubeconfig."),
+)
+
+
+def _release(command: Command) -> Command:
+    """Add the options that say which installation is meant, and on which cluster."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command("install")
+@click.option("--print", "shows", is_flag=True, help="Print the objects as YAML.")
+@click.option("--apply", "applies", is_flag=True, help="Install or upgrade.")
+@click.option("--chart", metavar="FOLDER", help="Write the Helm chart into this folder instead.")
+@click.option("--values", "files", metavar="FILE", multiple=True, help="A file of values.")
+@click.option("--set", "pairs", metavar="KEY=VALUE", multiple=True, help="One value.")
+@_release
+def install(
+    *,
+    shows: bool,
+    applies: bool,
+    chart: str | None,
+    files: tuple[str, ...],
+    pairs: tuple[str, ...],
+    name: str,
+    namespace: str,
+    **reach: str | None,
+) -> None:
+    """Install Windlass on a cluster, or upgrade it.
+
+    \b
+    windlass install --print --set image.repository=example.com/windlass
+    windlass install --apply --values values.yaml
+    """
+    if sum([shows, applies, chart is not None]) != 1:
+        raise click.UsageError("Say what to do: one of --print, --apply and --chart.")
+    if chart is not None:
+        _write_chart(chart)
+        return
+    from windlass.install.chart import Release, as_text
+    from windlass.install.values import read_values
+
+    values, release = read_values(files, pairs), Release(name, namespace)
+    if shows:
+        click.echo(as_text(values, release), nl=False)
+        return
+    from windlass.install.apply import install as put_on
+
+    _on_cluster(reach, lambda api: put_on(api, values, release, click.echo))
+    click.echo(f'Windlass {__version__} is installed as "{name}" in namespace {namespace}. Next:')
+    click.echo("  kubectl label namespace NAME windlass.dev/managed=true")
+
+
+@click.command("uninstall")
+@click.option("--keep-queues", is_flag=True, help="Keep queues and their definitions.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_release
+def uninstall(
+    *, keep_queues: bool, yes: bool, name: str, namespace: str, **reach: str | None
+) -> None:
+    """Take Windlass off a cluster; running pods stay."""
+    from windlass.install.apply import uninstall as take_off
+    from windlass.install.chart import Release
+
+    if not yes:
+        lost = "" if keep_queues else " All queues, topologies, policies and gangs are deleted."
+        click.confirm(f'Uninstall "{name}" from namespace {namespace}?{lost}', abort=True)
+    release = Release(name, namespace)
+    _on_cluster(reach, lambda api: take_off(api, release, click.echo, keep_queues=keep_queues))
+
+
+def _on_cluster(reach: dict[str, str | None], work: Callable[[Any], Any]) -> None:
+    import asyncio
+
+    from windlass.install.apply import NotDone
+    from windlass.kube.client.auth import load
+    from windlass.kube.client.client import connect
+    from windlass.kube.client.errors import ApiError
+
+    config = settings(reach["kubeconfig"], reach["context"], None)
+    access = load(config.kubeconfig or None, config.context or None)
+
+    async def run() -> None:
+        async with connect(access, timeout_s=30) as api:
+            await work(api)
+
+    try:
+        asyncio.run(run())
+    except ApiError as error:
+        again = "mend that and give the same command again"
+        raise NotDone(f"{access.server}: {error.message}; {again}") from None
+
+
+def _write_chart(folder: str) -> None:
+    from pathlib import Path
+
+    from windlass.cli.output import write_file
+    from windlass.install.chart import chart_files
+
+    for path, text in sorted(chart_files().items()):
+        target = Path(folder) / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_file(str(target), text.encode())
+    click.echo(f"wrote the chart into {folder}")

@@ -1,0 +1,225 @@
+"""`windlass simulate`: play a scenario or a generated day, and tell what came of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.demo_support.recording import option as record_option
+
+if TYPE_CHECKING:
+    from windlass.sim.run import Simulation
+    from windlass.sim.workload import Workload
+
+POLICIES = ("fair", "first-come", "shortest", "least-served")
+OTHERS = ("default", "youngest", "srsf", *POLICIES)
+FORMATS = ("philly", "muri", "openb", "csv", "swf")
+
+HOURS = {"day": 24, "week": 7 * 24}
+"""The generated workloads."""
+
+
+@click.command("simulate")
+@click.argument("work", metavar="[SCENARIO|day|week]", required=False)
+@click.option("--seed", type=click.IntRange(min=0), help="Of a generated day or week; 308.")
+@click.option("--nodes", type=click.IntRange(1, 5000), help="Of the generated cluster; 24.")
+@click.option("--hours", type=click.IntRange(1, 24 * 31), help="Generate so many hours instead.")
+@click.option("--until", metavar="TIME", help="Stop at this time, like 36h; the end, if not given.")
+@click.option("--compare", type=click.Choice(OTHERS), help="Play that as well.")
+@record_option
+@click.option("--trace", metavar="FILE", help="Replay the jobs of a trace instead.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="Of the trace; guessed.")
+@click.option("--cluster", metavar="8x8|FILE", help="Nodes x GPUs, or a scenario's nodes.")
+@click.option("--policy", type=click.Choice(POLICIES), help="The order of jobs in a trace; fair.")
+@click.option("--durations-known", is_flag=True, help="Tell the scheduler how long jobs run.")
+@click.option("--restart", metavar="TIME", help="What coming back costs a job; 30s.")
+@click.option("--min-run", metavar="TIME", help="No job is stopped sooner; 30m.")
+@click.option("--reserve-after", metavar="TIME", help="Then the head is promised a place; never.")
+@click.option("--teams/--no-teams", default=None, help="A queue for each team, or one for all.")
+@click.option("--report", metavar="DIR", help="Write a page with plots of a trace there.")
+@click.option("--json", "json_", is_flag=True, help="Print the numbers as JSON.")
+def command(
+    *,
+    work: str | None,
+    seed: int | None,
+    nodes: int | None,
+    hours: int | None,
+    until: str | None,
+    compare: str | None,
+    record: str | None,
+    json_: bool,
+    **trace: Any,
+) -> None:
+    """Play work on the embedded cluster and report what came of it.
+
+    SCENARIO is a scenario file. `day` and `week` are generated: the training, inference, sweeps and
+    notebooks of four teams, the same for the same seed. A week begins on a Monday.
+
+    With --compare default, the same work is also played with what Kubernetes does by itself; with
+    --compare youngest, by the same engine displacing the youngest instead of doing least harm.
+
+    With --trace, the jobs of a trace are replayed on a cluster of equal nodes, in an order of your
+    choice; --compare then names a second one.
+    """
+    if trace["trace"] is not None:
+        wrong = {"SCENARIO": work, "--record": record, "--seed": seed, "--nodes": nodes}
+        wrong |= {"--hours": hours, "--until": until}
+        _play_trace(trace, [name for name, given in wrong.items() if given], compare, json_)
+        return
+    if work is None:
+        raise click.UsageError("say what to play: a scenario file, day, week, or --trace FILE")
+    trace["durations_known"] = trace["durations_known"] or None  # a flag says nothing if not given
+    others = [name for name, said in trace.items() if said is not None]
+    others = [f"--{name.strip('_').replace('_', '-')}" for name in others]
+    others += [f"--compare {compare}"] if compare in (*POLICIES, "srsf") else []
+    if others:
+        raise click.UsageError(f"{others[0]} belongs to --trace FILE; leave it away, or add that")
+    workload = _cut(_workload(work, seed, nodes, hours), until)
+    ours = play(workload, "Windlass", record)
+    theirs = play(workload, compare) if compare else None
+    click.echo(_json(ours, theirs, compare) if json_ else _text(ours, theirs, compare))
+
+
+def _play_trace(
+    given: dict[str, Any], wrong: Sequence[str], compare: str | None, json_: bool
+) -> None:
+    from windlass.cli.commands.simulate_trace import TraceOptions, replay, text
+    from windlass.cli.output import as_json
+    from windlass.cli.times import time_option
+
+    if wrong or compare in ("default", "youngest"):
+        which = wrong[0] if wrong else f"--compare {compare}"
+        raise click.UsageError(f"{which} does not go with --trace; leave one of them away")
+    if given["cluster"] is None:
+        raise click.UsageError("--trace needs --cluster, such as --cluster 8x8")
+    if compare == "srsf" and not given["durations_known"]:
+        raise click.UsageError("--compare srsf needs --durations-known: it goes by nothing else")
+    policy, after = given["policy"] or "fair", given["reserve_after"]
+    if compare == policy:
+        raise click.UsageError(f"--compare {compare} is what is played; name another order")
+    asked = TraceOptions(
+        trace=given["trace"],
+        format_=given["format_"],
+        cluster=given["cluster"],
+        known=given["durations_known"],
+        restart_s=time_option(given["restart"] or "30s", "--restart"),
+        min_run_s=time_option(given["min_run"] or "30m", "--min-run"),
+        reserve_after_s=time_option(after, "--reserve-after") if after else None,
+        by_team=given["teams"],
+    )
+    jobs, played = replay(asked, [policy, *([compare] if compare else [])])
+    if given["report"]:
+        from windlass.cli.render.trace_page import write_page
+
+        click.echo(f"{write_page(given['report'], jobs, played)} is written", err=True)
+    if not json_:
+        click.echo(text(played))
+    elif compare:
+        click.echo(as_json({each.policy: each.outcome for each in played}))
+    else:
+        click.echo(as_json(played[0].outcome))
+
+
+def play(workload: Workload, scheduler: str, record: str | None = None) -> Simulation:
+    """Play a workload to its end, with a bar on stderr where somebody watches."""
+    from dataclasses import replace
+
+    from windlass.cli.demo_support.recording import recording
+    from windlass.engine.cycle import plan
+    from windlass.model.settings import Victims
+    from windlass.sim.baselines.kube_default import default
+    from windlass.sim.run import Simulation
+
+    if scheduler == "youngest":
+        settings = replace(workload.settings, victims=Victims.YOUNGEST)
+        workload = replace(workload, settings=settings)
+    simulation = Simulation(workload, default if scheduler == "default" else plan)
+    with recording(record, simulation):
+        if workload.until is None or not sys.stderr.isatty():
+            simulation.run()
+        else:
+            _run_with_bar(simulation, workload.until, scheduler)
+    return simulation
+
+
+def _run_with_bar(simulation: Simulation, until: int, scheduler: str) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from windlass.cli.format import clock
+
+    columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(scheduler, total=until)
+        while (at := simulation.next_at()) is not None and at <= until:
+            simulation.step()
+            progress.update(bar, completed=at, description=f"{scheduler} {clock(at)}")
+        simulation.run(until)
+
+
+def _workload(work: str, seed: int | None, nodes: int | None, hours: int | None) -> Workload:
+    if work in HOURS:
+        from windlass.sim.generate.week import EXAMPLE_SEED, generate
+
+        return generate(EXAMPLE_SEED if seed is None else seed, hours or HOURS[work], nodes or 24)
+    given = (("--seed", seed), ("--nodes", nodes), ("--hours", hours))
+    wrong = [option for option, value in given if value is not None]
+    if wrong:
+        raise click.UsageError(f"{wrong[0]} belongs to a generated day or week, not to a scenario")
+    from windlass.cli.files import read_scenario_file
+
+    return read_scenario_file(work).workload
+
+
+def _cut(workload: Workload, until: str | None) -> Workload:
+    """The same work up to a time: what is submitted later is not even looked at."""
+    if until is None:
+        return workload
+    from dataclasses import replace
+
+    from windlass.cli.times import time_option
+
+    end = time_option(until, "--until")
+    return replace(
+        workload,
+        until=end if workload.until is None else min(end, workload.until),
+        arrivals=tuple(each for each in workload.arrivals if each.at <= end),
+        node_changes=tuple(each for each in workload.node_changes if each.at <= end),
+    )
+
+
+def _text(ours: Simulation, theirs: Simulation | None, other: str | None) -> str:
+    from windlass.cli.render.simulation_report import ASSUMPTIONS, full, harm, verdict
+    from windlass.sim.report import GPU_HOUR, compare, offered_milli_seconds, report
+
+    if theirs is None:
+        offered = offered_milli_seconds(ours.workload, ours.cluster.now) / GPU_HOUR
+        return full(offered, [report(ours, "windlass")])
+    comparison = compare(ours, theirs, other or "default")
+    text = full(comparison.offered_gpu_hours, [comparison.ours, comparison.theirs])
+    if other == "youngest":
+        return f"{text}\n\n{harm(comparison)}"
+    return f"{text}\n\n{verdict(comparison)}\n\n{ASSUMPTIONS}"
+
+
+def _json(ours: Simulation, theirs: Simulation | None, other: str | None) -> str:
+    from windlass.cli.output import as_json
+    from windlass.sim.report import compare, report
+
+    if theirs is None:
+        return as_json({"windlass": report(ours, "windlass")})
+    name = other or "default"
+    comparison = compare(ours, theirs, name)
+    found: dict[str, Any] = {
+        "windlass": comparison.ours,
+        name: comparison.theirs,
+        "offered_gpu_hours": comparison.offered_gpu_hours,
+        "utilisation_ratio": round(comparison.gain, 3),
+        "gang_wait_ratio": round(comparison.gang_wait_ratio, 3),
+        "harm_ratio": round(comparison.harm_ratio, 3),
+        "gpus_saved": comparison.gpus_saved,
+    }
+    return as_json(found)

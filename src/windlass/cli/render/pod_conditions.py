@@ -1,0 +1,64 @@
+"""What the scheduler wrote on the pods of a job, as far as `windlass explain` would say the same.
+
+It is for those who may read a namespace but not the cluster. Nothing is decided here: a plan for
+a part of a cluster would be wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from windlass.cli.commands.jobs import JobRow, rows_of
+from windlass.model.display_names import known_as
+from windlass.model.errors import UnknownName
+from windlass.model.jobs import ACTIVE
+
+if TYPE_CHECKING:
+    from windlass.config import Config
+    from windlass.daemon.loop.read_cluster import Sight
+
+STATES = {"waiting": "Waits", "running": "Running", "leaving": "Leaves"}
+
+
+def stories_on_pods(config: Config, job: str) -> tuple[int, list[dict[str, Any]]]:
+    """The time, and the gangs of a job in the form in which they are explained."""
+    from windlass.daemon.loop.read_cluster import look
+
+    sight = asyncio.run(look(config, job.partition("/")[0]))
+    rows = rows_of(sight)
+    name = job.partition("/")[2]
+    found = [row for row in rows if name in (row.job, row.name)]
+    if not found:
+        raise UnknownName("job", job, [f"{row.namespace}/{row.name}" for row in rows])
+    return sight.now, [_story(sight, row) for row in found]
+
+
+def _story(sight: Sight, row: JobRow) -> dict[str, Any]:
+    return {
+        "gang": f"{row.namespace}/{row.name}",
+        "now": sight.now,
+        "state": STATES[row.state],
+        "queue": row.queue,
+        "submitted": row.created_at,
+        "tasks_needed": row.pods_needed,
+        "position": 0,  # known only to those who see the whole line
+        "waiting_gangs": 0,
+        "reasons": [{"why": row.reason, "sentence": row.message}] if row.message else [],
+        "places": _places(sight, row),
+    }
+
+
+def _places(sight: Sight, row: JobRow) -> list[dict[str, Any]]:
+    """The nodes alone: which devices a pod has is known from all pods of a node."""
+    tasks = [
+        task
+        for gang in sight.cluster.gangs.values()
+        if known_as(gang.id) == f"{row.namespace}/{row.name}"
+        for task in sight.cluster.members(gang.id)
+        if task.state in ACTIVE
+    ]
+    return [
+        {"task": task.id, "node": task.node, "devices": "", "verb": "runs"}
+        for task in sorted(tasks, key=lambda task: task.id)
+    ]

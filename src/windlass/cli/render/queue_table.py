@@ -1,0 +1,97 @@
+"""The queues of a cluster as commands show them: the tree, with what each has and may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from windlass.cli.output import table
+from windlass.engine.plan import Plan
+from windlass.model.gpus import WHOLE
+from windlass.model.queues import GPU, ROOT, Queue, guaranteed
+from windlass.model.validation.problems import amount
+
+if TYPE_CHECKING:
+    from windlass.state.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTableRow:
+    """One queue in numbers; GPUs in thousandths, `limit` None where there is none."""
+
+    name: str
+    depth: int
+    guarantee: int
+    share: int
+    allocated: int
+    limit: int | None
+
+
+def queue_rows(cluster: Cluster, plan: Plan) -> list[QueueTableRow]:
+    """All queues, each below its parent."""
+    return [
+        QueueTableRow(
+            name=queue.name,
+            depth=depth,
+            guarantee=guaranteed(queue, GPU),
+            share=plan.shares.get(queue.name, {}).get(GPU, 0),
+            allocated=cluster.allocated(queue.name, GPU),
+            limit=queue.limit.get(GPU),
+        )
+        for queue, depth in in_tree(cluster.queues)
+    ]
+
+
+def queue_table(rows: list[QueueTableRow]) -> str:
+    """The rows as text."""
+    lines = [
+        (
+            "  " * min(row.depth, 8) + row.name,
+            _gpus(row.guarantee),
+            _gpus(row.share),
+            _gpus(row.allocated),
+            "none" if row.limit is None else _gpus(row.limit),
+        )
+        for row in rows
+    ]
+    return table(("queue", "guarantee", "share", "allocated", "limit"), lines)
+
+
+def queue_sentence(row: QueueTableRow, planned: int) -> str:
+    """One queue in words; `planned` is what it has with what starts now."""
+    limit = "no limit" if row.limit is None else f"a limit of {amount(GPU, row.limit)}"
+    then = "" if planned == row.allocated else f" now and {_gpus(planned)} with what starts now"
+    return (
+        f"queue {row.name} has {amount(GPU, row.allocated)}{then}: its guarantee is "
+        f"{_gpus(row.guarantee)}, its share now {_gpus(row.share)}, and it has {limit}"
+    )
+
+
+def queue_as_json(row: QueueTableRow) -> dict[str, Any]:
+    """One queue for programs, in GPUs."""
+    return {
+        "queue": row.name,
+        "depth": row.depth,
+        "guarantee_gpus": row.guarantee / WHOLE,
+        "share_gpus": row.share / WHOLE,
+        "allocated_gpus": row.allocated / WHOLE,
+        "limit_gpus": None if row.limit is None else row.limit / WHOLE,
+    }
+
+
+def in_tree(queues: Mapping[str, Queue]) -> Iterator[tuple[Queue, int]]:
+    """Depth first, with the depth of each; a queue whose parent is missing stands at the top."""
+    children: dict[str, list[str]] = {}
+    for name in sorted(queues, reverse=True):
+        parent = queues[name].parent
+        children.setdefault(parent if parent in queues else ROOT, []).append(name)
+    stack = [(name, 0) for name in children.get(ROOT, [])]
+    while stack:
+        name, depth = stack.pop()
+        yield queues[name], depth
+        stack += [(child, depth + 1) for child in children.get(name, [])]
+
+
+def _gpus(milli: int) -> str:
+    return f"{milli / WHOLE:g}"

@@ -1,0 +1,17 @@
+"""What all parts of the configuration share."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
+
+
+class ConfigSection(BaseModel):
+    """What all parts share: nothing is guessed, and unknown keys are errors."""
+
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True
+    )

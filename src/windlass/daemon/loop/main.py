@@ -1,0 +1,223 @@
+"""`windlass run`: stand by, lead when the lease allows it, and stop in order.
+
+SIGTERM, SIGINT: no more decisions; what is under way is finished; the lease is released.
+A decision that does not end: the lease is released, so that another replica leads. A thread cannot
+be ended from outside, so that then the process ends, and Kubernetes starts another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from typing import Any
+
+from windlass.config import Config
+from windlass.daemon.loop.leader_term import LeaderTerm
+from windlass.daemon.serving.context import DaemonContext
+from windlass.daemon.serving.dashboard import DashboardServer
+from windlass.daemon.serving.health import application, listen, server
+from windlass.daemon.serving.leader_info import DASHBOARD, SETTINGS, published
+from windlass.daemon.serving.log import StructuredLog
+from windlass.daemon.serving.recorder import check
+from windlass.kube.client.auth import Access, load
+from windlass.kube.client.client import connect
+from windlass.kube.client.errors import ApiError, NotAllowed
+from windlass.kube.client.leader_election import Election, LeaseTerms
+from windlass.metrics import Metrics
+from windlass.web.feed.live_state import Told
+
+LOOK_EVERY_S = 0.25
+STUCK = 1
+"""The status with which a process ends whose decision does not."""
+SWITCH_S = 0.001
+"""The event loop is never kept waiting longer by the engine's thread: watches must be drained."""
+
+
+async def run(config: Config, tell_room: Told | None = None) -> None:
+    """Run until told to stop; viewers are told about room in the words of the caller."""
+    check(config)
+    sys.setswitchinterval(SWITCH_S)
+    daemon = _Daemon(config, tell_room)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, daemon.stop)
+    loop.add_signal_handler(signal.SIGUSR1, daemon.ask_for_snapshot)
+    await daemon.run()
+
+
+class _Daemon:
+    def __init__(self, config: Config, tell_room: Told | None) -> None:
+        self._config = config
+        self._log = StructuredLog(config.log.format, config.log.level)
+        self._dashboard = (
+            DashboardServer(config, self._log, self._nothing_to_show, tell_room)
+            if config.dashboard.enabled
+            else None
+        )
+        self._metrics = Metrics()
+        self._term: LeaderTerm | None = None
+        self._election: Election | None = None
+        self._reign = 0
+        self._stop = asyncio.Event()
+
+    def stop(self) -> None:
+        """Stop in order."""
+        self._log.line("stopping")
+        self._stop.set()
+        if self._term is not None:
+            self._term.stop()
+
+    def ask_for_snapshot(self) -> None:
+        """Write the state as a file, if this process leads."""
+        if self._term is not None:
+            self._term.ask_for_snapshot()
+
+    async def run(self) -> None:
+        config, lease = self._config, self._config.lease
+        terms = LeaseTerms(
+            lease.name, lease.namespace, lease.duration_s, lease.renew_deadline_s, lease.retry_s
+        )
+        access = load(config.kubeconfig or None, config.context or None)
+        async with (
+            connect(access, timeout_s=terms.request_s) as unguarded,
+            connect(access, timeout_s=terms.request_s, guard=self._guard) as api,
+        ):
+            identity = (
+                f"{config.replica or socket.gethostname()}_{os.getpid()}_{os.urandom(3).hex()}"
+            )
+            own = self._dashboard.open(access.server) if self._dashboard else ""
+            notes: dict[str, str] = {SETTINGS: published(config), DASHBOARD: own}
+            self._election = Election(unguarded, identity, terms, self._on_error, notes=notes)
+            showing = self._dashboard.showing if self._dashboard else None
+            parts = DaemonContext(config, api, self._election, self._metrics, self._log, showing)
+            shadow = self._shadow_report if config.shadow else None
+            app = application(self._trouble, self._metrics, shadow)
+            web = server(app, config.listens_on, config.port)
+            listener = listen(config.listens_on, config.port)
+            async with asyncio.TaskGroup() as group:
+                serving = group.create_task(web.serve([listener]))
+                standing = group.create_task(self._stand(self._election))
+                looking = group.create_task(self._serve_dashboard(access))
+                self._log.line("started", identity=identity, server=access.server)
+                await self._lead(parts)
+                standing.cancel()
+                await asyncio.wait([standing])  # no renewal crosses the release
+                await self._release()
+                web.should_exit = True
+                if self._dashboard is not None:
+                    self._dashboard.close()
+                await asyncio.wait([serving, looking])
+
+    async def _serve_dashboard(self, access: Access) -> None:
+        if self._dashboard is not None:
+            await self._dashboard.run(access, self._leaders_dashboard)
+
+    async def _stand(self, election: Election) -> None:
+        """Stand for election, but not while a decision of ours does not end."""
+        while True:
+            async with asyncio.TaskGroup() as group:  # no renewal crosses the release
+                running = [] if self._config.shadow else [group.create_task(election.run())]
+                term = await self._stuck()
+                for each in running:
+                    each.cancel()
+            self._log.line("stuck", level="error", why=term.trouble())
+            self._metrics.leads.set(0)
+            await self._release()
+            await self._end_if_stuck(term)
+
+    async def _stuck(self) -> LeaderTerm:
+        """Wait until a decision does not end."""
+        while (term := self._term) is None or not term.is_stuck():
+            await asyncio.sleep(LOOK_EVERY_S)
+        return term
+
+    async def _end_if_stuck(self, term: LeaderTerm) -> None:
+        """Wait as long as a lease would last; who still decides then will not end by itself."""
+        try:
+            async with asyncio.timeout(self._config.lease.renew_deadline_s):
+                while self._term is term and term.is_stuck():
+                    await asyncio.sleep(LOOK_EVERY_S)
+        except TimeoutError:
+            self._log.line("ends", level="error", why=term.trouble())
+            os._exit(STUCK)
+
+    async def _lead(self, parts: DaemonContext) -> None:
+        """Lead whenever the lease allows it."""
+        while not self._stop.is_set():
+            if not self._config.shadow:
+                await self._wait_to_lead(parts.election)
+            if self._stop.is_set():
+                return
+            self._log.line("leads", shadow=self._config.shadow)
+            self._metrics.leads.set(1)
+            self._reign = parts.election.reign
+            self._term = LeaderTerm(parts)
+            await self._term.run()
+            self._term = None
+            self._metrics.leads.set(0)
+            self._log.line("leads no more")
+            await self._stand_back(parts.election)
+
+    async def _wait_to_lead(self, election: Election) -> None:
+        waits = [asyncio.ensure_future(each.wait()) for each in (election.lead, self._stop)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for each in waits:
+            each.cancel()
+
+    async def _stand_back(self, election: Election) -> None:
+        """Before leading again: what was sent last may still be carried out, and must be read."""
+        election.step_down()
+        try:
+            async with asyncio.timeout(election.terms.request_s):
+                await self._stop.wait()
+        except TimeoutError:
+            pass
+
+    async def _release(self) -> None:
+        if self._election is not None and not self._config.shadow:
+            try:
+                await self._election.release()
+            except ApiError as error:
+                self._on_error(error)
+
+    def _guard(self) -> None:
+        if self._config.shadow or self._election is None:
+            raise NotAllowed("shadow mode: nothing is written")
+        self._election.guard(self._reign)
+
+    def _shadow_report(self) -> dict[str, Any]:
+        return self._term.shadow_report() if self._term is not None else {}
+
+    def _leaders_dashboard(self) -> str:
+        """Where the dashboard of another replica is, if that leads."""
+        election = self._election
+        if self._term is not None or election is None or election.is_leader or not election.leader:
+            return ""
+        return election.told.get(DASHBOARD, "")
+
+    def _nothing_to_show(self) -> str:
+        """Why this replica shows nothing, and where to look instead."""
+        if self._term is not None:
+            return "" if self._term.in_step else "The scheduler is still reading the cluster."
+        leader = self._election.leader if self._election is not None else ""
+        if not leader:
+            return "Nobody leads at this moment, so there is nothing to show; it takes seconds."
+        return f"{replica_of(leader)} leads, and this replica stands by: look there."
+
+    def _trouble(self) -> str:
+        if self._term is not None:
+            return self._term.trouble()
+        if self._election is not None and self._election.leader:
+            return ""  # another one leads, and this one is ready to follow it
+        return "nobody leads yet"
+
+    def _on_error(self, error: ApiError) -> None:
+        self._log.line("lease", level="warning", why=error.message)
+
+
+def replica_of(identity: str) -> str:
+    """What a leader calls itself, without what tells its processes apart."""
+    return identity.rsplit("_", 2)[0]

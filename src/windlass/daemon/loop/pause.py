@@ -1,0 +1,26 @@
+"""Pausing evictions: a word on the lease, which the leader reads with every renewal."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.config import Config
+from windlass.daemon.loop.read_cluster import CannotLook, opened
+from windlass.daemon.serving.leader_info import lease_path
+from windlass.kube.client.errors import NotFound
+from windlass.kube.client.leader_election import PAUSED, LeaseRecord
+
+_lease = msgspec.json.Decoder(LeaseRecord)
+
+
+async def set_paused(config: Config, paused: bool) -> str:
+    """Pause or resume; answers who leads."""
+    body = {"metadata": {"annotations": {PAUSED: "true" if paused else None}}}
+    async with opened(config) as api:
+        path = await lease_path(api, config)
+        try:
+            lease = _lease.decode(await api.patch(path, body))
+        except NotFound:
+            found = f"there is no lease {config.lease.name}, so nobody has ever led here"
+            raise CannotLook(f"{found}; start `windlass run`, or name its --config") from None
+    return lease.spec.holder_identity or ""

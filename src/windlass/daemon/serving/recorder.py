@@ -1,0 +1,50 @@
+"""The history of one term: every decision is noted, and written by a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+
+from windlass.config import Config
+from windlass.daemon.serving.log import StructuredLog
+from windlass.engine.plan import Plan
+from windlass.history.recorder import Recorder
+from windlass.history.store import HistoryStore, Keep
+from windlass.history.writer import HistoryWriter
+from windlass.metrics import Metrics
+from windlass.state.cluster import Cluster
+
+PATIENCE_S = 2.0
+"""So long the last cycles may take to be written when a term ends."""
+
+
+class Recording:
+    """Notes what a term decides."""
+
+    def __init__(self, config: Config, name: str, metrics: Metrics, log: StructuredLog) -> None:
+        history = config.history
+        keep = Keep(history.keep_mib * 2**20, history.keep_hours * 3600)
+        self._metrics, self._counted = metrics, 0
+        self._writer = HistoryWriter(
+            HistoryStore(history.url),
+            name,
+            keep,
+            lambda why: log.line("history", level="warning", why=why),
+        )
+        self._recorder = Recorder(self._writer)
+
+    def note(self, cluster: Cluster, plan: Plan) -> None:
+        """A plan was made, and is not assumed yet."""
+        self._recorder.note(cluster, plan)
+        lost = self._writer.lost
+        self._metrics.history_lost.inc(lost - self._counted)
+        self._counted = lost
+
+    async def close(self) -> None:
+        """The term is over."""
+        await asyncio.to_thread(self._writer.close, PATIENCE_S)
+
+
+def check(config: Config) -> None:
+    """Refuse a URL that cannot be used before anything is done."""
+    if config.history.url:
+        HistoryStore(config.history.url)

@@ -1,0 +1,219 @@
+"""`windlass webhook`: the admission webhook on a cluster, with certificates of its own.
+
+    Secret --papers--> caBundle of the webhook's configuration --> served from then on
+
+Every replica looks after the papers now and then; whoever finds them missing or old writes new
+ones, and a conflict means that another one was quicker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import tempfile
+from base64 import b64decode, b64encode
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import uvicorn
+
+from windlass.admission import certificates
+from windlass.admission.certificates import Papers
+from windlass.admission.review import Rules
+from windlass.admission.server import Desk, application
+from windlass.config import Config
+from windlass.crds.definitions import QUEUE
+from windlass.crds.queue_access import Choice, Doors, Namespace
+from windlass.crds.read import read_queue
+from windlass.daemon.serving.health import Server
+from windlass.daemon.serving.log import StructuredLog
+from windlass.kube.client.auth import load
+from windlass.kube.client.client import Api, Patch, connect
+from windlass.kube.client.errors import ApiError, Conflict
+from windlass.kube.client.watch import Watch
+from windlass.workloads.objects import wire
+
+AT_FIRST_S = 1.0
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+HOOK = "workloads.windlass.dev"
+"""The one webhook in its configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookAddress:
+    """Where the webhook is found, and where it keeps its papers."""
+
+    name: str
+    """Of its configuration."""
+    secret: str
+    """Namespace and name."""
+    hosts: tuple[str, ...]
+    """Under which names and addresses the API server reaches it."""
+    address: str = "0.0.0.0"
+    port: int = 8443
+    drain_s: float = 5.0
+    """It goes on answering for so long after it was told to stop: others must hear of it first."""
+    look_again_s: float = 60.0
+    """How often it looks after its papers."""
+
+
+async def run(config: Config, place: WebhookAddress, controllers: tuple[str, ...]) -> None:
+    """Answer until told to stop."""
+    access = load(config.kubeconfig or None, config.context or None)
+    with tempfile.TemporaryDirectory() as folder:
+        async with connect(access) as api:
+            await _Webhook(config, place, controllers, api, Path(folder)).run()
+
+
+class _Webhook:
+    def __init__(
+        self,
+        config: Config,
+        place: WebhookAddress,
+        controllers: tuple[str, ...],
+        api: Api,
+        folder: Path,
+    ) -> None:
+        self._config, self._place, self._api, self._folder = config, place, api, folder
+        self._log = StructuredLog(config.log.format, config.log.level)
+        self._queues = Watch(api, QUEUE.path(), wire.Owner, chance=Random())
+        self._namespaces = Watch(api, "/api/v1/namespaces", wire.Owner, chance=Random())
+        self._doors = Doors((), config.default_queue)
+        self._stop = asyncio.Event()
+        rules = Rules(config.scheduler_names[0], controllers)
+        self._app = application(Desk(rules, self._choose, self._find), self._trouble)
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        async with asyncio.TaskGroup() as group:
+            work = [
+                group.create_task(self._queues.run(lambda _changes: self._open_doors())),
+                group.create_task(self._namespaces.run(lambda _changes: None)),
+                group.create_task(self._serve()),
+            ]
+            await self._stop.wait()
+            self._log.line("stopping")
+            await asyncio.wait(work[2:], timeout=self._place.drain_s)
+            for each in work:
+                each.cancel()
+
+    # -- what the desk asks for
+
+    def _open_doors(self) -> None:
+        read = (read_queue(each.metadata.name, each.spec) for each in self._queues.items.values())
+        self._doors = Doors([each.noun for each in read if each.noun], self._config.default_queue)
+
+    def _choose(self, asked: str, namespace: str) -> Choice | None:
+        found = self._namespaces.items.get(("", namespace))
+        if found is None or not self._queues.synced.is_set():
+            return None
+        return self._doors.choose(asked, Namespace(namespace, found.metadata.labels or {}))
+
+    async def _find(self, path: str) -> wire.ObjectMeta | None:
+        try:
+            return _owner.decode(await self._api.get(path)).metadata
+        except (ApiError, msgspec.DecodeError):
+            return None
+
+    def _trouble(self) -> str:
+        if self._stop.is_set():
+            return "it is stopping"
+        for kind, watch in (("queues", self._queues), ("namespaces", self._namespaces)):
+            if watch.trouble is not None:
+                return f"{kind} cannot be read: {watch.trouble.message}"
+            if not watch.synced.is_set():
+                return f"{kind} have not all been read yet"
+        return ""
+
+    # -- papers
+
+    async def _serve(self) -> None:
+        """Serve as soon as there are papers, and change over when there are others."""
+        using = await self._first_papers()
+        files = using.serving.write(self._folder, "serving")
+        config = uvicorn.Config(
+            self._app,
+            host=self._place.address,
+            port=self._place.port,
+            log_level="error",
+            access_log=False,
+            lifespan="off",
+            ssl_certfile=str(files[0]),
+            ssl_keyfile=str(files[1]),
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(Server(config).serve())
+            self._log.line("serves", hosts=",".join(self._place.hosts), port=self._place.port)
+            while True:
+                await asyncio.sleep(self._place.look_again_s)
+                using = await self._look_after(config, using)
+
+    async def _first_papers(self) -> Papers:
+        while True:
+            try:
+                return await self._papers()
+            except ApiError as error:
+                self._log.line("papers", level="warning", why=error.message)
+                await asyncio.sleep(AT_FIRST_S)
+
+    async def _look_after(self, config: uvicorn.Config, using: Papers) -> Papers:
+        try:
+            found = await self._papers()
+        except ApiError as error:
+            self._log.line("papers", level="warning", why=error.message)
+            return using
+        if found.serving != using.serving and config.ssl is not None:
+            config.ssl.load_cert_chain(*found.serving.write(self._folder, "serving"))
+            self._log.line("changed papers", until=found.serving.ends_at)
+        return found
+
+    async def _papers(self) -> Papers:
+        """The papers to serve with; the API server believes them when this returns."""
+        found = await self._kept()
+        await self._announce(found.bundle)
+        return found
+
+    async def _kept(self) -> Papers:
+        namespace, _, name = self._place.secret.partition("/")
+        path = f"/api/v1/namespaces/{namespace}/secrets/{name}"
+        while True:
+            secret = msgspec.json.decode(await self._api.get(path))
+            there = certificates.read(secret.get("data") or {})
+            hosts = self._place.hosts
+            new = (
+                certificates.renewed(there, hosts, datetime.now(UTC))
+                if there
+                else certificates.make(hosts)
+            )
+            if new is None and there is not None:
+                return there
+            assert new is not None
+            with suppress(Conflict):  # another replica was quicker: read what it wrote
+                await self._api.put(path, {**secret, "data": certificates.written(new)})
+                self._log.line("new papers", until=new.serving.ends_at)
+                return new
+
+    async def _announce(self, bundle: bytes) -> None:
+        path = f"{CONFIGURATIONS}/{self._place.name}"
+        found = msgspec.json.decode(await self._api.get(path))
+        if _bundle_in(found) != bundle:
+            told = {"caBundle": b64encode(bundle).decode()}
+            body = {"webhooks": [{"name": HOOK, "clientConfig": told}]}
+            await self._api.patch(path, body, kind=Patch.STRATEGIC)
+            self._log.line("announced its authority", configuration=self._place.name)
+
+
+_owner = msgspec.json.Decoder(wire.Owner)
+
+
+def _bundle_in(configuration: dict[str, Any]) -> bytes:
+    hooks: list[dict[str, Any]] = configuration.get("webhooks") or []
+    told: list[str] = [e["clientConfig"].get("caBundle") for e in hooks if e["name"] == HOOK]
+    return b64decode("".join(each or "" for each in told))

@@ -1,0 +1,87 @@
+"""What the scheduler must be allowed to do: exactly what the chart grants it.
+
+The roles of the chart are the one list of rights. The doctor asks the API server about each of
+them, for the account the scheduler runs under or, if there is none, for whoever asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from windlass.install.chart import Release, objects
+from windlass.install.values import defaults
+from windlass.kube.client.client import Api
+from windlass.model.viewers import Right
+
+ROLES = ("ClusterRole", "Role")
+PART = "-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A ServiceAccount."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def needed(namespace: str, lease: str) -> list[Right]:
+    """Every right of the scheduler, where its lease lies in this namespace."""
+    made = objects(defaults(), Release(lease, namespace))
+    roles = [
+        each for each in made if each["kind"] in ROLES and each["metadata"]["name"] == lease + PART
+    ]
+    found = [right for role in roles for right in _rights(role)]
+    return list(dict.fromkeys(found))
+
+
+async def review(api: Api, rights: Sequence[Right], account: Account | None) -> dict[Right, bool]:
+    """Which of them an account has; without one, whoever asks."""
+    answers = await asyncio.gather(*(_ask(api, right, account) for right in rights))
+    return dict(zip(rights, answers, strict=True))
+
+
+def _rights(role: Mapping[str, Any]) -> Iterator[Right]:
+    namespace = role["metadata"].get("namespace", "")
+    for rule in role["rules"]:
+        names = rule.get("resourceNames", [""])
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                for verb in rule["verbs"]:
+                    yield from (Right(verb, resource, group, namespace, name) for name in names)
+
+
+class _Answer(msgspec.Struct):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _Answer = msgspec.field(default_factory=_Answer)
+
+
+async def _ask(api: Api, right: Right, account: Account | None) -> bool:
+    resource, _, sub = right.resource.partition("/")
+    asked = {
+        "verb": right.verb,
+        "group": right.group,
+        "resource": resource,
+        "subresource": sub,
+        "namespace": right.namespace,
+        "name": right.name,
+    }
+    kind = "SubjectAccessReview" if account else "SelfSubjectAccessReview"
+    spec: dict[str, Any] = {"resourceAttributes": asked}
+    if account:
+        spec["user"] = f"system:serviceaccount:{account.namespace}:{account.name}"
+        spec["groups"] = ["system:serviceaccounts", f"system:serviceaccounts:{account.namespace}"]
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+    answer = await api.post(f"/apis/authorization.k8s.io/v1/{kind.lower()}s", body)
+    return msgspec.json.decode(answer, type=_Review).status.allowed

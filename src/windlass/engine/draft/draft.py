@@ -1,0 +1,270 @@
+"""A draft: try on the real columns, keep what is good, undo the rest.
+
+    with draft.attempt() as keep:
+        ...                     # take, release
+        if good:
+            keep()              # otherwise everything since `with` is undone
+
+Inside an attempt every change leaves its own undo in the journal. What is sure to be undone, pass
+two and in the end the whole cycle, is not undone step by step: everything is put back as it was
+found. The plan, not the draft, is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from windlass.engine.draft.eviction_units import EvictionUnit
+from windlass.engine.draft.holds import Holds
+from windlass.engine.nodes.node_index import NodeIndex, ShapeIndex
+from windlass.model.actions import Bind, PlaceClaim
+from windlass.model.jobs import Gang, Task
+from windlass.state.cluster import Cluster
+from windlass.state.device_states import has_left
+from windlass.state.pod_affinity import who_is
+from windlass.state.queue_accounts import Due, charges_of, charges_per_model, with_extra_gpus
+
+
+class Draft:
+    """One cycle's work on a cluster's columns, accounts and tallies."""
+
+    __slots__ = (
+        "_aside",
+        "_depth",
+        "_journal",
+        "_put_back",
+        "binds",
+        "cluster",
+        "columns",
+        "evicted",
+        "holds",
+        "index",
+        "neighbours",
+        "steps",
+    )
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.columns = cluster.columns
+        self.neighbours = cluster.neighbours
+        self.index = cluster.recall(NodeIndex)
+        self.binds: list[Bind] = []
+        self.evicted: dict[EvictionUnit, None] = {}
+        """What the present search has taken away for others, in order."""
+        self.steps = 0
+        """How many tasks were bound or released, kept or not: the measure of work."""
+        self._journal: list[Callable[[], object]] = []
+        self._depth = 0
+        self._aside: list[Callable[[], None]] | None = None
+        """Puts back all that was done aside; None while nothing is."""
+        self._put_back = [
+            part.saver() for part in (self.columns, cluster.accounts, self.neighbours)
+        ]
+        self.holds = Holds(cluster.holds.values(), cluster, self._journal)
+
+    @contextmanager
+    def aside(self) -> Generator[None]:
+        """Whatever is kept inside ends with it; not for use inside an attempt."""
+        binds, self._aside = len(self.binds), []
+        try:
+            yield
+        finally:
+            for put_back in self._aside:
+                put_back()
+            self._aside = None
+            del self.binds[binds:]
+            self._journal.clear()
+
+    def begin(self) -> None:
+        """To be called before anything changes aside: often nothing does, so nothing is saved."""
+        if self._aside is not None and not self._aside:
+            assert not self._depth, "an attempt could not undo what was done before"
+            parts = (self.columns, self.cluster.accounts, self.neighbours, self.holds)
+            self._aside += [part.saver() for part in parts]
+
+    def attempt(self) -> Attempt:
+        """All or nothing: unless the caller keeps it, the attempt is undone."""
+        return Attempt(self)
+
+    def enter(self) -> tuple[int, int]:
+        """An attempt begins: where the journal and the binds stand."""
+        assert self._aside is None or self._aside, "begin first"
+        self._depth += 1
+        return len(self._journal), len(self.binds)
+
+    def leave(self, mark: int, binds: int, kept: bool) -> None:
+        """An attempt that began there ends."""
+        self._depth -= 1
+        if not kept:
+            while len(self._journal) > mark:
+                self._journal.pop()()
+            del self.binds[binds:]
+        elif not self._depth:
+            self._journal.clear()
+
+    def bind(self, task: Task, gang: Gang, slot: int, kind: ShapeIndex) -> None:
+        """Place a task on a node."""
+        self.steps += 1
+        columns = self.columns
+        number, devices = int(columns.device_number[slot]), columns.devices[slot]
+        given = kind.chooser.give(number, devices)
+        assert kind.amounts is not None, "a class that fits somewhere has amounts"
+        if slot in self.holds:
+            self.holds.take(slot, kind.amounts, given.slices)
+        else:
+            self._save(slot)
+            columns.put(slot, kind.amounts, given.devices, given.number)
+        self._count(task, gang, slot, 1)
+        request, models = task.shape.request, given.models
+        if request.extra:
+            models = with_extra_gpus(models, request, columns.nodes[slot])
+        self._charge([(gang, charges_per_model(request, models))], 1)
+        self.binds.append(Bind(task.id, columns.names[slot], given.slices))
+
+    def bind_at(self, task: Task, gang: Gang, claim: PlaceClaim) -> bool:
+        """Place a task exactly where a place is kept for it, if that is free."""
+        if not self._return(replace(task, node=claim.node, devices=claim.devices), gang):
+            return False
+        self.binds.append(Bind(task.id, claim.node, claim.devices))
+        return True
+
+    def claims(self, mark: int) -> tuple[PlaceClaim, ...]:
+        """The binds since a mark, as places to be kept."""
+        tasks = self.cluster.tasks
+        return tuple(
+            PlaceClaim(bind.task, bind.node, bind.devices, tasks[bind.task].shape.request)
+            for bind in self.binds[mark:]
+        )
+
+    def release(self, task: Task) -> None:
+        """Take a running task away, to see what would fit without it."""
+        self.release_all((task,))
+
+    def release_all(self, tasks: Iterable[Task]) -> None:
+        """Take running tasks away, each node at once."""
+        there: dict[int, list[Task]] = {}
+        self.holds.eased += 1
+        for task in tasks:
+            self.steps += 1
+            slot = self.columns.slot.get(task.node)
+            if slot is not None:
+                there.setdefault(slot, []).append(task)
+        dues = [due for slot, some in there.items() for due in self._release_from(slot, some)]
+        self._charge(dues, -1)
+
+    def _release_from(self, slot: int, tasks: list[Task]) -> Iterator[Due]:
+        """Clear a node of some tasks; answers what their queues are charged less for it."""
+        columns, gangs = self.columns, self.cluster.gangs
+        amounts, slices = columns.taken(tasks[0].shape.request), tasks[0].devices
+        for task in tasks[1:]:
+            amounts = amounts + columns.taken(task.shape.request)
+            slices += task.devices
+        slices = columns.present(slot, slices)
+        if slot in self.holds:
+            self.holds.give(slot, amounts, slices)
+        else:
+            self._save(slot)
+            columns.give(slot, amounts, slices)
+        for task in tasks:
+            gang = gangs[task.gang]
+            self._count(task, gang, slot, -1)
+            yield gang, charges_of(task.shape.request, task.devices, columns.nodes[slot])
+
+    def unbind(self, mark: int) -> None:
+        """Take away again what was bound since a mark; an undo brings it back."""
+        taken = self.binds[mark:]
+        del self.binds[mark:]
+        # whatever was bound after it goes first
+        self._journal.append(partial(self.binds.__setitem__, slice(mark, None), taken))
+        tasks = self.cluster.tasks
+        self.release_all(
+            replace(tasks[bind.task], node=bind.node, devices=bind.devices) for bind in taken
+        )
+
+    def evict(self, unit: EvictionUnit) -> None:
+        """Take a unit away for the sake of others."""
+        self.release_all(unit.tasks)
+        unit.gone = True
+        self.evicted[unit] = None
+        self._journal.append(partial(self._unevict, unit))
+
+    def put_back(self, unit: EvictionUnit) -> bool:
+        """Give an evicted unit its own place again, if that is free."""
+        with self.attempt() as keep:
+            if not all(self._return(task, unit.gang) for task in unit.tasks):
+                return False
+            del self.evicted[unit]
+            unit.gone = False
+            self._journal.append(partial(self._reevict, unit))
+            keep()
+        return True
+
+    def close(self) -> None:
+        """Leave everything as it was found."""
+        for put_back in self._put_back:
+            put_back()
+        self.index.shorten_log()
+
+    def _unevict(self, unit: EvictionUnit) -> None:
+        unit.gone = False
+        self.evicted.pop(unit, None)
+
+    def _reevict(self, unit: EvictionUnit) -> None:
+        unit.gone = True
+        self.evicted[unit] = None
+
+    def _return(self, task: Task, gang: Gang) -> bool:
+        self.steps += 1
+        columns, slot = self.columns, self.columns.slot[task.node]
+        amounts, slices = columns.taken(task.shape.request), columns.present(slot, task.devices)
+        free, devices = columns.free[:, slot], columns.devices[slot]
+        if (free < amounts).any() or not has_left(devices, slices, columns.states.kinds):
+            return False
+        if slot in self.holds:
+            self.holds.take(slot, amounts, slices)
+        else:
+            self._save(slot)
+            columns.take(slot, amounts, slices)
+        self._count(task, gang, slot, 1)
+        charges = charges_of(task.shape.request, task.devices, columns.nodes[slot])
+        self._charge([(gang, charges)], 1)
+        return True
+
+    def _charge(self, dues: list[Due], sign: int) -> None:
+        self.cluster.accounts.charge_all(dues, sign)
+        self._journal.append(partial(self.cluster.accounts.charge_all, dues, -sign))
+
+    def _count(self, task: Task, gang: Gang, slot: int, sign: int) -> None:
+        neighbours = self.neighbours
+        if neighbours.tallies:
+            who, constraints = who_is(task, gang.namespace), task.shape.constraints
+            neighbours.count(who, constraints, slot, sign)
+            self._journal.append(partial(neighbours.count, who, constraints, slot, -sign))
+
+    def _save(self, slot: int) -> None:
+        columns = self.columns
+        number, devices = int(columns.device_number[slot]), columns.devices[slot]
+        free = columns.free[:, slot].copy()
+        self._journal.append(partial(columns.restore, slot, free, number, devices))
+
+
+class Attempt:
+    """The `with` around an attempt; a class, because a search makes very many."""
+
+    __slots__ = ("_began", "_draft", "_kept")
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft, self._kept = draft, False
+
+    def __enter__(self) -> Callable[[], None]:
+        self._began = self._draft.enter()
+        return self._keep
+
+    def __exit__(self, *_: object) -> None:
+        self._draft.leave(*self._began, self._kept)
+
+    def _keep(self) -> None:
+        self._kept = True

@@ -1,0 +1,209 @@
+"""How much of what is free on a node the mix of requests can use, and what a task spoils of it.
+
+For each request of the mix: the GPU thousandths that such tasks could still take on a node, given
+its devices, its CPU and its memory. The sum, weighted by how often each comes, is what is *usable*.
+A task spoils what a node loses of it beyond what the task takes. (The idea is that of FGD, USENIX
+ATC'23; that CPU and memory must suffice for all devices and not for one task more, and what the
+rest of a device is worth, are additions: docs/decisions/0017.)
+
+What depends on devices is a table by the number of the device state, so that a thousand nodes are
+one look-up. All of it is integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from windlass.engine.nodes.devices import (
+    Condition,
+    Conditions,
+    DeviceChange,
+    dearness,
+    milli_on,
+    room,
+)
+from windlass.model.gpus import WHOLE, GpuRequest
+from windlass.model.remainder_prices import values_of_rests
+from windlass.model.request_mix import SLACK, STEP, Counted, reckoned, shares_asked
+from windlass.model.settings import Packing, Settings
+from windlass.state.device_states import MOST_REMEMBERED, Device, DeviceKind, DeviceStates
+from windlass.state.node_columns import Ints, NodeTable
+
+FINE = 16
+"""Bits after the point of what a unit of CPU or memory is good for."""
+PER_STEP = 320
+"""What a step costs beside the worth of models: four for each of its 80 thousandths."""
+MANY = 512
+"""So many nodes or more are looked at once per condition, not once per node."""
+
+
+def fragments(known: Sequence[Counted], columns: NodeTable, settings: Settings) -> Fragments | None:
+    """What the known mix can use; None where it does not bear on placement."""
+    classes, states = reckoned(known, len(columns)), columns.states
+    if settings.nodes != Packing.PACK or not any(request.gpu for request, _ in classes):
+        return None
+    return Fragments(classes, values_of_rests(shares_asked(known)), states, settings.gpus)
+
+
+class Fragments:
+    """What a mix can use of nodes, for one set of columns."""
+
+    __slots__ = (
+        "_count",
+        "_cpu",
+        "_cpu_rate",
+        "_gpu_of",
+        "_gpus",
+        "_losses",
+        "_memory",
+        "_memory_rate",
+        "_of_device",
+        "_packing",
+        "_remembered",
+        "_states",
+        "_table",
+        "_total",
+        "_values",
+        "_weight",
+    )
+
+    def __init__(
+        self, classes: Sequence[Counted], values: Sequence[int], states: DeviceStates, gpus: Packing
+    ) -> None:
+        self._states, self._values, self._packing = states, values, gpus
+        self._total = sum(count for _, count in classes)
+        asking = [(each, each.gpu, count) for each, count in classes if each.gpu]
+        self._gpus: list[GpuRequest] = list(dict.fromkeys(gpu for _, gpu, _ in asking))
+        self._gpu_of = _ints(self._gpus.index(gpu) for _, gpu, _ in asking)
+        self._count = _ints(gpu.count for gpu in self._gpus)
+        self._weight = _ints(count for _, _, count in asking)
+        self._cpu = _ints(max(1, each.cpu_milli) for each, _, _ in asking)
+        self._memory = _ints(max(1, each.memory_mib) for each, _, _ in asking)
+        size = _ints(
+            max((milli_on(gpu, kind) for kind in states.kinds), default=0) for _, gpu, _ in asking
+        )
+        self._cpu_rate: Ints = (SLACK * size << FINE) // (2 * self._cpu)
+        self._memory_rate: Ints = (SLACK * size << FINE) // (2 * self._memory)
+        self._of_device: dict[Device, Ints] = {}
+        self._losses: dict[tuple[Device, Device], int] = {}
+        self._table: Ints = np.full((64, len(asking)), -1, np.int64)
+        self._remembered: dict[tuple[int, int, int], int] = {}
+
+    def costs(self, before: Conditions, after: Conditions, taken: Ints) -> Ints:
+        """What is spoilt on nodes that change so, beyond the GPU that is taken."""
+        lost = self.usable(before) - self.usable(after) - self._total * taken
+        return -(-lost // (STEP * self._total)) * PER_STEP
+
+    def cost(self, before: Condition, after: Condition, taken: int) -> int:
+        """As `costs`, for one node."""
+        lost = self.usable_one(before) - self.usable_one(after) - self._total * taken
+        return -(-lost // (STEP * self._total)) * PER_STEP
+
+    def device_cost(self, steps: Sequence[DeviceChange], kinds: Sequence[DeviceKind]) -> int:
+        """What the devices are worth, and a step for each hundredth of value that shares take."""
+        lost = sum(
+            self._values[step.before.milli] - self._values[step.after.milli]
+            for step in steps
+            if not step.profile and step.milli < WHOLE
+        )
+        return dearness(steps, kinds) + lost * 100 // WHOLE * PER_STEP
+
+    def loss(self, before: Device, after: Device) -> int:
+        """What a share would spoil of its device, whatever else there is on the node."""
+        key = (before, after)
+        found = self._losses.get(key)
+        if found is None:
+            if len(self._losses) >= MOST_REMEMBERED:
+                self._losses.clear()
+            usable = self._on_device(before)[1] - self._on_device(after)[1]
+            lost = int((usable[self._gpu_of] * self._weight).sum())
+            value = self._values[before.milli] - self._values[after.milli]
+            found = self._losses[key] = lost + self._total * STEP * value * 100 // WHOLE
+        return found
+
+    def usable(self, nodes: Conditions) -> Ints:
+        """What the mix can use of nodes, in thousandths times arrivals."""
+        if len(nodes.numbers) < MANY:
+            return self._usable(nodes)
+        # large clusters have many nodes alike
+        numbers, cpu, memory = nodes
+        wide = int(memory.max()) + 1
+        high = (int(cpu.max()) + 1) * wide
+        if (int(numbers.max()) + 1) * high >= 1 << 62:
+            return self._usable(nodes)
+        keys = numbers * high + cpu * wide + memory
+        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+        return self._usable(Conditions(numbers[first], cpu[first], memory[first]))[which]
+
+    def usable_one(self, node: Condition) -> int:
+        """As `usable`, for one node."""
+        found = self._remembered.get(node)
+        if found is None:
+            if len(self._remembered) >= MOST_REMEMBERED:
+                self._remembered.clear()
+            number, cpu, memory = node
+            usable = np.minimum(self._row(number), self._cpu_rate * cpu >> FINE)
+            usable = np.minimum(usable, self._memory_rate * memory >> FINE)
+            usable *= (self._cpu <= cpu) & (self._memory <= memory)
+            found = self._remembered[node] = int(usable.dot(self._weight))
+        return found
+
+    def _usable(self, nodes: Conditions) -> Ints:
+        rows = self._rows(nodes.numbers)
+        cpu, memory = nodes.cpu_milli[:, np.newaxis], nodes.memory_mib[:, np.newaxis]
+        rows = np.minimum(rows, cpu * self._cpu_rate >> FINE)
+        rows = np.minimum(rows, memory * self._memory_rate >> FINE)
+        rows *= (cpu >= self._cpu) & (memory >= self._memory)
+        return rows.dot(self._weight)
+
+    def _rows(self, numbers: Ints) -> Ints:
+        self._grow()
+        rows = self._table[numbers]
+        missing = rows[:, 0] < 0
+        if missing.any():
+            for number in set(numbers[missing].tolist()):
+                self._row(number)
+            rows = self._table[numbers]
+        return rows
+
+    def _row(self, number: int) -> Ints:
+        """What each request could take of devices in a state, were there CPU and memory enough."""
+        self._grow()
+        row = self._table[number]
+        if row[0] < 0:
+            there = [self._on_device(device) for device in self._states.states[number]]
+            if not there:
+                row[:] = 0
+                return row
+            fits, milli = np.add.reduce(there)
+            # what is left over after the last whole task is of no use to its kind
+            whole = fits // self._count * self._count
+            row[:] = (milli * whole // np.maximum(fits, 1))[self._gpu_of]
+        return row
+
+    def _on_device(self, device: Device) -> Ints:
+        """How many parts of each request fit a device, and the thousandths of them."""
+        found = self._of_device.get(device)
+        if found is None:
+            if len(self._of_device) >= MOST_REMEMBERED:
+                self._of_device.clear()
+            kinds = self._states.kinds
+            ones = [replace(gpu, count=1) for gpu in self._gpus]
+            fits = _ints(room(one, (device,), kinds, self._packing) for one in ones)
+            size = _ints(milli_on(one, kinds[device.kind]) for one in ones)
+            found = self._of_device[device] = np.stack([fits, fits * size])
+        return found
+
+    def _grow(self) -> None:
+        short = len(self._states.states) - len(self._table)
+        if short > 0:
+            more = max(short, len(self._table))
+            rows = np.full((more, self._table.shape[1]), -1, np.int64)
+            self._table = np.concatenate([self._table, rows])
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.array(list(values), np.int64)

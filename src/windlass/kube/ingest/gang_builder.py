@@ -1,0 +1,247 @@
+"""Gangs from their pods: what the members say, put together.
+
+Members of one gang should agree; where they do not, the careful reading wins (the largest minimum,
+the highest priority, preemptible only if all are and nobody else placed one of them), and
+contradictions about the queue are told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from windlass.model.durations import seconds
+from windlass.model.jobs import Gang, GangId, Group, JobId, Overrun, TaskId
+from windlass.model.reasons import Reason, ReasonCode
+from windlass.model.timestamps import read_if_any
+from windlass.workloads.kinds.eviction_survival import UNLIMITED, Survives
+from windlass.workloads.kinds.table import Membership
+from windlass.workloads.objects.annotations import (
+    CREATOR,
+    DURATION,
+    MAX_RUN,
+    OVERRUN,
+    PREEMPTIBLE,
+    QUEUE,
+    STOPS,
+    mark,
+)
+from windlass.workloads.objects.wire import Pod
+from windlass.workloads.pods.checkpointing import (
+    GRACE_S,
+    MUTE,
+    CheckpointSettings,
+    grace_of,
+    saving_of,
+)
+
+LONGEST_USER = 256
+"""More of a name is not kept, as in the ledger of a queue's status."""
+
+
+class PodClaims(NamedTuple):
+    """What one member says about its gang; most members say the same."""
+
+    member: Membership
+    namespace: str
+    queue: str
+    priority: int
+    never_displaces: bool
+    preemptible: str
+    duration: str
+    refusal: Reason | None
+    foreign: bool = False
+    """It was placed by somebody else: it counts, and nobody touches it."""
+    creator: str = ""
+    """Who made it, as it says; to be believed only where the webhook writes it."""
+    saving: CheckpointSettings = MUTE
+    grace_s: int = GRACE_S
+    stops: str = ""
+    max_run: str = ""
+    overrun: str = ""
+
+
+def facts_of(pod: Pod, member: Membership, refusal: Reason | None, foreign: bool) -> PodClaims:
+    """What a pod says about its gang."""
+    meta, spec = pod.metadata, pod.spec
+    return PodClaims(
+        member=member,
+        namespace=meta.namespace,
+        queue=mark(meta, QUEUE),
+        priority=spec.priority or 0,
+        never_displaces=spec.preemption_policy == "Never",
+        preemptible=mark(meta, PREEMPTIBLE),
+        duration=mark(meta, DURATION),
+        refusal=refusal,
+        foreign=foreign,
+        creator=(meta.annotations or {}).get(CREATOR, ""),
+        saving=saving_of(pod),
+        grace_s=grace_of(pod),
+        stops=mark(meta, STOPS),
+        max_run=mark(meta, MAX_RUN),
+        overrun=mark(meta, OVERRUN),
+    )
+
+
+@dataclass(slots=True)
+class GangMembers:
+    """The members of one gang, and what they say."""
+
+    id: GangId
+    members: dict[TaskId, PodClaims] = field(default_factory=dict[TaskId, PodClaims])
+    said: Counter[PodClaims] = field(default_factory=Counter[PodClaims])
+    created_at: int = 0
+    gang: Gang | None = None
+    """As it was told last."""
+
+    @property
+    def namespace(self) -> str:
+        """Where its members live."""
+        return next(iter(self.said)).namespace
+
+    def join(self, task: TaskId, facts: PodClaims, pod: Pod) -> bool:
+        """A pod is seen; answers whether the gang may look different now."""
+        if self.members.get(task) == facts:
+            return False
+        changed = self.leave(task)
+        created = read_if_any(pod.metadata.creation_timestamp) or 0
+        older = not self.members or created < self.created_at
+        if older:
+            self.created_at = created
+        self.members[task] = facts
+        self.said[facts] += 1
+        return changed or older or self.said[facts] == 1
+
+    def leave(self, task: TaskId) -> bool:
+        """A pod is gone; answers whether the gang may look different now."""
+        facts = self.members.pop(task, None)
+        if facts is None:
+            return False
+        self.said[facts] -= 1
+        if self.said[facts]:
+            return False
+        del self.said[facts]
+        return True
+
+
+def gang_of(
+    crew: GangMembers, queue: str, refusal: Reason | None, believes: bool = False, away: int = 0
+) -> Gang:
+    """The gang that its members describe, in the queue that was found for it.
+
+    `believes` says that what they tell about their creator can be believed; so many pods of its
+    owner are `away`, on nodes that are gone, and will fail.
+    """
+    # most members say the same, and putting it into words takes longer than all the rest
+    said = sorted(crew.said, key=repr) if len(crew.said) > 1 else list(crew.said)
+    first = said[0]
+    refusals = [refusal, *(each.member.refusal or each.refusal for each in said), *_doubts(said)]
+    is_lost = not forgives(crew, away)
+    preemptible = all(_is_preemptible(each, is_lost) for each in said)
+    never = any(each.never_displaces for each in said)
+    keeps = any(_is_kept(each, is_lost) for each in said)
+    return Gang(
+        id=crew.id,
+        queue=queue,
+        job=JobId(f"{first.namespace}/{first.member.job}"),
+        groups=(Group(minimum=max(each.member.minimum for each in said)),),
+        namespace=first.namespace,
+        priority=max(each.priority for each in said),
+        preemptible=preemptible,
+        created_at=crew.created_at,
+        user=min(each.creator for each in said)[:LONGEST_USER] if believes else "",
+        duration_s=next((s for each in said if (s := seconds(each.duration))), None),
+        displaces_after_s=None if never else 0,
+        # what would be lost for good is never taken away only because its gang is incomplete
+        stale_after_s=-1 if keeps else None,
+        remade_within_s=max(each.member.remade_within_s for each in said),
+        stops_with=_stops_with(said),
+        # who cannot be asked, such as a launcher, has nothing to save while others of it have
+        saves_within_s=max((s for e in said if (s := e.saving.within_s)), default=None),
+        unsaved_at_most_s=_unsaved_at_most_s(said),
+        terminates_s=max(each.grace_s for each in said),
+        max_run_s=min((s for each in said if (s := seconds(each.max_run))), default=None),
+        overrun=Overrun(next((each.overrun for each in said if _is_known(each)), Overrun.END)),
+        stops_at_most=min((int(e.stops) for e in said if _is_count(e.stops)), default=None),
+        hurry_s=min((s for e in said if (s := e.saving.hurry_s) is not None), default=None),
+        refusal=next((each for each in refusals if each is not None), None),
+    )
+
+
+def _is_known(facts: PodClaims) -> bool:
+    return facts.overrun in set(Overrun)
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 6
+
+
+def _unsaved_at_most_s(said: list[PodClaims]) -> int | None:
+    """What the worst of those loses who say how they save."""
+    bounds = [each.saving.at_most_s for each in said if each.saving.saves]
+    found = [each for each in bounds if each is not None]
+    return max(found) if found and len(found) == len(bounds) else None
+
+
+def forgives(crew: GangMembers, away: int) -> bool:
+    """Does the owner survive if its gang is stopped, and so many pods fail that are away?"""
+    count = 0 if _stops_with(list(crew.said)) else len(crew.members) + away
+    return count <= forgiven(crew)[0]
+
+
+def forgiven(crew: GangMembers) -> tuple[int, str]:
+    """Return how many evictions the owner of a gang forgives, and which owner counts them.
+
+    A user who calls the gang preemptible has accepted that it fails.
+    """
+    counted = [each.member for each in crew.said if each.preemptible != "true"]
+    least = min(counted, key=lambda each: (each.forgives, each.counted_by), default=None)
+    return (least.forgives, least.counted_by) if least else (UNLIMITED, "")
+
+
+def _stops_with(said: list[PodClaims]) -> str:
+    """Return the owner that stops all members at once; empty if there is none."""
+    found = {each.member.stops_with for each in said}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _is_preemptible(facts: PodClaims, is_lost: bool) -> bool:
+    if facts.foreign:
+        return False
+    if facts.preemptible in ("true", "false"):
+        return facts.preemptible == "true"
+    return facts.member.survives is not Survives.LOST and not is_lost
+
+
+def _is_kept(facts: PodClaims, is_lost: bool) -> bool:
+    is_lost = is_lost or facts.member.survives is Survives.LOST
+    return facts.foreign or (is_lost and facts.preemptible != "true")
+
+
+def _doubts(said: list[PodClaims]) -> list[Reason]:
+    if len(named := {each.queue or "none" for each in said}) > 1:
+        queues = " and ".join(sorted(named)[:2])
+        return [
+            Reason(ReasonCode.UNREADABLE, {"what": f"its pods name different queues, {queues}"})
+        ]
+    if any(each.preemptible not in ("", "true", "false") for each in said):
+        return [
+            Reason(ReasonCode.UNREADABLE, {"what": f"label {PREEMPTIBLE} must be true or false"})
+        ]
+    spans = [(DURATION, e.duration) for e in said] + [(MAX_RUN, e.max_run) for e in said]
+    for name, text in spans:
+        if text and seconds(text) is None:
+            what = f"annotation {name} must be a time such as 90s, 45m or 2h30m"
+            return [Reason(ReasonCode.UNREADABLE, {"what": what})]
+    if any(each.overrun and not _is_known(each) for each in said):
+        return [
+            Reason(ReasonCode.UNREADABLE, {"what": f"annotation {OVERRUN} must be end or requeue"})
+        ]
+    if any(each.stops and not _is_count(each.stops) for each in said):
+        return [
+            Reason(
+                ReasonCode.UNREADABLE, {"what": f"annotation {STOPS} must be a number such as 2"}
+            )
+        ]
+    return []

@@ -1,0 +1,273 @@
+"""Binds against the API server, promised first; what fails comes back as news.
+
+How each answer to a bind is taken:
+
+    201                     bound; the watch will show it
+    409, 404                the pod is read: bound already, replaced, or gone
+    400, 422, 401, 403      the bind failed, and is not tried again at once
+    429, 5xx, no answer     the same bind again, later: it cannot take effect twice
+
+A gang's places are promised before its first bind; if that cannot be written, nothing is bound.
+A pod whose claims wait for its node is bound once they have their volumes (`claims.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from random import Random
+from typing import TypeAlias
+
+import msgspec
+
+from windlass.kube.client.backoff import Backoff
+from windlass.kube.client.client import Api, Patch
+from windlass.kube.client.errors import (
+    ApiError,
+    Conflict,
+    NotAllowed,
+    NotFound,
+    ServerFault,
+    TooMany,
+    Unanswered,
+)
+from windlass.kube.client.write_queue import Urgency, Write, WriteQueue
+from windlass.kube.writers import volume_claims as claims
+from windlass.kube.writers.placement_promises import condition_of
+from windlass.model.jobs import TaskId
+from windlass.workloads.objects.wire import Pod
+from windlass.workloads.pods.task import task_id
+
+_pod = msgspec.json.Decoder(Pod)
+
+
+@dataclass(frozen=True, slots=True)
+class PodRef:
+    """What it takes to write to a pod."""
+
+    task: TaskId
+    namespace: str
+    name: str
+    uid: str
+
+    @classmethod
+    def of(cls, pod: Pod) -> PodRef:
+        """The pod itself."""
+        meta = pod.metadata
+        return cls(task_id(pod), meta.namespace, meta.name, meta.uid)
+
+    @property
+    def path(self) -> str:
+        """Where the pod is found."""
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A pod and the node it goes to."""
+
+    pod: PodRef
+    node: str
+    claims: tuple[str, ...] = ()
+    """Claims that are told the node, and must have volumes, before the pod is bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangBinds:
+    """The binds of one gang, and the promise to write on one of its pods first."""
+
+    bindings: tuple[Binding, ...]
+    promise: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BindRejected:
+    """A bind certainly did not happen."""
+
+    task: TaskId
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodRead:
+    """A pod as it is now."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PodLost:
+    """A pod that is not there any more."""
+
+    ref: PodRef
+
+
+News: TypeAlias = BindRejected | PodRead | PodLost
+Report = Callable[[News], None]
+
+MOST_BEGUN = 20_000
+"""Binds that are remembered, so that nobody is told to wait after it was bound."""
+LOOK_AGAIN_S, MOST_LOOKS = 1.0, 600
+"""How often claims are looked at whose volumes are being made, and for how long."""
+AGAIN = (TooMany, ServerFault, Unanswered)
+"""Answers after which the same request is made again."""
+
+
+class Binder:
+    """Starts gangs."""
+
+    def __init__(self, api: Api, workers: WriteQueue, report: Report, chance: Random) -> None:
+        self._api, self._workers, self._report, self._chance = api, workers, report, chance
+        self._under_way: set[str] = set()
+        self._begun: dict[str, None] = {}
+        """Pods, by uid, whose binds may still be carried out."""
+
+    def start(self, start: GangBinds) -> None:
+        """Bind a gang's pods, after the promise if there is one."""
+        self._under_way.update(each.pod.uid for each in start.bindings)
+        self._begun |= {each.pod.uid: None for each in start.bindings}
+        for uid in list(islice(self._begun, max(0, len(self._begun) - MOST_BEGUN))):
+            del self._begun[uid]
+        if not start.promise:
+            self._bind_all(start.bindings)
+            return
+        first = start.bindings[0].pod
+
+        def go_on() -> None:
+            self._bind_all(start.bindings)
+
+        def give_up(error: ApiError) -> None:
+            self._fail(start.bindings, f"the promise could not be written: {error.message}")
+
+        self.promise(first, start.promise, go_on, give_up)
+
+    def promise(
+        self,
+        pod: PodRef,
+        text: str,
+        then: Callable[[], None],
+        give_up: Callable[[ApiError], None],
+    ) -> None:
+        """Write a promise on a pod (or take it back, if it says nothing), then go on."""
+        body = condition_of(pod.uid, text)
+
+        async def write() -> None:
+            await self._api.patch(f"{pod.path}/status", body, kind=Patch.STRATEGIC)
+            then()
+
+        self._workers.put(Urgency.PROMISE, self.repeated(Urgency.PROMISE, write, give_up))
+
+    def has_begun(self, pod: PodRef) -> bool:
+        """Is the pod being bound, or was it a short while ago?"""
+        return pod.uid in self._begun
+
+    def read(self, pod: PodRef) -> None:
+        """Read a pod again: nothing has been heard of it for too long."""
+        if pod.uid in self._under_way:
+            return  # what is not bound yet may be a moment later: the place stays taken
+
+        async def look() -> None:
+            await self._look(pod)
+
+        def give_up(_error: ApiError) -> None:
+            """It stays as it is, and is read again when it is overdue again."""
+
+        self._workers.put(Urgency.BIND, self.repeated(Urgency.BIND, look, give_up))
+
+    def repeated(
+        self, urgency: Urgency, write: Write, give_up: Callable[[ApiError], None]
+    ) -> Write:
+        """A write that is put back in line while the server is busy or silent."""
+        backoff = Backoff(self._chance, first_s=0.05, cap_s=5.0)
+
+        async def attempt() -> None:
+            try:
+                await write()
+            except NotAllowed:
+                return
+            except AGAIN as error:
+                self._workers.put(urgency, attempt, backoff.failed(error.retry_after_s))
+            except ApiError as error:
+                give_up(error)
+
+        return attempt
+
+    def _bind_all(self, bindings: Sequence[Binding]) -> None:
+        for each in bindings:
+            bind = self._provision(each) if each.claims else self._bind(each)
+            self._workers.put(Urgency.BIND, bind)
+
+    def _provision(self, binding: Binding) -> Write:
+        """Have volumes made for the node, and then bind."""
+
+        async def write() -> None:
+            await claims.select(self._api, binding.pod.namespace, binding.claims, binding.node)
+            self._await_volumes(binding, MOST_LOOKS)
+
+        def give_up(error: ApiError) -> None:
+            self._fail([binding], f"its claims could not be told their node: {error.message}")
+
+        return self.repeated(Urgency.BIND, write, give_up)
+
+    def _await_volumes(self, binding: Binding, looks: int) -> None:
+        async def look() -> None:
+            where = (binding.pod.namespace, binding.claims, binding.node)
+            found = await claims.look(self._api, *where)
+            if found is claims.Volumes.THERE:
+                self._workers.put(Urgency.BIND, self._bind(binding))
+            elif found is claims.Volumes.FAILED:
+                self._fail([binding], "a volume for it could not be made there")
+            elif looks:
+                self._await_volumes(binding, looks - 1)
+            else:
+                self._fail([binding], "its volumes were not made in time")
+
+        def give_up(error: ApiError) -> None:
+            self._fail([binding], f"its claims could not be read: {error.message}")
+
+        again = self.repeated(Urgency.BIND, look, give_up)
+        self._workers.put(Urgency.BIND, again, LOOK_AGAIN_S)
+
+    def _bind(self, binding: Binding) -> Write:
+        pod = binding.pod
+        path = f"{pod.path}/binding"
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": binding.node},
+        }
+
+        async def write() -> None:
+            try:
+                await self._api.post(path, body)
+            except (Conflict, NotFound) as error:
+                await self._look(pod, error.message)
+            self._under_way.discard(pod.uid)
+
+        def give_up(error: ApiError) -> None:
+            self._fail([binding], error.message)
+
+        return self.repeated(Urgency.BIND, write, give_up)
+
+    async def _look(self, pod: PodRef, why: str = "it was not bound in time") -> None:
+        """Find out what became of a pod, and report that."""
+        try:
+            found = _pod.decode(await self._api.get(pod.path))
+        except NotFound:
+            self._report(PodLost(pod))
+            return
+        if found.metadata.uid != pod.uid:
+            self._report(PodLost(pod))
+            return
+        if not found.spec.node_name:
+            self._begun.pop(pod.uid, None)
+            self._report(BindRejected(pod.task, why))
+        self._report(PodRead(found))
+
+    def _fail(self, bindings: Sequence[Binding], why: str) -> None:
+        for each in bindings:
+            self._under_way.discard(each.pod.uid)
+            self._begun.pop(each.pod.uid, None)
+            self._report(BindRejected(each.pod.task, why))

@@ -1,0 +1,103 @@
+"""Conditions, Events and statuses: what people and autoscalers read.
+
+These writes come after all others, and nothing depends on them. The conditions of one gang are one
+piece of work: once it has begun, binds do not come between, so that an autoscaler that gathers for
+a second sees all pods of the gang.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from windlass.kube.client.client import Api, Patch
+from windlass.kube.client.errors import ApiError, NotAllowed
+from windlass.kube.client.write_queue import Urgency, Write, WriteQueue
+from windlass.kube.writers.binder import AGAIN, Binder
+from windlass.kube.writers.conditions import (
+    ConditionWrite,
+    EventMessage,
+    GangMessages,
+    body_of,
+    patch_of,
+)
+from windlass.model import timestamps
+
+AT_ONCE = 8
+"""Conditions of one gang that are written side by side."""
+TRIES = 5
+
+
+class Teller:
+    """Writes what was decided where people look."""
+
+    def __init__(self, api: Api, workers: WriteQueue, binder: Binder) -> None:
+        self._api, self._workers, self._binder = api, workers, binder
+
+    def page(self, page: GangMessages) -> None:
+        """Write all that there is to say about one gang."""
+        if page.conditions:
+            self._workers.put(Urgency.SAY, self._conditions(page.conditions))
+        if page.note is not None:
+            self._put(self._event(page.note))
+
+    def status(self, path: str, status: dict[str, Any]) -> None:
+        """Replace the status of an object; a merge would keep what is not there any more."""
+        body = [{"op": "add", "path": "/status", "value": status}]
+
+        async def write() -> None:
+            await self._api.patch(path, body, kind=Patch.JSON)
+
+        self._put(write)
+
+    def patch(self, path: str, body: dict[str, Any]) -> None:
+        """Change part of an object's status, and of its annotations."""
+
+        async def write() -> None:
+            await self._api.patch(path, body, kind=Patch.STRATEGIC)
+
+        self._put(write)
+
+    def _put(self, write: Write) -> None:
+        self._workers.put(Urgency.SAY, self._binder.repeated(Urgency.SAY, write, _ignore))
+
+    def _conditions(self, conditions: tuple[ConditionWrite, ...]) -> Write:
+        async def write() -> None:
+            left = list(reversed(conditions))
+
+            async def work() -> None:
+                while left:
+                    await self._condition(left.pop())
+
+            await asyncio.gather(*(work() for _ in range(min(AT_ONCE, len(left)))))
+
+        return write
+
+    async def _condition(self, condition: ConditionWrite) -> None:
+        path = f"{condition.pod.path}/status"
+        for attempt in range(TRIES):
+            if self._binder.has_begun(condition.pod):
+                return  # it waits no more
+            try:
+                body = patch_of(condition, timestamps.written(time.time()))
+                await self._api.patch(path, body, kind=Patch.STRATEGIC)
+            except AGAIN:
+                await asyncio.sleep(0.1 * 2**attempt)
+            except (ApiError, NotAllowed):
+                return  # the pod is gone, or somebody else tells it
+            else:
+                return
+
+    def _event(self, note: EventMessage) -> Write:
+        key = f"{time.time_ns():x}"
+
+        async def write() -> None:
+            body = body_of(note, timestamps.written(time.time()), key)
+            await self._api.post(f"/api/v1/namespaces/{note.pod.namespace}/events", body)
+
+        return write
+
+
+def _ignore(_error: ApiError) -> None:
+    """A pod that is gone has no use for it."""

@@ -1,0 +1,140 @@
+"""Writes on owners: suspend one that runs, let it go on, take the mark away.
+
+Field, mark and its signature go in one patch, on the version that was read a moment before:
+whoever changed the owner meanwhile has the last word, and it is looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from windlass.kube.client.client import Api, Patch
+from windlass.kube.client.errors import ApiError, Conflict, NotFound
+from windlass.kube.client.write_queue import Urgency, WriteQueue
+from windlass.kube.writers.binder import Binder
+from windlass.model.jobs import GangId
+from windlass.workloads.kinds.suspension import (
+    Mark,
+    OwnerState,
+    is_suspended,
+    standing,
+    text_of,
+    with_field,
+)
+from windlass.workloads.objects.annotations import SEAL, SUSPENDED
+from windlass.workloads.objects.signed_marks import NO_SEAL, Seal, believed
+from windlass.workloads.objects.wire import Owner
+
+MOST_TRIES = 5
+"""Controllers write the status of an owner all the time."""
+_owner = msgspec.json.Decoder(Owner)
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """The owner that stops a gang whole, and its field for that."""
+
+    path: str
+    uid: str
+    field: str
+
+
+class To(StrEnum):
+    """What becomes of an owner."""
+
+    SUSPENDED = "suspended"
+    RESUMED = "resumed"
+    SUSPENDED_AGAIN = "suspended again"
+    UNMARKED = "unmarked"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A change of an owner, for a gang."""
+
+    gang: GangId
+    switch: Switch
+    to: To
+    mark: Mark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFailed:
+    """An owner could not be changed."""
+
+    turn: Turn
+    why: str
+
+
+class Turner:
+    """Changes owners."""
+
+    def __init__(
+        self, api: Api, workers: WriteQueue, binder: Binder, report: Callable[[TurnFailed], None]
+    ) -> None:
+        self._api, self._workers, self._binder = api, workers, binder
+        self._report = report
+        self.seal = NO_SEAL
+
+    def turn(self, turn: Turn) -> None:
+        """Change an owner when it is its turn; what fails is told."""
+
+        async def attempt() -> None:
+            await write(self._api, turn, self.seal)
+
+        def give_up(error: ApiError) -> None:
+            self._report(TurnFailed(turn, error.message))
+
+        self._workers.put(Urgency.BIND, self._binder.repeated(Urgency.BIND, attempt, give_up))
+
+
+async def write(api: Api, turn: Turn, seal: Seal) -> None:
+    """Change an owner now."""
+    for left in reversed(range(MOST_TRIES)):
+        found = _owner.decode(await api.get(turn.switch.path))
+        if found.metadata.uid != turn.switch.uid:
+            raise NotFound(404, "NotFound", "its owner was replaced by one of the same name")
+        body = patch_of(turn, found, seal)
+        if body is None:
+            return
+        try:
+            await api.patch(turn.switch.path, body, kind=Patch.MERGE)
+            return
+        except Conflict:
+            if not left:
+                raise
+
+
+def patch_of(turn: Turn, found: Owner, seal: Seal) -> dict[str, Any] | None:
+    """What to write on an owner as it is now; None if nothing is to be done, or no longer ours."""
+    found = believed(found, seal)
+    field, how = turn.switch.field, standing(found, turn.switch.field)
+    match turn.to:
+        case To.SUSPENDED:
+            is_due = not is_suspended(found.spec, field)
+        case To.RESUMED:
+            is_due = how is OwnerState.SUSPENDED
+        case To.SUSPENDED_AGAIN:
+            is_due = how is OwnerState.RESUMED
+        case To.UNMARKED:
+            is_due = how in (OwnerState.RESUMED, OwnerState.TAKEN)
+    if not is_due:
+        return None
+    meta = found.metadata
+    note = text_of(turn.mark) if turn.mark else None
+    signature = seal.sign(meta.uid, SUSPENDED, note) if note else None
+    body: dict[str, Any] = {
+        "metadata": {
+            "uid": meta.uid,
+            "resourceVersion": meta.resource_version,
+            "annotations": {SUSPENDED: note, SEAL: signature},
+        }
+    }
+    if turn.to is To.UNMARKED:
+        return body
+    return body | with_field(field, turn.to is not To.RESUMED)

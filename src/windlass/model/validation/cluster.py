@@ -1,0 +1,234 @@
+"""Is a cluster's description sound? The one place that knows what input must be like.
+
+Readers of snapshots and scenarios call `check` and turn each path into a line of their file. The
+engine relies on it and checks nothing again. Queues, jobs and shapes are checked by the modules
+named after them; this one holds the order, and the nodes, topologies, settings and holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from windlass.model.actions import Hold, PlaceClaim
+from windlass.model.gpus import WHOLE, Gpu
+from windlass.model.jobs import Gang, Shape, Task
+from windlass.model.mig import GEOMETRIES, offered_by
+from windlass.model.nodes import Node
+from windlass.model.queues import Queue
+from windlass.model.settings import Settings
+from windlass.model.topology import Topology
+from windlass.model.validation.jobs import check_gangs, check_slices, check_tasks
+from windlass.model.validation.problems import (
+    MOST,
+    InputProblem,
+    Path,
+    listed,
+    outside,
+    repeated,
+    unnamed,
+)
+from windlass.model.validation.queues import check_queues
+from windlass.model.validation.shapes import check_shape
+
+MOST_GPUS = 64
+"""GPUs of one node; more is a slip of the pen, and would widen every node's row."""
+MOST_GPU_MEMORY_MIB = 2**24
+
+_LEAST = {
+    "half_life_s": 1,
+    "usage_effect": 0,
+    "epoch_s": 1,
+    "reserve_after_s": 0,
+    "min_run_s": 0,
+    "dwell_s": 0,
+    "patience_s": 0,
+    "stale_after_s": -1,
+    "stuck_after_s": 0,
+    "longest_grace_s": 1,
+    "lost_after_s": -1,
+    "quarantine_after": 0,
+    "quarantine_s": 1,
+    "give_up_after": 0,
+    "failure_window_s": 1,
+    "search_again_s": 0,
+    "search_steps": 1,
+}
+"""The smallest value of every number among the settings; what is never stale says -1."""
+
+
+class UsageToCheck(Protocol):
+    """Usage that was written down."""
+
+    @property
+    def milli_seconds(self) -> int:
+        """Decayed GPU time."""
+        ...
+
+
+class Since(Protocol):
+    """Something that has lasted for a while."""
+
+    @property
+    def since(self) -> int:
+        """When it began."""
+        ...
+
+
+class Described(Protocol):
+    """A cluster as a value; a snapshot is one."""
+
+    @property
+    def now(self) -> int: ...
+    @property
+    def nodes(self) -> Sequence[Node]: ...
+    @property
+    def topologies(self) -> Sequence[Topology]: ...
+    @property
+    def queues(self) -> Sequence[Queue]: ...
+    @property
+    def gangs(self) -> Sequence[Gang]: ...
+    @property
+    def tasks(self) -> Sequence[Task]: ...
+    @property
+    def holds(self) -> Sequence[Hold]: ...
+    @property
+    def usage(self) -> Sequence[UsageToCheck]: ...
+    @property
+    def epoch_usage(self) -> Sequence[UsageToCheck]: ...
+    @property
+    def broken(self) -> Sequence[Since]: ...
+    @property
+    def settings(self) -> Settings: ...
+
+
+def check(cluster: Described) -> list[InputProblem]:
+    """All problems of a description, in the order in which its parts stand."""
+    return [
+        *outside(("now",), "the time", cluster.now, 0),
+        *_check_settings(cluster.settings),
+        *_check_topologies(cluster.topologies),
+        *_check_nodes(cluster.nodes),
+        *check_queues(cluster.queues),
+        *check_gangs(cluster.gangs, cluster.queues, cluster.topologies),
+        *check_tasks(cluster.tasks, cluster.gangs, cluster.nodes),
+        *_check_holds(cluster),
+        *_check_usage("usage", cluster.usage),
+        *_check_usage("epoch_usage", cluster.epoch_usage),
+        *_check_broken(cluster.broken),
+    ]
+
+
+def _check_settings(settings: Settings) -> Iterator[InputProblem]:
+    for field, bound in _LEAST.items():
+        value: int = getattr(settings, field)
+        yield from outside(("settings", field), f"the setting {field}", value, bound)
+    if len(set(settings.displacing)) < len(settings.displacing):
+        sentence = "the setting displacing names one way twice; name each once, or none"
+        yield InputProblem(("settings", "displacing"), sentence)
+
+
+def _check_topologies(topologies: Sequence[Topology]) -> Iterator[InputProblem]:
+    yield from repeated("topologies", "name", "topology", (each.name for each in topologies))
+    for index, topology in enumerate(topologies):
+        path = ("topologies", index)
+        yield from unnamed((*path, "name"), "topology", topology.name)
+        levels = topology.levels
+        if not levels or "" in levels or len(set(levels)) < len(levels):
+            yield InputProblem(
+                (*path, "levels"),
+                f'topology "{topology.name}": its levels are [{", ".join(levels)}]; '
+                "name at least one label, each once, the widest first",
+            )
+
+
+def _check_nodes(nodes: Sequence[Node]) -> Iterator[InputProblem]:
+    yield from repeated("nodes", "name", "node", (node.name for node in nodes))
+    for index, node in enumerate(nodes):
+        path = ("nodes", index)
+        yield from unnamed((*path, "name"), "node", node.name)
+        yield from _amounts(path, node)
+        yield from _gpus(path, node)
+        for at, taint in enumerate(node.taints):
+            yield from unnamed((*path, "taints", at, "key"), "taint", taint.key)
+
+
+def _amounts(path: Path, node: Node) -> Iterator[InputProblem]:
+    found = {"cpu_milli": node.cpu_milli, "memory_mib": node.memory_mib, "pods": node.pods}
+    for field, value in found.items():
+        yield from outside((*path, field), f'node "{node.name}": {field}', value, 0)
+    for name, value in node.extra.items():
+        yield from outside((*path, "extra", name), f'node "{node.name}": {name}', value, 0)
+
+
+def _gpus(path: Path, node: Node) -> Iterator[InputProblem]:
+    if len(node.gpus) > MOST_GPUS:
+        yield InputProblem(
+            (*path, "gpus"),
+            f'node "{node.name}": it has {len(node.gpus)} GPUs; a node has at most {MOST_GPUS}, '
+            "so describe several nodes instead",
+        )
+        return
+    for index, gpu in enumerate(node.gpus):
+        yield from _gpu((*path, "gpus", index), f'node "{node.name}": GPU {index}', gpu)
+
+
+def _gpu(path: Path, name: str, gpu: Gpu) -> Iterator[InputProblem]:
+    yield from unnamed((*path, "model"), "GPU model", gpu.model)
+    memory = (*path, "memory_mib")
+    yield from outside(memory, f"{name}: memory in MiB", gpu.memory_mib, 1, MOST_GPU_MEMORY_MIB)
+    part = (*path, "charged_milli")
+    yield from outside(part, f"{name}: thousandths charged", gpu.charged_milli, 1, WHOLE)
+    if gpu.mig and not offered_by(gpu.model):
+        yield InputProblem(
+            (*path, "mig"),
+            f"{name} is cut by MIG, which {gpu.model} does not offer; "
+            f"turn mig off or take one of {listed(GEOMETRIES, most=20)}",
+        )
+
+
+def _check_holds(cluster: Described) -> Iterator[InputProblem]:
+    gangs = {gang.id for gang in cluster.gangs}
+    tasks = {task.id for task in cluster.tasks}
+    nodes = {node.name: node for node in cluster.nodes}
+    yield from repeated("holds", "gang", "a hold for gang", (hold.gang for hold in cluster.holds))
+    for index, hold in enumerate(cluster.holds):
+        path = ("holds", index)
+        yield from outside((*path, "starts_at"), "the start of the hold", hold.starts_at, 0)
+        if hold.gang not in gangs:
+            yield _stray((*path, "gang"), "gang", hold.gang)
+        for at, claim in enumerate(hold.claims):
+            # a firm hold outlives the task that moves: the one that follows it takes the place
+            if claim.task not in tasks and not hold.firm:
+                yield _stray((*path, "claims", at, "task"), "task", claim.task)
+            yield from _claimed((*path, "claims", at), claim, nodes)
+
+
+def _claimed(path: Path, claim: PlaceClaim, nodes: Mapping[str, Node]) -> Iterator[InputProblem]:
+    for problem in check_shape(Shape(claim.request)):
+        yield InputProblem(
+            (*path, *problem.path), f"the hold asks for too much: {problem.sentence}"
+        )
+    if claim.node not in nodes:
+        yield _stray((*path, "node"), "node", claim.node)
+    else:
+        node = nodes[claim.node]
+        yield from check_slices((*path, "devices"), "the hold", claim.devices, node)
+
+
+def _stray(path: Path, kind: str, name: str) -> InputProblem:
+    return InputProblem(
+        path, f'a hold is for {kind} "{name}", which does not exist; remove it or add the {kind}'
+    )
+
+
+def _check_usage(field: str, usage: Sequence[UsageToCheck]) -> Iterator[InputProblem]:
+    for index, used in enumerate(usage):
+        path = (field, index, "milli_seconds")
+        yield from outside(path, "usage in thousandth GPU-seconds", used.milli_seconds, 0, MOST**2)
+
+
+def _check_broken(broken: Sequence[Since]) -> Iterator[InputProblem]:
+    for index, each in enumerate(broken):
+        path = ("broken", index, "since")
+        yield from outside(path, "the time since which a gang is incomplete", each.since, 0)

@@ -1,0 +1,46 @@
+"""What goes wrong, always in one shape: a status, and a sentence as JSON (`Problem`)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from windlass.web.auth.authentication import AccessDenied
+from windlass.web.schema.documents import Problem
+
+SENTENCES = {
+    404: "There is nothing at this address; /openapi.json lists what there is.",
+    405: "That cannot be done here; /openapi.json says what can.",
+}
+
+
+def problem(sentence: str, status: int = 404, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer that says what is wrong."""
+    body = msgspec.json.encode(Problem(sentence))
+    return Response(body, status, headers, media_type="application/json")
+
+
+async def _refused(_request: Request, refused: Exception) -> Response:
+    assert isinstance(refused, AccessDenied)
+    return problem(refused.sentence, refused.status)
+
+
+async def _not_served(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return problem(SENTENCES.get(error.status_code, error.detail), error.status_code, error.headers)
+
+
+async def _our_fault(_request: Request, _error: Exception) -> Response:
+    return problem("That went wrong here, which is a bug; the log has more.", 500)
+
+
+HANDLERS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
+    AccessDenied: _refused,
+    HTTPException: _not_served,
+    Exception: _our_fault,
+}

@@ -1,0 +1,238 @@
+"""What happens to pods and jobs while they are being created in a managed namespace."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.kube_given import NAMESPACE, Reading
+from tests.support.kube_given import pod as given_pod
+from windlass.admission import certificates
+from windlass.admission.creators import path_of
+from windlass.admission.review import Rules
+from windlass.admission.server import Desk
+from windlass.certificates import Authority
+from windlass.crds.queue_access import Choice
+from windlass.workloads.objects.wire import ObjectMeta, OwnerRef
+
+RULES = Rules("windlass", ("system:serviceaccount:kube-system:*", "kube-controller-manager"))
+CONTROLLER = "system:serviceaccount:kube-system:job-controller"
+SCHEDULER, QUEUE = "/spec/schedulerName", "/metadata/labels/windlass.dev~1queue"
+CREATOR = "/metadata/annotations/windlass.dev~1creator"
+TEAM = Choice("team-a")
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "1", "controller": True}
+
+
+def review(user: str, made: dict[str, Any], resource: str = "pods", **more: Any) -> bytes:
+    request = {
+        "uid": "7",
+        "operation": "CREATE",
+        "namespace": "team-a",
+        "resource": {"group": "batch" if resource == "jobs" else "", "resource": resource},
+        "userInfo": {"username": user},
+        "object": made,
+        "oldObject": None,
+        **more,
+    }
+    return json.dumps({"kind": "AdmissionReview", "request": request}).encode()
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {}, "spec": {"schedulerName": "default-scheduler", **spec}}
+
+
+class World:
+    """A desk, the objects that it can find, and what it looked for."""
+
+    def __init__(self, choice: Choice | None = TEAM, **creators: str) -> None:
+        self.asked: list[str] = []
+        self.sought: list[str] = []
+        self._choice = choice
+        self._there = {
+            f"/apis/batch/v1/namespaces/team-a/jobs/{name}": ObjectMeta(
+                name, uid="1", annotations={"windlass.dev/creator": creator}
+            )
+            for name, creator in creators.items()
+        }
+        self._desk = Desk(RULES, self._choose, self._find)
+
+    def _choose(self, asked: str, _namespace: str) -> Choice | None:
+        self.asked.append(asked)
+        return self._choice
+
+    async def _find(self, path: str) -> ObjectMeta | None:
+        self.sought.append(path)
+        return self._there.get(path)
+
+    async def answer(self, body: bytes) -> dict[str, Any]:
+        return json.loads(await self._desk.answer(body))["response"]
+
+    async def patch(self, body: bytes) -> dict[str, Any]:
+        said = await self.answer(body)
+        assert said["allowed"] is True
+        steps = json.loads(b64decode(said["patch"])) if "patch" in said else []
+        return {each["path"]: each.get("value") for each in steps}
+
+
+async def test_a_new_pod_gets_our_scheduler_the_queue_of_its_namespace_and_its_creator():
+    found = await World().patch(review("ann", pod()))
+    assert found[SCHEDULER] == "windlass"
+    assert found[QUEUE] == "team-a"
+    assert found[CREATOR] == "ann"
+
+
+async def test_a_pod_keeps_the_queue_that_it_names():
+    named = pod() | {"metadata": {"labels": {"windlass.dev/queue": "mine"}}}
+    world = World(Choice("mine"))
+    assert QUEUE not in await world.patch(review("ann", named))
+    assert world.asked == ["mine"]
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        pod(schedulerName="somebody-else"),
+        pod(nodeName="n1"),
+        pod() | {"metadata": {"ownerReferences": [JOB | {"kind": "DaemonSet"}]}},
+    ],
+    ids=["another scheduler", "a node of its own", "a DaemonSet"],
+)
+async def test_a_pod_whose_place_is_decided_elsewhere_is_left_alone(left: dict[str, Any]):
+    found = await World().patch(review("ann", left))
+    assert list(found) in ([CREATOR], ["/metadata/annotations", CREATOR])
+
+
+async def test_a_user_is_told_at_once_that_a_pod_will_wait_for_a_queue():
+    said = await World(Choice(sentence="no queue names it")).answer(review("ann", pod()))
+    assert said["warnings"] == ["it will wait: no queue names it"]
+
+
+async def test_while_queues_are_not_known_yet_a_pod_gets_no_queue_and_no_warning():
+    world = World(None)
+    assert QUEUE not in await world.patch(review("ann", pod()))
+    assert "warnings" not in await world.answer(review("ann", pod()))
+
+
+async def test_a_creator_that_a_user_wrote_is_replaced():
+    forged = pod() | {"metadata": {"annotations": {"windlass.dev/creator": "boss"}}}
+    assert (await World().patch(review("ann", forged)))[CREATOR] == "ann"
+
+
+async def test_what_a_controller_makes_belongs_to_the_creator_of_its_owner():
+    made = pod() | {"metadata": {"ownerReferences": [JOB]}}
+    world = World(train="ann")
+    assert (await world.patch(review(CONTROLLER, made)))[CREATOR] == "ann"
+    assert (await world.patch(review(CONTROLLER, made)))[CREATOR] == "ann"
+    assert len(world.sought) == 1  # a job of a thousand pods is read once
+
+
+async def test_a_user_who_names_an_owner_is_the_creator_all_the_same():
+    made = pod() | {"metadata": {"ownerReferences": [JOB]}}
+    assert (await World(train="boss").patch(review("ann", made)))[CREATOR] == "ann"
+
+
+async def test_an_owner_of_the_same_name_that_came_later_is_not_asked():
+    made = pod() | {"metadata": {"ownerReferences": [JOB | {"uid": "2"}]}}
+    assert CREATOR not in await World(train="ann").patch(review(CONTROLLER, made))
+
+
+async def test_a_forged_creator_in_a_template_does_not_reach_the_pods():
+    forged = {"ownerReferences": [JOB], "annotations": {"windlass.dev/creator": "boss"}}
+    found = await World().patch(review(CONTROLLER, pod() | {"metadata": forged}))
+    assert found[CREATOR] is None  # removed: the owner has no creator
+    assert CREATOR in found
+
+
+async def test_a_job_notes_its_creator_and_nothing_else():
+    found = await World().patch(review("ann", {"metadata": {}, "spec": {}}, "jobs"))
+    assert set(found) == {"/metadata/annotations", CREATOR}
+
+
+async def test_an_update_leaves_the_creator_as_it_was():
+    old = {"metadata": {"annotations": {"windlass.dev/creator": "ann"}}}
+    for new in ({"metadata": {}}, {"metadata": {"annotations": {"windlass.dev/creator": "bob"}}}):
+        body = review("bob", new, "jobs", operation="UPDATE", oldObject=old)
+        assert (await World().patch(body))[CREATOR] == "ann"
+
+
+async def test_an_update_of_a_pod_does_not_touch_its_scheduler_or_queue():
+    body = review("ann", pod(), operation="UPDATE", oldObject=pod())
+    assert await World().patch(body) == {}
+
+
+async def test_what_is_no_review_is_refused_as_unreadable():
+    with pytest.raises(msgspec.DecodeError):
+        await World().answer(b"{}")
+
+
+def test_owners_are_found_in_their_own_group_and_version():
+    core = OwnerRef("Pod", "leader", "1", "v1")
+    custom = OwnerRef("JobSet", "js", "1", "jobset.x-k8s.io/v1alpha2")
+    assert path_of(core, "a") == "/api/v1/namespaces/a/pods/leader"
+    assert path_of(custom, "a") == "/apis/jobset.x-k8s.io/v1alpha2/namespaces/a/jobsets/js"
+    assert path_of(OwnerRef("Notebook", "n", "1", "kubeflow.org/v1"), "a") is None
+
+
+# --- papers ---
+
+HOSTS = ("windlass-webhook.windlass-system.svc",)
+NOW = datetime.now(UTC)
+
+
+def test_papers_survive_being_written_down():
+    made = certificates.make(HOSTS)
+    assert certificates.read(certificates.written(made)) == made
+
+
+@pytest.mark.parametrize("data", [{}, {"ca.crt": "!"}, {"ca.crt": "", "ca.key": ""}], ids=str)
+def test_papers_that_cannot_be_read_are_none(data: dict[str, str]):
+    assert certificates.read(data) is None
+
+
+def test_good_papers_stay():
+    assert certificates.renewed(certificates.make(HOSTS), HOSTS, NOW) is None
+
+
+def test_a_certificate_is_renewed_a_month_before_it_ends_by_the_same_authority():
+    old = certificates.make(HOSTS)
+    late = old.serving.ends_at - timedelta(days=29)
+    new = certificates.renewed(old, HOSTS, late)
+    assert new is not None
+    assert new.authority == old.authority
+    assert new.serving != old.serving
+
+
+def test_a_certificate_is_made_anew_when_the_webhook_is_reached_under_another_name():
+    new = certificates.renewed(certificates.make(HOSTS), ("other.svc", "127.0.0.1"), NOW)
+    assert new is not None
+    assert new.serving.hosts == {"other.svc", "127.0.0.1"}
+
+
+def test_after_a_new_authority_the_former_one_is_still_believed():
+    old = certificates.make(HOSTS)
+    new = certificates.renewed(old, HOSTS, old.authority.ends_at - timedelta(days=364))
+    assert new is not None
+    assert new.authority != old.authority
+    assert new.bundle == new.authority.certificate + old.authority.certificate
+
+
+def test_an_authority_that_was_written_down_signs_as_before():
+    first = Authority.make("test")
+    assert Authority(first.own).serving(["a.svc"]).hosts == {"a.svc"}
+
+
+# --- what the scheduler makes of it ---
+
+
+def test_who_made_a_pod_is_believed_in_a_managed_namespace_and_nowhere_else():
+    there = Reading(given_pod("a", annotations={"windlass.dev/creator": "ann"}))
+    assert there.gang_of("a").user == ""
+    there.translator.namespace_seen(NAMESPACE, {"windlass.dev/managed": "true"})
+    assert there.gang_of("a").user == "ann"
+    there.translator.namespace_seen(NAMESPACE, {})
+    assert there.gang_of("a").user == ""

@@ -1,0 +1,210 @@
+"""Is it the node, or the gang? Who fails again and again is kept out, for a while, and told why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.given import ask, cluster, job, node, outcome_of
+from windlass.controllers.quarantine import due
+from windlass.model.events import NodeSeen, NodeTrusted, TaskEnded, WorkEnded
+from windlass.model.jobs import GangId, TaskId
+from windlass.model.nodes import Node, Quarantine
+from windlass.model.reasons import ReasonCode
+from windlass.model.settings import Settings
+from windlass.state.cluster import Cluster
+from windlass.state.failures import FailureLog
+from windlass.state.snapshot import from_json, to_json
+
+NOW = 10_000
+HOUR = 3600
+
+
+def failed(gang: str, on: str, at: int = NOW, since: int | None = None) -> WorkEnded:
+    return WorkEnded(GangId(gang), on, at - 5 if since is None else since, at, succeeded=False)
+
+
+def went_well(gang: str, on: str, at: int = NOW) -> WorkEnded:
+    return replace(failed(gang, on, at), succeeded=True)
+
+
+def machines(count: int = 4) -> list[Node]:
+    return [node(f"n{i}", gpus=2) for i in range(count)]
+
+
+def after(*ends: WorkEnded | NodeTrusted, nodes: int = 4, **settings: int) -> Cluster:
+    chosen = replace(Settings(), **settings)
+    there = cluster(*machines(nodes), job("a", 1, ask(gpus=1)), now=NOW, settings=chosen)
+    for each in ends:
+        there.apply(each)
+    return there
+
+
+def kept_out(there: Cluster) -> list[str]:
+    return [each.name for each in due(there) if each.quarantine]
+
+
+THREE = failed("x", "n0"), failed("y", "n0"), failed("z", "n0")
+
+
+# --- nodes
+
+
+def test_a_node_on_which_three_different_gangs_failed_is_kept_out():
+    assert kept_out(after(*THREE[:2])) == []
+    (found,) = due(after(*THREE))
+    assert found.quarantine == Quarantine("3 gangs failed there within 1 h", NOW + HOUR)
+
+
+def test_one_gang_that_fails_again_and_again_is_no_reason():
+    again = [failed("x", "n0", at) for at in range(NOW - 90, NOW, 10)]
+    assert kept_out(after(*again)) == []
+
+
+def test_a_gang_that_fails_everywhere_speaks_against_no_node():
+    blames = [failed("x", f"n{i}", NOW - 90 + 10 * i) for i in range(3)]
+    assert kept_out(after(*THREE[1:], *blames)) == []
+
+
+def test_a_task_that_ends_well_acquits_its_node():
+    assert kept_out(after(*THREE[:2], went_well("w", "n0"), failed("z", "n0", NOW + 1))) == []
+    assert kept_out(after(*THREE, went_well("w", "n1"))) == ["n0"]
+
+
+def test_old_failures_do_not_count():
+    there = after(failed("x", "n0", NOW - 60), *THREE[1:])
+    there.advance(NOW + HOUR - 61)
+    assert kept_out(there) == ["n0"]
+    there.advance(NOW + HOUR - 60)
+    assert kept_out(there) == []
+
+
+def test_a_gang_that_breaks_on_many_nodes_at_once_failed_once_where_it_broke_first():
+    ranks = [failed("x", f"n{i}", NOW + i, since=NOW - 100) for i in range(4)]
+    for order in permutations(ranks):
+        known = after(*order).failures.now()
+        assert [(each.node, each.at) for each in known] == [("n0", NOW)]
+
+
+def test_at_most_a_tenth_of_the_nodes_and_at_least_one_is_kept_out_the_worst_first():
+    worse = [failed(f"g{i}", "n1") for i in range(4)]
+    assert kept_out(after(*THREE, *worse)) == ["n1"]
+    assert kept_out(after(*THREE, *worse, nodes=20)) == ["n1", "n0"]
+
+
+def test_it_can_be_switched_off():
+    assert kept_out(after(*THREE, quarantine_after=0)) == []
+
+
+def test_a_node_that_is_kept_out_takes_nobody_new_and_says_why():
+    there = after(*THREE, nodes=1)
+    for each in due(there):
+        there.apply(NodeSeen(each))
+    outcome = outcome_of(there)
+    assert outcome.nothing_of("a")
+    said = "1 node: quarantined: 3 gangs failed there within 1 h"
+    assert str(outcome.reason("a", ReasonCode.REFUSED_BY)) == said
+    assert outcome.plan.wake_at is not None
+    assert outcome.plan.wake_at <= NOW + HOUR
+
+
+def test_after_a_while_it_is_trusted_again_with_a_clean_slate():
+    there = after(*THREE, nodes=1)
+    (out,) = due(there)
+    there.apply(NodeSeen(out))
+    there.advance(NOW + HOUR - 1)
+    assert due(there) == []
+    there.advance(NOW + HOUR)
+    (back,) = due(there)
+    assert back.quarantine is None
+
+
+def test_what_happened_before_a_node_was_trusted_again_does_not_count_however_late_it_is_told():
+    trusted = NodeTrusted("n0", NOW)
+    assert kept_out(after(*THREE, trusted)) == kept_out(after(trusted, *THREE)) == []
+    later = [failed(f"g{i}", "n0", NOW + 1) for i in range(3)]
+    assert kept_out(after(*THREE, trusted, *later)) == ["n0"]
+
+
+def test_a_quarantine_by_a_person_has_no_end():
+    by_hand = replace(node("n0"), quarantine=Quarantine("the fan is loud"))
+    assert due(cluster(by_hand, now=NOW)) == []
+
+
+# --- gangs
+
+
+def times(count: int, nodes: int) -> list[WorkEnded]:
+    """Failures of gang a, one every ten seconds, on so many nodes in turn."""
+    return [failed("a", f"n{i % nodes}", NOW - 100 + 10 * i) for i in range(count)]
+
+
+@pytest.mark.parametrize(("count", "nodes", "waits"), [(5, 3, False), (6, 2, False), (6, 3, True)])
+def test_a_gang_that_failed_often_and_everywhere_is_not_tried_again(
+    count: int, nodes: int, waits: bool
+):
+    outcome = outcome_of(after(*times(count, nodes)))
+    assert outcome.started("a") == (0 if waits else 1)
+    if waits:
+        said = "it failed 6 times on 3 different nodes; mend it and submit it anew, or it is tried "
+        assert str(outcome.reason("a", ReasonCode.FAILS_EVERYWHERE)) == f"{said}again in 58 min"
+
+
+def test_it_is_tried_again_when_its_failures_are_old():
+    there = after(*times(6, 3))
+    wake = outcome_of(there).plan.wake_at
+    assert wake == NOW - 100 + HOUR
+    there.advance(wake)
+    assert outcome_of(there).started("a") == 1
+
+
+def test_a_member_that_succeeds_acquits_its_gang():
+    assert outcome_of(after(*times(6, 3), went_well("a", "n3"))).started("a") == 1
+
+
+def test_what_others_do_on_a_node_neither_helps_nor_harms_a_gang():
+    others = [went_well("w", f"n{i}") for i in range(3)]
+    assert outcome_of(after(*times(6, 3), *others)).nothing_of("a")
+
+
+def test_giving_up_can_be_switched_off():
+    assert outcome_of(after(*times(9, 3), give_up_after=0)).started("a") == 1
+
+
+# --- what is remembered
+
+
+def test_a_task_that_fails_is_noted_and_a_snapshot_keeps_it():
+    there = cluster(node("n1", gpus=1), job("a", 1, ask(gpus=1)).runs(0, on="n1"), now=NOW)
+    there.apply(TaskEnded(TaskId("a-0"), succeeded=False))
+    (noted,) = there.failures
+    assert (noted.gang, noted.node, noted.since, noted.at) == ("a", "n1", 0, NOW)
+    again = Cluster.of(from_json(to_json(there.snapshot())))
+    assert again.failures.now() == there.failures.now()
+
+
+ends = st.builds(
+    WorkEnded,
+    st.sampled_from([GangId("x"), GangId("y")]),
+    st.sampled_from(["n0", "n1"]),
+    st.integers(0, 9),
+    st.integers(10, 20),
+    st.booleans(),
+)
+
+
+@given(st.lists(ends, max_size=6))
+def test_what_is_told_again_changes_nothing(told: list[WorkEnded]):
+    known = FailureLog()
+    for each in told:
+        known.take(each)
+    before = known.now(), known.acquitted()
+    for each in told:
+        news = known.is_news(each)
+        known.take(each)
+        assert not news
+    assert (known.now(), known.acquitted()) == before

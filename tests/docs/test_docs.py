@@ -1,0 +1,68 @@
+"""The documentation is complete: what users can meet is described somewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.checkout import ROOT
+from windlass.cli import COMMANDS
+from windlass.engine.explain.suggestions.catalog import ChangeKind
+from windlass.kube.writers.say import ConditionReason
+from windlass.metrics import Metrics
+from windlass.model.reasons import SENTENCES, ReasonCode
+from windlass.model.settings import Settings
+
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+TEXT = "\n".join(page.read_text() for page in PAGES)
+
+
+@pytest.mark.parametrize("why", ReasonCode, ids=str)
+def test_a_reason_has_a_sentence_and_a_row_in_the_concepts(why: ReasonCode):
+    assert why in SENTENCES
+    assert f"| `{why.value}` |" in (ROOT / "docs/concepts.md").read_text()
+
+
+@pytest.mark.parametrize("kind", ChangeKind, ids=str)
+def test_a_kind_of_change_has_a_row_in_the_reference_of_explain(kind: ChangeKind):
+    assert f"| `{kind.value}` |" in (ROOT / "docs/reference/explain.md").read_text()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_is_shown_in_use(command: str):
+    assert f"windlass {command}" in TEXT
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(Settings), ids=lambda field: field.name)
+def test_a_setting_is_described(field: dataclasses.Field[object]):
+    assert f"`{field.name.removesuffix('_s')}" in TEXT
+
+
+def test_a_metric_is_described():
+    page = (ROOT / "docs/reference/metrics.md").read_text()
+    lines = Metrics().text().decode().splitlines()
+    names = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    names = {name for name in names if not name.endswith("_created")}
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("says", ConditionReason, ids=str)
+def test_a_condition_that_a_pod_can_have_is_described(says: ConditionReason):
+    assert f"| `{says.value}` |" in (ROOT / "docs/guides/live.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_link_in_a_page_leads_somewhere(page: Path):
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
+    local = [link for link in links if "://" not in link]
+    assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+def test_every_module_named_in_the_architecture_exists():
+    text = (ROOT / "docs/architecture.md").read_text()
+    names = set(re.findall(r"`((?:\w+/)*\w+\.py)`", text))
+    folders = [ROOT / "src/windlass", ROOT / "lab"]
+    assert [name for name in names if not any((top / name).exists() for top in folders)] == []

@@ -1,0 +1,158 @@
+"""Exporters that are asked over HTTP: heard, and not trusted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from windlass.kube.client import dcgm_scraper
+from windlass.kube.client.dcgm_scraper import AT_ONCE, Exporters, Measured
+from windlass.workloads.nodes.dcgm import LONGEST, Reading
+from windlass.workloads.nodes.dcgm_exporters import Exporter
+
+PATIENCE_S = 20.0
+GOOD = b'DCGM_FI_DEV_GPU_UTIL{gpu="0"} 42\n'
+HEARD = Reading((420,))
+Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def served(answer: Answer) -> AsyncIterator[str]:
+    """Serve on a free port of loopback."""
+    runner = web.ServerRunner(web.Server(answer, handler_cancellation=True), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    try:
+        yield f"http://{host}:{port}/metrics"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def asking(*urls: str) -> AsyncIterator[tuple[Exporters, list[Measured]]]:
+    """What asks, and what it has reported."""
+    reports: list[Measured] = []
+    exporters = Exporters(reports.append, 0.05)
+    exporters.ask([named(url, number) for number, url in enumerate(urls)])
+    task = asyncio.create_task(exporters.run())
+    try:
+        yield exporters, reports
+    finally:
+        task.cancel()
+        [ended] = await asyncio.gather(task, return_exceptions=True)
+        assert isinstance(ended, asyncio.CancelledError), repr(ended)
+
+
+def named(url: str, number: int) -> Exporter:
+    return Exporter(f"n{number}", url, "gpu-operator", "", (f"uid-{number}", 0))
+
+
+def nodes(reports: list[Measured]) -> set[str]:
+    return {exporter.node for each in reports for exporter, _ in each.readings}
+
+
+async def wait_all(exporters: Exporters) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        await exporters.heard_all.wait()
+
+
+async def good(request: web.BaseRequest) -> web.Response:
+    assert (request.method, request.path) == ("GET", "/metrics")
+    assert "Authorization" not in request.headers
+    return web.Response(body=GOOD)
+
+
+async def silent(request: web.BaseRequest) -> web.Response:
+    await asyncio.Event().wait()
+    return web.Response()
+
+
+async def huge(request: web.BaseRequest) -> web.StreamResponse:
+    answer = web.StreamResponse()
+    await answer.prepare(request)
+    for _ in range(2 * LONGEST // len(GOOD)):
+        await answer.write(GOOD)
+    return answer
+
+
+async def garbage(request: web.BaseRequest) -> web.Response:
+    return web.Response(body=bytes(range(256)) * 100)
+
+
+async def packed(request: web.BaseRequest) -> web.Response:
+    return web.Response(body=b"\x1f\x8b" + GOOD, headers={"Content-Encoding": "gzip"})
+
+
+async def broken(request: web.BaseRequest) -> web.Response:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+async def refusing(request: web.BaseRequest) -> web.Response:
+    return web.Response(body=GOOD, status=503)
+
+
+async def test_an_exporter_is_asked_again_and_again():
+    async with served(good) as url, asking(url) as (_, reports), asyncio.timeout(PATIENCE_S):
+        while len(reports) < 3:
+            await asyncio.sleep(0.01)
+    assert {each.readings for each in reports} == {((named(url, 0), HEARD),)}
+
+
+@pytest.mark.parametrize("bad", [silent, huge, garbage, packed, broken, refusing])
+async def test_one_that_does_harm_is_passed_over_and_the_others_are_heard(
+    bad: Answer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(dcgm_scraper, "TIMEOUT_S", 1.0)
+    async with (
+        served(bad) as far,
+        served(good) as near,
+        asking(far, near, "http://[not an address]:1/metrics") as (exporters, reports),
+    ):
+        await wait_all(exporters)
+        assert nodes(reports) == {"n1"}
+
+
+async def test_a_redirect_is_not_followed():
+    async with served(good) as url:
+
+        async def elsewhere(request: web.BaseRequest) -> web.Response:
+            raise web.HTTPFound(url)
+
+        async with served(elsewhere) as far, asking(far) as (exporters, reports):
+            await wait_all(exporters)
+            assert reports == []
+
+
+async def test_so_many_are_asked_at_once_and_no_more():
+    there, most = 0, 0
+
+    async def slow(request: web.BaseRequest) -> web.Response:
+        nonlocal there, most
+        there += 1
+        most = max(most, there)
+        await asyncio.sleep(0.05)
+        there -= 1
+        return web.Response(body=GOOD)
+
+    async with served(slow) as url, asking(*[url] * 3 * AT_ONCE) as (exporters, reports):
+        await wait_all(exporters)
+        assert most == AT_ONCE
+        assert len(nodes(reports)) == 3 * AT_ONCE
+        assert len(reports) < AT_ONCE  # each of them may begin a cycle
+
+
+async def test_nobody_is_asked_who_is_not_there_any_more():
+    async with served(good) as url, asking(url) as (exporters, reports):
+        await wait_all(exporters)
+        exporters.ask([])
+        await asyncio.sleep(0.2)  # what is under way may end
+        count = len(reports)
+        await asyncio.sleep(0.2)
+        assert len(reports) == count

@@ -1,0 +1,315 @@
+"""Small builders of Kubernetes objects as they come over the wire, and a stage to show them on.
+
+there = Stage(node("n1", gpus=2), queue("team", "ml"), pod("a", gpus=1))
+assert there.step().bound == {"a": "n1"}
+
+Objects are written as JSON and decoded, as the daemon does it: what is not read is lost here too.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+
+from windlass.crds.read import OwnedQueue, Users
+from windlass.daemon.decide.inputs import Lost, ObjectObserved, StepInput
+from windlass.daemon.decide.step import SchedulerStep
+from windlass.daemon.decide.step_output import StepOutput
+from windlass.kube.ingest.scope import Scope
+from windlass.kube.ingest.translator import Translator
+from windlass.kube.writers.signing import Signing
+from windlass.model.jobs import Gang, GangId, Task, TaskId
+from windlass.model.queues import Queue
+from windlass.model.settings import Settings
+from windlass.state.cluster import Cluster
+from windlass.workloads.kinds.suspension import Mark, text_of
+from windlass.workloads.kinds.table import Key
+from windlass.workloads.objects import wire
+from windlass.workloads.objects.annotations import GANG, MINIMUM, PROMISE, QUEUE, SEAL, SUSPENDED
+
+Json: TypeAlias = dict[str, Any]
+Thing: TypeAlias = wire.Pod | wire.NodeObject | wire.Owner | StepInput
+
+NAMESPACE = "ml"
+"""Where every pod and job lives that names no other place."""
+EARLY = "2026-01-01T00:00:00Z"
+READY = {"type": "Ready", "status": "True"}
+
+KEY = Signing(b"a key for tests, of 32 bytes ...")
+"""With which the scheduler of a test signs its marks."""
+OURS = Scope(seal=KEY)
+
+_pod = msgspec.json.Decoder(wire.Pod)
+_node = msgspec.json.Decoder(wire.NodeObject)
+_owner = msgspec.json.Decoder(wire.Owner)
+
+
+# --- objects --------------------------------------------------------------------------------------
+
+
+def pod(name: str, gpus: int = 0, **fields: Any) -> wire.Pod:
+    """A pod of ours with one container; `decoded` says which fields it takes."""
+    main = fields.pop("requests", {}) | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
+    fields.setdefault("containers", [container("main", **main)])
+    return decoded(pod_json(name, **fields))
+
+
+def decoded(written: Json) -> wire.Pod:
+    """A pod, after a way over the wire."""
+    return _pod.decode(json.dumps(written))
+
+
+def pod_json(name: str, **fields: Any) -> Json:
+    """A pod as it is written; fields that are not named here go into its spec."""
+    meta = {
+        "name": name,
+        "namespace": fields.pop("namespace", NAMESPACE),
+        "uid": fields.pop("uid", f"uid-of-{name}"),
+        "creationTimestamp": fields.pop("created", EARLY),
+        "labels": _labels(fields),
+        "annotations": fields.pop("annotations", {}),
+    }
+    if deleted := fields.pop("deleted", ""):
+        meta["deletionTimestamp"] = deleted
+    if owner := fields.pop("owner", None):
+        meta["ownerReferences"] = [reference(owner) if isinstance(owner, wire.Owner) else owner]
+    status = {"phase": fields.pop("phase", "Pending")} | fields.pop("status", {})
+    if promise := fields.pop("promise", ""):
+        kept = {"type": PROMISE, "status": "True", "message": promise}
+        status["conditions"] = [*status.get("conditions", ()), kept]
+    spec = {"schedulerName": "windlass", "nodeName": fields.pop("node", "")} | fields
+    return {"metadata": meta, "spec": spec, "status": status}
+
+
+def _labels(fields: Json) -> dict[str, str]:
+    """`queue=` and `gang=("train", 4)` for short."""
+    labels = dict(fields.pop("labels", {}))
+    if queue := fields.pop("queue", ""):
+        labels[QUEUE] = queue
+    if gang := fields.pop("gang", None):
+        labels |= {GANG: gang[0], MINIMUM: str(gang[1])}
+    return labels
+
+
+def crew(name: str, count: int, gpus: int = 1, **fields: Any) -> list[wire.Pod]:
+    """Pods `name-0`, `name-1` ... that start together, by label."""
+    return [pod(f"{name}-{i}", gpus, gang=(name, count), **fields) for i in range(count)]
+
+
+def container(name: str = "main", sidecar: Any = False, **requests: Any) -> Json:
+    """A container and what it asks for; keywords may be given as a mapping with `**`."""
+    policy = {"restartPolicy": "Always"} if sidecar else {}
+    return {"name": name, "resources": {"requests": requests}} | policy
+
+
+def node(name: str, gpus: int = 0, **fields: Any) -> wire.NodeObject:
+    """A ready node with plenty of everything but GPUs; `labels`, `taints`, `conditions` ..."""
+    offered = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
+    labels = {"kubernetes.io/hostname": name} | gfd() | fields.pop("labels", {})
+    written = {
+        "metadata": {"name": name, "uid": f"uid-of-{name}", "labels": labels},
+        "status": {
+            "allocatable": offered | fields.pop("offers", {}),
+            "conditions": fields.pop("conditions", [READY]),
+        },
+        "spec": fields,
+    }
+    return _node.decode(json.dumps(written))
+
+
+def gfd(product: str = "NVIDIA-H100-80GB-HBM3", memory: int = 81559) -> dict[str, str]:
+    """The labels that GPU Feature Discovery writes."""
+    return {"nvidia.com/gpu.product": product, "nvidia.com/gpu.memory": str(memory)}
+
+
+def job(name: str, count: int = 1, **fields: Any) -> wire.Owner:
+    """An Indexed Job of so many pods at once; other fields go into its spec."""
+    meta = {
+        "name": name,
+        "namespace": NAMESPACE,
+        "uid": fields.pop("uid", f"{name}-uid"),
+        "annotations": fields.pop("annotations", {}),
+    }
+    status = fields.pop("status", {})
+    spec = {"completionMode": "Indexed", "parallelism": count, "completions": count} | fields
+    return _owner.decode(json.dumps({"metadata": meta, "spec": spec, "status": status}))
+
+
+def marked(uid: str, mark: Mark | str, key: Signing = KEY) -> dict[str, str]:
+    """The annotations of an owner with this uid that our scheduler has suspended."""
+    said = mark if isinstance(mark, str) else text_of(mark)
+    return {SUSPENDED: said, SEAL: key.sign(uid, SUSPENDED, said)}
+
+
+def reference(owner: wire.Owner, kind: str = "Job", api: str = "batch/v1") -> Json:
+    """How a pod names the one who made it."""
+    meta = owner.metadata
+    named = {"kind": kind, "apiVersion": api, "name": meta.name, "uid": meta.uid}
+    return named | {"controller": True}
+
+
+def made_by(kind: str, api: str = "apps/v1", name: str = "maker") -> Json:
+    """A reference to an owner that nobody has seen."""
+    return {"kind": kind, "apiVersion": api, "name": name, "uid": f"{name}-uid", "controller": True}
+
+
+def queue(name: str, *namespaces: str, **spec: Any) -> ObjectObserved:
+    """A queue and who may use it; `namespaceSelector=`, `guarantee=` ... go into its spec."""
+    written = {"metadata": {"name": name}, "spec": {"namespaces": list(namespaces)} | spec}
+    return ObjectObserved("queues", _owner.decode(json.dumps(written)))
+
+
+def policy(**spec: Any) -> ObjectObserved:
+    """The policy in force."""
+    return ObjectObserved(
+        "policies", _owner.decode(json.dumps({"metadata": {"name": "default"}, "spec": spec}))
+    )
+
+
+def namespace(name: str, **labels: str) -> ObjectObserved:
+    """A namespace with labels."""
+    written = {"metadata": {"name": name, "labels": labels}}
+    return ObjectObserved("namespaces", _owner.decode(json.dumps(written)))
+
+
+# --- a stage --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Step:
+    """What is to be done after a step, in a test's words."""
+
+    work: StepOutput
+
+    @property
+    def bound(self) -> dict[str, str]:
+        """The node of every pod that starts."""
+        return {each.pod.name: each.node for start in self.work.starts for each in start.bindings}
+
+    @property
+    def said(self) -> dict[str, str]:
+        """The reason that is written on every pod."""
+        return {each.pod.name: each.message.reason.value for each in self._conditions()}
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The message that is written on every pod."""
+        return {each.pod.name: each.message.text for each in self._conditions()}
+
+    @property
+    def events(self) -> list[tuple[str, str]]:
+        """The pod and the reason of every Event."""
+        notes = [page.note for page in self.work.pages if page.note]
+        return [(note.pod.name, note.reason) for note in notes]
+
+    def _conditions(self):
+        return [each for page in self.work.pages for each in page.conditions]
+
+
+class Stage:
+    """A daemon without its edges: it is shown objects and says what it would do."""
+
+    def __init__(self, *things: Thing, scope: Scope | None = None, now: int = 1000) -> None:
+        self.now = now
+        self.brain = SchedulerStep(scope or OURS, now)
+        self.see(*things)
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.brain.cluster
+
+    @property
+    def translator(self) -> Translator:
+        return self.brain._translator
+
+    def see(self, *things: Thing) -> None:
+        """Objects are new or have changed; news about writes come in."""
+        self.brain.take(_piece(each) for each in things)
+
+    def lose(self, *things: Thing) -> None:
+        """Objects are gone."""
+        pieces = [_piece(each) for each in things]
+        self.brain.take(
+            Lost(each.kind, each.object) for each in pieces if isinstance(each, ObjectObserved)
+        )
+
+    def step(self, seconds: int = 0) -> Step:
+        """Decide, some time later."""
+        self.now += seconds
+        return Step(self.brain.step(self.now))
+
+    def settle(self, seconds: int = 2) -> Step:
+        """Decide twice, so that messages have held long enough to be written."""
+        self.step()
+        return self.step(seconds)
+
+    def task(self, name: str) -> Task:
+        return task_called(self.cluster, name)
+
+    def gang_of(self, name: str) -> Gang:
+        return self.cluster.gangs[self.task(name).gang]
+
+
+class Reading:
+    """A translator and the cluster it tells; queue `team` is open to all, and nobody decides."""
+
+    def __init__(
+        self, *things: wire.Pod | wire.NodeObject | wire.Owner, scope: Scope | None = None
+    ) -> None:
+        self.cluster = Cluster(Settings(), 0)
+        self.translator = Translator(scope or OURS, self.cluster.apply)
+        self.queue("team", Users(term=()))
+        self.see(*things)
+
+    def queue(self, name: str, users: Users) -> None:
+        self.translator.gangs.queue_seen(OwnedQueue(Queue(name), users))
+
+    def see(self, *things: wire.Pod | wire.NodeObject | wire.Owner) -> None:
+        for each in things:
+            match each:
+                case wire.Pod():
+                    self.translator.pod_seen(each)
+                case wire.NodeObject():
+                    self.translator.node_seen(each)
+                case wire.Owner():
+                    self.translator.owner_seen(Key("Job", "batch"), each)
+
+    def task(self, name: str) -> Task:
+        return task_called(self.cluster, name)
+
+    @property
+    def names(self) -> set[str]:
+        return {task.split("/")[1] for task in self.cluster.tasks}
+
+    def gang_of(self, name: str) -> Gang:
+        return self.cluster.gangs[self.task(name).gang]
+
+
+def task_called(cluster: Cluster, name: str) -> Task:
+    """The task of a pod with that name."""
+    return next(task for key, task in cluster.tasks.items() if key.split("/")[1] == name)
+
+
+def task_id(name: str) -> TaskId:
+    """The id of a pod that was built here."""
+    return TaskId(f"{NAMESPACE}/{name}/uid-of-{name}")
+
+
+def gang_id(name: str) -> GangId:
+    """The id of a gang by label."""
+    return GangId(f"{NAMESPACE}/{name}")
+
+
+def _piece(thing: Thing) -> StepInput:
+    match thing:
+        case wire.Pod():
+            return ObjectObserved("pods", thing)
+        case wire.NodeObject():
+            return ObjectObserved("nodes", thing)
+        case wire.Owner():
+            return ObjectObserved("Job.batch", thing)
+        case _:
+            return thing

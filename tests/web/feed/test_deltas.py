@@ -1,0 +1,209 @@
+"""A viewer that has a document is sent what has changed, and then has the document that is new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.given import Job, ask, cluster, job, node
+from windlass.engine.plan import Plan
+from windlass.model.actions import Hold, PlaceClaim
+from windlass.model.events import GangGone, GangSeen, NodeGone, NodeSeen, TaskGone, TaskSeen
+from windlass.model.gpus import Slice
+from windlass.model.jobs import GangId, TaskId
+from windlass.state.cluster import Cluster
+from windlass.web.documents.gpu_map import GpuMap, cluster_document
+from windlass.web.feed.deltas import change
+from windlass.web.feed.gang_members import GangMemberIndex
+from windlass.web.feed.trail import MOST_STEPS, DeltaTrail
+from windlass.web.feed.view import ClusterView, look_at
+from windlass.web.schema.documents import ClusterDocument, Stamp
+
+NODES, GPUS = 3, 4
+scalars = st.none() | st.integers(0, 5) | st.sampled_from("ab")
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.sampled_from("abcd"), inner),
+    max_leaves=20,
+)
+
+
+def applied(old: Any, found: Any) -> Any:
+    """As the page does it (`ui/src/wire.ts`)."""
+    if found is None:
+        return old
+    if "is" in found:
+        return found["is"]
+    if "size" in found:
+        new = old[: found["size"]]
+        for at, value in zip(found["at"], found["to"], strict=True):
+            new[at:] = [value, *new[at + 1 :]]
+        return new
+    inside = {name: applied(old.get(name), each) for name, each in found["in"].items()}
+    return {name: each for name, each in {**old, **inside}.items() if name not in found["out"]}
+
+
+@given(values, values)
+def test_the_change_makes_the_new_of_the_old(old: Any, new: Any):
+    assert applied(old, change(old, new)) == new
+
+
+@given(st.integers(0, 2999))
+def test_a_small_difference_is_a_small_change(at: int):
+    old = list(range(3000))
+    new = [*old[:at], -1, *old[at + 1 :]]
+    assert change(old, new) == {"size": 3000, "at": [at], "to": [-1]}
+
+
+@dataclass(frozen=True)
+class Happening:
+    """A random thing that happens to the job or node of that number."""
+
+    what: str
+    number: int
+    device: int
+
+
+happenings = st.lists(
+    st.builds(
+        Happening,
+        st.sampled_from(["starts", "starts", "starts", "leaves", "held", "cordoned", "gone"]),
+        st.integers(0, 7),
+        st.integers(0, GPUS - 1),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def moments(what: list[Happening]) -> Iterator[ClusterView]:
+    """Random work comes and goes on three nodes, some of which do too."""
+    there = cluster(*(node(f"n{i}", gpus=GPUS) for i in range(NODES)))
+    plan = Plan()
+    for version, each in enumerate(what, 1):
+        plan = happened(there, plan, each)
+        yield look_at(there, plan, Stamp("run", version, version, 0, True))
+
+
+def happened(there: Cluster, plan: Plan, each: Happening) -> Plan:
+    made = started(each)
+    name = made.tasks[0].id
+    match each.what:
+        case "starts":
+            if name not in there.tasks and made.tasks[0].node in there.nodes:
+                there.apply(GangSeen(made.gang))
+                there.apply(TaskSeen(made.tasks[0]))
+        case "leaves":
+            if name in there.tasks:
+                there.apply(TaskGone(name))
+                there.apply(GangGone(made.gang.id))
+        case "held":
+            claim = PlaceClaim(TaskId("x"), f"n{each.number % NODES}", (Slice(each.device, 1000),))
+            return Plan(holds=(Hold(GangId(f"j{each.number}"), (claim,), starts_at=60),))
+        case "cordoned":
+            there.apply(NodeSeen(node(f"n{each.number % NODES}", gpus=GPUS, cordoned=True)))
+        case _:
+            there.apply(NodeGone(f"n{each.number % NODES}"))
+    return plan
+
+
+def started(each: Happening) -> Job:
+    on, first = f"n{each.number % NODES}", each.device
+    devices = range(first, min(GPUS, first + 1 + each.number % 3))
+    asks = ask(gpus=len(devices))
+    made = job(f"j{each.number}", 1, asks, user=f"u{each.number % 3}")
+    return made.runs(0, on=on, devices=devices)
+
+
+@given(happenings)
+def test_a_map_that_follows_shows_what_a_new_one_would(what: list[Happening]):
+    drawn = GpuMap()
+    for look in moments(what):
+        assert told(drawn.document(look)) == told(cluster_document(look))
+
+
+def told(shown: ClusterDocument) -> Any:
+    """The same map, whatever the order of its rows."""
+    named = shown.gangs
+    gangs = [
+        (named.name[i], shown.queues[named.queue[i]], shown.users[named.user[i]])
+        for i in range(len(named.name))
+    ]
+    tasks = [
+        (name, gangs[gang]) for name, gang in zip(shown.tasks.name, shown.tasks.gang, strict=True)
+    ]
+    given = shown.given
+    places = zip(given.gpu, given.count, given.milli, given.left, given.task, strict=True)
+    held = zip(shown.held.gpu, shown.held.gang, shown.held.later, strict=True)
+    return (
+        shown.nodes,
+        sorted(gangs),
+        sorted(tasks),
+        sorted((*place, tasks[task]) for *place, task in places),
+        sorted((gpu, gangs[gang], later) for gpu, gang, later in held),
+    )
+
+
+@given(happenings, st.integers(0, 12))
+def test_who_follows_a_trail_has_the_document_that_is_new(what: list[Happening], late: int):
+    """One viewer comes at the beginning and asks each time, another comes later and asks seldom."""
+    trail, drawn = DeltaTrail(), GpuMap()
+    viewers: list[tuple[str, Any]] = [("", None), ("", None)]
+    for number, look in enumerate(moments(what)):
+        trail.put(look.stamp.tag, drawn.document(look))
+        for each, (tag, seen) in enumerate(viewers):
+            if each == 0 or (number >= late and number % 3 == late % 3):
+                viewers[each] = look.stamp.tag, followed(seen, trail.answer(tag))
+                assert viewers[each][1] == msgspec.json.decode(trail.answer())
+
+
+def followed(seen: Any, answer: bytes) -> Any:
+    told = msgspec.json.decode(answer)
+    if "changes" not in told:
+        return told
+    for each in told["changes"]:
+        seen = applied(seen, each)
+    return seen
+
+
+def test_who_is_far_behind_or_from_another_run_is_sent_the_whole():
+    trail = DeltaTrail()
+    for version in range(MOST_STEPS + 2):
+        trail.put(f"run-{version}", {"version": version})
+    whole = b'{"version":%d}' % (MOST_STEPS + 1)
+    assert [trail.answer(tag) for tag in ("", "run-0", "other-5")] == [whole] * 3
+    assert b"changes" in trail.answer("run-1")
+
+
+def test_what_nobody_needs_to_hear_is_next_to_nothing():
+    trail = DeltaTrail()
+    trail.put("run-1", {"rows": [1] * 1000, "now": 1})
+    trail.put("run-2", {"rows": [1] * 1000, "now": 2})
+    told = msgspec.json.decode(trail.answer("run-1"))
+    assert told == {"since": "run-1", "changes": [{"in": {"now": {"is": 2}}, "out": []}]}
+    assert msgspec.json.decode(trail.answer("run-2")) == {"since": "run-2", "changes": []}
+
+
+@given(happenings)
+def test_members_that_are_followed_are_those_of_the_moment(what: list[Happening]):
+    followed = GangMemberIndex()
+    for look in moments(what):
+        followed.follow(look)
+        fresh = GangMemberIndex()
+        fresh.follow(look)
+        assert followed.running == fresh.running
+        for gang in look.gangs:
+            assert set(followed.of(gang)) == set(fresh.of(gang))
+
+
+def test_a_look_does_not_change_with_the_cluster():
+    there = cluster(node("n", gpus=1), job("a", 1, ask(gpus=1)).runs(0, on="n", devices=[0]))
+    look = look_at(there, Plan(), Stamp("run", 1, 1, 0, True))
+    there.apply(TaskGone(TaskId("a-0")))
+    there.apply(NodeGone("n"))
+    assert len(cluster_document(look).tasks.name) == 1

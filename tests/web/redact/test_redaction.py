@@ -1,0 +1,342 @@
+"""What is left of the documents for somebody who may not see everything."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.given import ask, job, node, schedule
+from windlass.model.jobs import GangId
+from windlass.model.queues import Queue
+from windlass.model.topology import Topology
+from windlass.model.viewers import CannotAsk, Right, Viewer
+from windlass.state.cluster import Cluster
+from windlass.web.auth.authorization import AccessRights, VisibleScope, namespace_of
+from windlass.web.auth.ttl_cache import Shared, for_seconds
+from windlass.web.documents.jobs import TOP, Lists
+from windlass.web.feed.gang_members import GangMemberIndex
+from windlass.web.feed.live_state import LiveState
+from windlass.web.feed.view import Beside, ClusterView
+from windlass.web.redact.documents import veil_room
+from windlass.web.redact.text import spoken
+from windlass.web.redact.viewer import MOST_KEPT, VersionedDocument, ViewReader
+from windlass.web.schema.documents import ClusterDocument, FinishedJob, RoomDocument, StartRow
+from windlass.workloads.kinds.table import membership
+from windlass.workloads.objects.annotations import GANG, MINIMUM
+from windlass.workloads.objects.wire import ObjectMeta, OwnerRef, Pod
+
+TEAMS = ("red", "blue", "green")
+NAMES = st.frozensets(st.sampled_from(TEAMS))
+QUEUES = NAMES.map(lambda some: frozenset(f"q-{each}" for each in some))
+VIEWS = st.builds(VisibleScope, NAMES, QUEUES, st.booleans())
+DOCUMENTS = ("cluster", "queues", "jobs", "decisions")
+ANN = Viewer("ann")
+
+
+class Judge:
+    """Allows what a view sees, and remembers what it was asked."""
+
+    def __init__(self, view: VisibleScope) -> None:
+        self.view = view
+        self.asked = Counter[Right]()
+
+    async def viewer(self, token: str) -> Viewer | None:
+        return Viewer(token) if token != "bad" else None
+
+    async def may(self, viewer: Viewer, right: Right) -> bool:
+        self.asked[right] += 1
+        if right.resource == "nodes":
+            return self.view.nodes
+        if right.resource == "queues":
+            return self.view.sees_queue(right.name or "every queue")
+        return self.view.sees_gang(f"{right.namespace or 'every namespace'}/")
+
+
+def gang(team: str, number: int, count: int = 1) -> Any:
+    return job(
+        f"{team}/job{number}~0123",
+        count,
+        ask(gpus=1),
+        queue=f"q-{team}",
+        user=f"user-of-{team}",
+        namespace=team,
+    )
+
+
+def shown() -> LiveState:
+    """Three teams on three nodes of two GPUs: some run, one of each waits."""
+
+    def room(_cluster: Cluster, _plan: Any, _gang: GangId) -> list[str]:
+        queues = [f"queue q-{team} has 2 GPUs and may lose 1" for team in TEAMS]
+        return [*queues, "next it would displace blue/job0~0123 (share)", "1 GPU is free"]
+
+    queues = [Queue("all"), *(Queue(f"q-{team}", parent="all") for team in TEAMS)]
+    nodes = [node(f"n-{team}", gpus=2, labels={"rack": f"r-{team}"}) for team in TEAMS]
+    jobs = [gang(team, number) for team in TEAMS for number in (0, 1)]
+    late = [gang(team, 9, 4) for team in TEAMS]
+    there = schedule(Topology("net", ("rack",)), *nodes, *queues, *jobs, *late)
+    made, after = LiveState("run", tell_room=room), there.carried_out()
+    made.note(after, there.plan)
+    ended = [
+        FinishedJob(f"{team}/old", "old", f"q-{team}", f"user-of-{team}", team, 0, 1, 2)
+        for team in TEAMS
+    ]
+    made.show(after, there.plan, Beside(finished=ended))
+    return made
+
+
+def followed(look: ClusterView) -> GangMemberIndex:
+    members = GangMemberIndex()
+    members.follow(look)
+    return members
+
+
+BOARD = shown()
+assert BOARD.pages.shown is not None
+LOOK = BOARD.pages.shown.look
+RACKS_OF = {team: set[str]() for team in TEAMS}
+"""Where the gangs of each team run."""
+for each in msgspec.to_builtins(Lists(LOOK, followed(LOOK)).document())["running"]:
+    RACKS_OF[each["queue"][2:]] |= {f"r-{name[2:]}" for name in each["nodes"]}
+
+
+async def read(reader: ViewReader, name: str) -> VersionedDocument:
+    return await (reader.jobs(ANN, TOP) if name == "jobs" else reader.document(ANN, name))
+
+
+async def told(view: VisibleScope, name: str) -> Any:
+    return json.loads((await read(ViewReader(BOARD, AccessRights(Judge(view))), name)).body)
+
+
+async def all_told(view: VisibleScope) -> dict[str, Any]:
+    reader = ViewReader(BOARD, AccessRights(Judge(view)))
+    found = {name: json.loads((await read(reader, name)).body) for name in DOCUMENTS}
+    found["cycle"] = json.loads(await reader.cycle(ANN, 1) or b"null")
+    for team in TEAMS:
+        found[team] = json.loads(await reader.room(ANN, f"{team}/job9~0123") or b"null")
+        for number in (0, 9):
+            one = await reader.job(ANN, f"{team}/job{number}~0123")
+            found[f"{team} {number}"] = json.loads(one.body if one else b"null")
+    return found
+
+
+@given(VIEWS)
+@settings(max_examples=30, deadline=None)
+async def test_nothing_is_named_that_may_not_be_listed(view: VisibleScope):
+    text = json.dumps(await all_told(view))
+    for team in TEAMS:
+        if not view.sees_gang(f"{team}/"):
+            assert f"{team}/job" not in text
+            assert f"{team}/old" not in text
+            assert f"user-of-{team}" not in text
+            assert f'"{team}"' not in text.replace(f'"{team}": null', "")
+        if not view.sees_queue(f"q-{team}"):
+            assert f"q-{team}" not in text
+    own = {rack for team in TEAMS if view.sees_gang(f"{team}/") for rack in RACKS_OF[team]}
+    for team in TEAMS:
+        assert (f'"r-{team}"' in text) == (view.nodes or f"r-{team}" in own)
+    assert "q-red" in text or not view.sees_queue("q-red")
+
+
+@given(VIEWS)
+@settings(max_examples=30, deadline=None)
+async def test_what_may_be_listed_is_told_as_to_everybody(view: VisibleScope):
+    whole, seen = await told(VisibleScope(), "jobs"), await told(view, "jobs")
+    for part in ("running", "finished"):
+        mine = [each["gang"] for each in whole[part] if view.sees_gang(each["gang"])]
+        assert [each["gang"] for each in seen[part]] == mine
+    assert seen["running_in_all"] == len(seen["running"])
+    assert seen["waiting_in_all"] == len(seen["waiting"])
+
+
+@given(VIEWS)
+@settings(max_examples=30, deadline=None)
+async def test_the_map_shows_all_that_is_taken_to_who_may_list_nodes(view: VisibleScope):
+    whole, seen = await told(VisibleScope(), "cluster"), await told(view, "cluster")
+    if view.nodes:
+        assert seen["nodes"] == whole["nodes"]
+        for part, column in (("given", "gpu"), ("given", "milli"), ("held", "gpu")):
+            assert seen[part][column] == whole[part][column]
+    _check(msgspec.convert(seen, ClusterDocument))
+
+
+def _check(seen: ClusterDocument) -> None:
+    """Every number in it leads somewhere."""
+    gpus = sum(seen.nodes.gpus)
+    assert all(each < gpus for each in (*seen.given.gpu, *seen.held.gpu, *seen.unhealthy))
+    assert all(each < len(seen.tasks.name) for each in seen.given.task)
+    assert all(each < len(seen.gangs.name) for each in (*seen.tasks.gang, *seen.held.gang))
+    assert all(each < len(seen.queues) for each in seen.gangs.queue)
+    assert all(each < len(seen.users) for each in seen.gangs.user)
+    assert all(each < len(seen.racks.name) for each in seen.nodes.rack)
+    assert all(each < len(seen.models) for each in seen.nodes.model)
+    assert all(each < len(seen.namespaces) for each in seen.gangs.namespace)
+    assert all(each < len(seen.domains) for each in seen.nodes.domain)
+    assert seen.nodes.first == [sum(seen.nodes.gpus[:at]) for at in range(len(seen.nodes.gpus))]
+
+
+async def test_who_may_see_everything_shares_what_the_board_has_made():
+    reader = ViewReader(BOARD, AccessRights(Judge(VisibleScope())))
+    for name in ("cluster", "queues", "decisions"):
+        shared = BOARD.pages.answer(name)
+        assert shared is not None
+        assert (await reader.document(ANN, name)).body is shared.body
+
+
+async def test_who_may_see_nothing_sees_an_empty_cluster():
+    seen = await all_told(VisibleScope(frozenset(), frozenset(), nodes=False))
+    assert seen["cluster"]["nodes"]["name"] == []
+    assert seen["queues"]["queues"] == []
+    assert (seen["queues"]["capacity"], seen["queues"]["free"]) == (0, 0)
+    assert [seen["jobs"][part] for part in ("waiting", "running", "finished")] == [[], [], []]
+    assert (seen["cycle"]["placed"], seen["cycle"]["waiting"]) == ([], [])
+    assert set(seen["decisions"]["cycles"]["bound"]) == {0}
+    assert seen["red"] is None
+
+
+async def test_a_queue_stands_below_the_nearest_one_that_may_be_seen():
+    seen = await told(VisibleScope(None, frozenset({"q-red"}), nodes=True), "queues")
+    (row,) = seen["queues"]
+    assert (row["name"], row["parent"], row["depth"]) == ("q-red", "", 0)
+
+
+async def test_documents_for_different_rights_have_different_tags():
+    tags = set()
+    for teams in (set(), {"red"}, {"blue"}):
+        view = VisibleScope(frozenset(teams), frozenset(), nodes=False)
+        reader = ViewReader(BOARD, AccessRights(Judge(view)))
+        tags.add((await read(reader, "jobs")).tag)
+    assert len(tags) == 3
+
+
+async def test_how_long_the_line_is_is_told_to_who_may_list_all_of_it():
+    part = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=True)
+    assert (await all_told(part))["red 9"]["waiting_in_all"] is None
+    whole = VisibleScope(None, frozenset({"q-red"}), nodes=True)
+    assert (await all_told(whole))["red 9"]["waiting_in_all"] == len(TEAMS)
+
+
+async def test_a_cycle_tells_shares_of_queues_and_names_of_gangs_that_may_be_seen():
+    seen = await all_told(VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=True))
+    assert seen["cycle"]["shares"] == [], "only the queue above all of them is a top queue"
+    (gangs,) = seen["decisions"]["cycles"]["gangs"]
+    assert gangs
+    assert all(each.startswith("red/") for each in gangs)
+    whole = await all_told(VisibleScope(frozenset({"red"}), frozenset({"all"}), nodes=True))
+    assert [each["queue"] for each in whole["cycle"]["shares"]] == ["all"]
+
+
+async def test_how_many_waited_is_told_to_who_may_list_all_of_them():
+    part = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=True)
+    past = (await told(part, "queues"))["past"]
+    assert (past["waiting"], past["running"]) == ([], [])
+    past = (await told(VisibleScope(None, frozenset({"q-red"}), nodes=True), "queues"))["past"]
+    assert (past["waiting"], past["running"]) == ([3], [6])
+
+
+async def test_room_is_told_without_the_sentences_about_others():
+    view = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
+    seen = (await all_told(view))["red"]["sentences"]
+    assert seen == [
+        "queue q-red has 2 GPUs and may lose 1",
+        "1 GPU is free",
+        "3 more sentences are about queues or jobs that you may not see",
+    ]
+
+
+def test_what_would_start_a_job_is_told_without_the_names_of_others():
+    said = ["if blue/job0~0123 were evicted", "with 1 GPU less", "in queue q-blue"]
+    starts = [StartRow("kind", sentence, allowed=True) for sentence in said]
+    view = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
+    room = RoomDocument("red/a", 1, [], starts, ["1 other change would", "not blue/x~1"])
+    seen = veil_room(room, view, {"q-blue"})
+    assert seen.starts == [starts[1]]
+    assert seen.notes == [
+        "1 other change would",
+        "3 more sentences are about queues or jobs that you may not see",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("places are reserved for blue/x~1 in 5 s", "places are reserved for another gang in 5 s"),
+        ("places are reserved for red/x~1 in 5 s", "places are reserved for red/x~1 in 5 s"),
+        ("queue q-blue has 8 of 8 GPUs", "another queue has 8 of 8 GPUs"),
+        ("queue q-blue-2 is full", "queue q-blue-2 is full"),
+        ("3 nodes: taint nvidia.com/gpu is set", "3 nodes: taint nvidia.com/gpu is set"),
+        ("pod blue/x-0/uid, and more", "pod another gang, and more"),
+    ],
+)
+def test_a_sentence_loses_the_names_of_others(sentence: str, expected: str):
+    view = VisibleScope(frozenset({"red"}), frozenset({"q-red", "q-blue-2"}), nodes=False)
+    assert spoken(sentence, view, {"q-blue"}) == expected
+
+
+# --- rights ---
+
+
+async def test_a_right_is_asked_for_once_a_minute_however_many_look():
+    judge, clock = Judge(VisibleScope(frozenset({"red"}), frozenset(), nodes=False)), [0.0]
+    reader = ViewReader(BOARD, AccessRights(judge, lambda: clock[0]))
+    for _ in range(3):
+        await read(reader, "jobs")
+    assert set(judge.asked.values()) == {1}
+    clock[0] = 61.0
+    judge.view = VisibleScope(frozenset(), frozenset(), nodes=False)
+    assert json.loads((await read(reader, "jobs")).body)["running"] == []
+    assert set(judge.asked.values()) == {2}
+
+
+async def test_answers_are_shared_and_bounded():
+    shared, asked = Shared[int, int](3, for_seconds(10), lambda: 0.0), Counter[int]()
+
+    async def ask_about(key: int) -> int:
+        asked[key] += 1
+        await asyncio.sleep(0)
+        return key
+
+    keys = [1, 1, 2, 3, 4, 5]
+    found = await asyncio.gather(*(shared.of(key, partial(ask_about, key)) for key in keys))
+    assert found == keys
+    assert asked[1] == 1
+    assert len(shared) == 3
+
+
+async def test_a_question_that_failed_is_asked_again():
+    shared, answers = Shared[int, int](3, for_seconds(10), lambda: 0.0), [0, 7]
+
+    async def ask_about() -> int:
+        if not (found := answers.pop(0)):
+            raise CannotAsk("not now")
+        return found
+
+    with pytest.raises(CannotAsk):
+        await shared.of(1, ask_about)
+    assert await shared.of(1, ask_about) == 7
+
+
+async def test_documents_for_others_are_kept_in_bounded_number():
+    judge = Judge(VisibleScope(frozenset(), frozenset(), nodes=False))
+    reader = ViewReader(BOARD, AccessRights(judge))
+    for number in range(3 * MOST_KEPT):
+        judge.view = VisibleScope(frozenset({TEAMS[number % 3]}), frozenset(), nodes=False)
+        await reader.document(Viewer(f"v{number}"), ("cluster", "queues")[number % 2])
+    assert reader.kept <= MOST_KEPT
+
+
+@pytest.mark.parametrize("labels", [{}, {GANG: "team"}, {GANG: "team", MINIMUM: "2"}], ids=str)
+def test_the_name_of_a_gang_begins_with_its_namespace(labels: dict[str, str]):
+    owner = OwnerRef("Job", "train", "uid-1", "batch/v1", controller=True)
+    for owners in ([], [owner]):
+        meta = ObjectMeta("pod", "red", "uid", labels=labels, owner_references=owners)
+        found = membership(Pod(meta), lambda _ref, _namespace: None)
+        assert namespace_of(found.gang) == "red"

@@ -23,7 +23,8 @@ import pytest
 import pytest_asyncio
 
 from tests.live.bound import wait_until
-from tests.live.installation import Installation, installed
+from tests.live.conftest import FindParts
+from tests.live.installation import Installation, helm_for, installed
 from tests.live.kubectl import Kubectl
 from tests.live.scene import Scene, scene
 from windlass.admission import papers
@@ -140,7 +141,10 @@ class Town:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def quiet(
-    plane: Plane, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory
+    plane: Plane,
+    kubectl: Kubectl,
+    find_parts: FindParts,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Town]:
     """The webhook is installed, but does not run."""
     tmp_path = tmp_path_factory.mktemp("town")
@@ -149,7 +153,10 @@ async def quiet(
         namespace = f"/api/v1/namespaces/{made.key}"
         await made.api.patch(namespace, {"metadata": {"labels": {MANAGED: "true"}}})
         place = f"{made.key}-system"
-        release = await stack.enter_async_context(installed(made.api, Release(made.key, place)))
+        helm = helm_for(plane, find_parts)
+        release = await stack.enter_async_context(
+            installed(made.api, helm, Release(made.key, place))
+        )
         for user in ("ann", "bob"):
             kubectl(
                 *("create", "rolebinding", user, "-n", made.key),

@@ -350,6 +350,8 @@ def test_helm_is_taken_from_path_before_the_programs_that_were_built(places: tup
     assert find_helm().path == second
     first = program(in_path / "helm", "v4.0.1")
     assert (find_helm().path, find_helm().version) == (first, (4, 0, 1))
+    program(first, "v3.17")
+    assert (find_helm().path, find_helm().version) == (first, (3, 17))
     program(first, "v3.16.9")  # too old
     assert (find_helm().path, find_helm().version) == (second, (3, 22, 0))
 

@@ -27,9 +27,9 @@ from windlass.model.errors import WindlassError, one_line
 
 Version: TypeAlias = tuple[int, ...]
 
-OLDEST: Version = (3, 17, 0)
+OLDEST: Version = (3, 17)
 """The first Helm with `--take-ownership`."""
-SERVER_SIDE: Version = (4, 0, 0)
+SERVER_SIDE: Version = (4,)
 """The first Helm that applies on the server's side, where it can find conflicts."""
 KUBE_VERSION = "1.30.0"
 """The oldest Kubernetes that the chart accepts. Nothing in the chart depends on the version, but
@@ -144,7 +144,7 @@ def find_helm(kubeconfig: str = "", context: str = "") -> HelmProgram:
         if version is not None and version >= OLDEST:
             return HelmProgram(path, version, kubeconfig, context)
         rejects.append(f"{path} is {_dotted(version) if version else 'no Helm that runs here'}")
-    needed = f"Helm {_dotted(OLDEST[:2])} or newer"
+    needed = f"Helm {_dotted(OLDEST)} or newer"
     instead = f" ({', '.join(rejects)})" if rejects else ""
     raise HelmMissing(
         one_line(
@@ -180,8 +180,8 @@ def _version(path: Path) -> Version | None:
         )
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    numbers = re.search(r"v(\d+)\.(\d+)\.(\d+)", answer.stdout)
-    return tuple(map(int, numbers.groups())) if numbers else None
+    numbers = re.search(r"v(\d+(?:\.\d+)+)", answer.stdout)  # one that `go install` built says v4.3
+    return tuple(map(int, numbers[1].split("."))) if numbers else None
 
 
 def _environment(kubeconfig: str = "") -> dict[str, str]:

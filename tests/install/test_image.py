@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.checkout import ROOT
+from tests.support.rendered_chart import render, usable_helm
 from windlass.cli import COMMANDS
-from windlass.install.chart import Release, as_text, objects
-from windlass.install.values import read_values
+from windlass.install.chart import Release, as_text
 
 LINES = (ROOT / "deploy/Containerfile").read_text().replace("\\\n", " ").splitlines()
 
@@ -32,11 +32,12 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_an_installed_program_prints_what_a_checkout_prints(unpacked: Path, tmp_path: Path):
     code = "from windlass.cli import main; main(['install', '--print'])"
-    environment = {"PYTHONPATH": str(unpacked), "HOME": str(tmp_path)}
+    path = str(usable_helm().path.parent)
+    environment = {"PYTHONPATH": str(unpacked), "HOME": str(tmp_path), "PATH": path}
     said = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=tmp_path, check=True, capture_output=True
     )
-    assert said.stdout.decode() == as_text(read_values(), Release())
+    assert said.stdout.decode() == as_text(render({}), Release())
 
 
 def test_the_wheel_holds_what_the_image_runs(unpacked: Path):
@@ -57,7 +58,7 @@ def test_every_package_of_the_image_is_checked_by_its_hash():
 
 def test_the_image_runs_as_the_user_that_the_chart_asks_for():
     (user,) = [line.split()[1] for line in LINES if line.startswith("USER")]
-    for each in objects(read_values(), Release()):
+    for each in render({}):
         if each["kind"] == "Deployment":
             context = each["spec"]["template"]["spec"]["securityContext"]
             assert user == f"{context['runAsUser']}:{context['runAsGroup']}"
@@ -65,6 +66,6 @@ def test_the_image_runs_as_the_user_that_the_chart_asks_for():
 
 def test_the_programs_of_the_chart_are_commands_of_the_image():
     assert 'ENTRYPOINT ["windlass"]' in LINES
-    for each in objects(read_values(), Release()):
+    for each in render({}):
         if each["kind"] == "Deployment":
             assert each["spec"]["template"]["spec"]["containers"][0]["args"][0] in COMMANDS

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +15,45 @@ import yaml
 from click.testing import CliRunner
 
 from tests.support.checkout import ROOT
+from tests.support.rendered_chart import render, usable_helm
 from windlass import __version__
 from windlass.admission.creators import MAKERS
-from windlass.cli.commands.install import install
+from windlass.cli.commands.install import install, uninstall
 from windlass.daemon.loop.watches import NEEDED, OWNERS
 from windlass.daemon.serving.webhook import HOOK
-from windlass.install.chart import Release, chart_files, folder, objects
-from windlass.install.template import NotInChart, lines_of, render
-from windlass.install.values import defaults, files, keys, merged, read_values
+from windlass.install.chart import (
+    CLUSTER_KINDS,
+    DEFINITION,
+    NAMESPACE_KINDS,
+    Release,
+    chart_files,
+    definitions,
+    folder,
+    scheduler_rules,
+)
+from windlass.install.helm_program import (
+    HelmMissing,
+    HelmRefusal,
+    find_helm,
+    program_cache,
+)
+from windlass.install.values import defaults, files, keys, merged, overrides, read_values
 from windlass.model.errors import InputError
 from windlass.workloads.kinds.table import KINDS
+from windlass_lab.control_plane.binaries import cache_folder
+
+EVERYTHING = {
+    "serviceMonitor": {"enabled": True, "labels": {"a": "b"}},
+    "rbac": {"extraRules": [{"apiGroups": ["a"], "resources": ["b"], "verbs": ["list"]}]},
+    "history": {"enabled": True, "secret": "mine"},
+}
 
 
+@cache
 def made(*pairs: str) -> dict[tuple[str, str], dict[str, Any]]:
     """The objects of an installation by kind and name."""
-    found = objects(read_values(pairs=pairs), Release())
-    return {(each["kind"], each["metadata"]["name"]): each for each in found}
+    objects = render(overrides(pairs=pairs))
+    return {(thing["kind"], thing["metadata"]["name"]): thing for thing in objects}
 
 
 def granted(role: dict[str, Any], *verbs: str) -> set[tuple[str, str]]:
@@ -60,12 +85,33 @@ def test_the_chart_has_the_version_of_the_program():
 
 
 def test_every_object_can_be_told_to_belong_to_its_release():
-    values = merged(read_values(), {"serviceMonitor": {"enabled": True, "labels": {"a": "b"}}})
-    for each in objects(values, Release("mine", "there")):
-        labels = each["metadata"]["labels"]
+    for thing in render(EVERYTHING, Release("mine", "there")):
+        labels = thing["metadata"]["labels"]
+        if thing["kind"] == DEFINITION:
+            assert labels == {"app.kubernetes.io/name": "windlass"}  # all releases share it
+            continue
+        assert labels["app.kubernetes.io/name"] == "windlass"
         assert labels["app.kubernetes.io/instance"] == "mine"
-        assert labels["app.kubernetes.io/managed-by"] == "windlass"
-        assert each["metadata"].get("namespace", "there") == "there"
+        assert labels["app.kubernetes.io/managed-by"] == "Helm"
+        assert thing["metadata"].get("namespace", "there") == "there"
+
+
+def test_an_uninstall_looks_for_exactly_the_kinds_that_the_chart_can_make():
+    objects = [thing for thing in render(EVERYTHING) if thing["kind"] != DEFINITION]
+    kinds = {True: set[tuple[str, str]](), False: set[tuple[str, str]]()}
+    for thing in objects:
+        kinds["namespace" in thing["metadata"]].add((thing["apiVersion"], thing["kind"]))
+    assert kinds == {True: set(NAMESPACE_KINDS), False: set(CLUSTER_KINDS)}
+
+
+def test_the_chart_holds_the_definitions_unless_they_are_not_wanted():
+    def rendered(**values: Any) -> list[dict[str, Any]]:
+        return [thing for thing in render(values) if thing["kind"] == DEFINITION]
+
+    assert rendered() == definitions()
+    assert rendered(crds={"install": False}) == []
+    for definition in definitions():  # with a definition all its objects would go
+        assert definition["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
 
 
 def test_what_is_switched_off_is_not_there():
@@ -149,6 +195,17 @@ def test_the_exporters_of_the_nodes_can_be_reached_if_they_are_asked():
 # --- rights ---
 
 
+def test_the_rights_that_can_be_read_without_helm_are_those_that_are_granted():
+    rules = scheduler_rules("windlass")
+    assert made()["ClusterRole", "windlass-scheduler"]["rules"] == [
+        *rules["cluster"],
+        *rules["dashboard"],
+    ]
+    assert made()["Role", "windlass-scheduler"]["rules"] == rules["namespace"]
+    without = made("dashboard.enabled=false")["ClusterRole", "windlass-scheduler"]
+    assert without["rules"] == rules["cluster"]
+
+
 def test_the_scheduler_may_read_exactly_what_it_watches():
     paths = [path for path, _ in NEEDED.values()] + list(OWNERS.values())
     watched = {re.fullmatch(r"/api(?:s/(.+))?/\w+/(\w+)", path) for path in paths}
@@ -195,8 +252,8 @@ def test_the_webhook_is_asked_about_the_kinds_that_carry_a_creator_and_may_read_
 
 def test_more_rights_can_be_given_for_kinds_of_jobs_that_were_added():
     rule = {"apiGroups": ["my.dev"], "resources": ["runs"], "verbs": ["list", "watch"]}
-    found = objects(merged(defaults(), {"rbac": {"extraRules": [rule]}}), Release())
-    roles = {each["metadata"]["name"]: each for each in found if each["kind"] == "ClusterRole"}
+    objects = render({"rbac": {"extraRules": [rule]}})
+    roles = {each["metadata"]["name"]: each for each in objects if each["kind"] == "ClusterRole"}
     assert roles["windlass-scheduler-extra"]["rules"] == [rule]
 
 
@@ -219,6 +276,7 @@ def test_the_defaults_keep_the_schema():
         ),
         ("config.portt=1", 'the key "config.portt" is not known'),
         ("replicas", 'found "replicas"; write key=value'),
+        ("webhook=null", "webhook: expected a mapping, found null; leave it out"),
         ("history.enabled=true", "name a Secret with the URL of a PostgreSQL in history.secret"),
         ("config.history.url=postgresql://u:hunter2@h/d", "put it into a Secret and name that"),
     ],
@@ -261,42 +319,129 @@ def test_every_value_is_described_in_the_reference():
         assert f"| `{key}` | {'see values.yaml' if is_long else shown} | {meaning} |" in page
 
 
-# --- templates ---
-
-SCOPE = {"Values": {"a": "<b>", "none": "", "list": ["x", "y"], "on": True}, "Chart": {"v": "1"}}
+# --- Helm ---
 
 
-@pytest.mark.parametrize(
-    ("template", "text"),
-    [
-        ("{{ .Values.a }}", "<b>"),
-        ("{{ toJson .Values.a }}", r'"\u003cb\u003e"'),
-        ("{{ .Values.none | default .Chart.v }}", "1"),
-        ('{{ join "," .Values.list }}', "x,y"),
-        ('[{{ include "line" . }}]', "[on: True]"),
-        ("{{- if .Values.none }}\nno\n{{- end }}\nyes", "yes"),
-        ("{{- if .Values.on }}\n{{- if .Values.none }}\nno\n{{- end }}\nyes\n{{- end }}", "yes"),
-    ],
-)
-def test_the_words_that_the_chart_uses_are_understood(template: str, text: str):
-    lines = lines_of('{{- define "line" -}}\non: {{ .Values.on }}\n{{- end }}\n')
-    assert render(template, SCOPE, lines) == f"{text}\n"
+def test_the_programs_that_were_built_are_sought_where_they_are_built():
+    assert cache_folder().parent == program_cache()
+    assert cache_folder().match("controlplane-*")
 
 
-@pytest.mark.parametrize("template", ["{{ lookup .Values.a }}", "{{- if .Values.on }}"])
-def test_a_word_that_is_not_understood_is_refused(template: str):
-    with pytest.raises(NotInChart):
-        render(template, SCOPE, {})
+def program(path: Path, version: str) -> Path:
+    """A program that says it is this version of Helm."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho {version}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Where Helm may lie: a folder in PATH, and one of programs that were built."""
+    path, built = tmp_path / "bin", tmp_path / "cache" / "controlplane-v1.36.4"
+    monkeypatch.setenv("PATH", str(path))
+    monkeypatch.setenv("WINDLASS_CACHE", str(built.parent))
+    return path, built
+
+
+def test_helm_is_taken_from_path_before_the_programs_that_were_built(places: tuple[Path, Path]):
+    in_path, built = places
+    second = program(built / "helm", "v3.22.0+gabc")
+    assert find_helm().path == second
+    first = program(in_path / "helm", "v4.0.1")
+    assert (find_helm().path, find_helm().version) == (first, (4, 0, 1))
+    program(first, "v3.17")
+    assert (find_helm().path, find_helm().version) == (first, (3, 17))
+    program(first, "v3.16.9")  # too old
+    assert (find_helm().path, find_helm().version) == (second, (3, 22, 0))
+
+
+def test_without_helm_one_sentence_says_what_was_sought_and_how_to_get_it(
+    places: tuple[Path, Path],
+):
+    with pytest.raises(HelmMissing) as told:
+        find_helm()
+    assert str(told.value) == (
+        "Helm 3.17 or newer is needed and was not found in PATH or below "
+        f"{places[1].parent}; install it as helm.sh describes, or run `windlass cluster --build`, "
+        "which builds it"
+    )
+    program(places[0] / "helm", "v3.16.9")
+    program(places[1] / "helm", "nothing")
+    with pytest.raises(HelmMissing, match=r"helm is 3\.16\.9, .*helm is no Helm that runs here"):
+        find_helm()
+    for command, words in ((install, ["--print"]), (install, ["--apply"]), (uninstall, ["--yes"])):
+        said = CliRunner().invoke(command, words)
+        assert isinstance(said.exception, HelmMissing)
+
+
+def test_helm_is_not_led_to_another_cluster(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+):
+    path = program(places[0] / "helm", "v3.22.0")
+    for name in ("HELM_KUBECONTEXT", "HELM_KUBEAPISERVER", "HELM_KUBETOKEN"):
+        monkeypatch.setenv(name, "other")
+    helm = find_helm("mine.yaml", "ours")
+    seen = "$KUBECONFIG $* $HELM_KUBECONTEXT$HELM_KUBEAPISERVER$HELM_KUBETOKEN"
+    answer = json.dumps({"chart": "SEEN", "revision": 1, "status": "deployed"})
+    path.write_text(f"#!/bin/sh\necho '{answer}' | /bin/sed \"s,SEEN,{seen},\"\n")
+    record = asyncio.run(helm.record(Release("a", "b")))
+    assert record is not None
+    assert record.chart == (
+        "mine.yaml get metadata a --output json --namespace b --kube-context=ours "
+    )
+
+
+def test_an_error_of_helm_is_one_line_without_its_warnings(places: tuple[Path, Path]):
+    path = program(places[0] / "helm", "v3.22.0")
+    helm = find_helm()
+    path.write_text("#!/bin/sh\nprintf 'WARNING: a\\nError: b:\\n  c\\n' >&2\nexit 1\n")
+    with pytest.raises(HelmRefusal, match=r"^b:; c$"):
+        asyncio.run(helm.render({}, Release()))
+
+
+def test_helm_can_finish_its_record_if_the_command_is_interrupted(
+    places: tuple[Path, Path], tmp_path: Path
+):
+    path = program(places[0] / "helm", "v3.22.0")
+    helm = find_helm()
+    begun, ended = tmp_path / "begun", tmp_path / "ended"
+    end = f"trap 'kill $!; echo > {ended}; exit 1' TERM"
+    path.write_text(f"#!/bin/sh\n{end}\n/bin/sleep 60 &\necho > {begun}\nwait\n")
+
+    async def interrupt() -> None:
+        work = asyncio.create_task(helm.upgrade({}, Release()))
+        while not begun.exists():
+            await asyncio.sleep(0.01)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+    asyncio.run(interrupt())
+    assert ended.exists()
+
+
+def test_a_null_reaches_helm_even_if_a_later_file_or_pair_says_it(tmp_path: Path):
+    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    first.write_text("resources: {limits: {cpu: 2}}\n")
+    second.write_text("resources: {limits: null}\n")
+    assert overrides([str(first), str(second)]) == {"resources": {"limits": None}}
+    assert overrides(pairs=["resources.limits=null"]) == {"resources": {"limits": None}}
+    assert "limits" not in read_values([str(first), str(second)])["resources"]
 
 
 # --- the command ---
 
 
 def test_install_prints_everything_that_it_would_apply():
+    usable_helm()
     said = CliRunner().invoke(install, ["--print", "--set", "image.repository=example.com/w"])
     assert said.exit_code == 0
     found = list(yaml.safe_load_all(said.output))
     assert [each["kind"] for each in found[:2]] == ["Namespace", "CustomResourceDefinition"]
+    kinds = {each["kind"] for each in found}
+    assert kinds == {kind for _, kind in (*CLUSTER_KINDS, *NAMESPACE_KINDS)} - {
+        "ServiceMonitor"
+    } | {"Namespace", DEFINITION}
     assert f"example.com/w:{__version__}" in said.output
 
 
@@ -308,3 +453,4 @@ def test_install_writes_the_chart_for_those_who_use_helm(tmp_path: Path):
     assert CliRunner().invoke(install, ["--chart", str(tmp_path)]).exit_code == 0
     assert (tmp_path / "templates/scheduler.yaml").read_text()
     assert (tmp_path / "definitions/queues.yaml").read_text()
+    assert (tmp_path / "rights/scheduler.yaml").read_text()

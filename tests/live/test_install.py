@@ -13,11 +13,12 @@ import yaml
 
 from tests.live.conftest import FindParts
 from tests.live.support.bound_pods import wait_until
-from tests.live.support.installation import Installation, installed
+from tests.live.support.installation import Installation, helm_for, installed
 from tests.live.support.kubectl import Kubectl
 from tests.live.support.scene import Scene, scene
 from windlass.crds.definitions import QUEUE
 from windlass.install.chart import NAMESPACE, Release
+from windlass.install.helm_program import HelmProgram
 from windlass.kube.client.auth import Access
 from windlass_lab.api_proxy.proxy import recording
 from windlass_lab.control_plane.binaries import NAMES
@@ -56,8 +57,14 @@ def windlass(own: Plane, *words: str) -> str:
     return done.stdout
 
 
-async def as_scheduler(made: Scene, own: Plane) -> Access:
-    release = Installation(made.api, Release())
+@pytest.fixture
+def helm(own: Plane, find_parts: FindParts) -> HelmProgram:
+    """The Helm that the command uses."""
+    return helm_for(own, find_parts)
+
+
+async def as_scheduler(made: Scene, helm: HelmProgram, own: Plane) -> Access:
+    release = Installation(made.api, helm, Release())
     authority = (own.folder / "pki" / "ca.crt").read_bytes()
     return await release.access("scheduler", own.server, authority)
 
@@ -74,7 +81,7 @@ PATHS = r"{range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{'\n'}{
 
 
 async def test_uninstalling_leaves_running_pods_and_nothing_of_ours(
-    own: Plane, admin: Kubectl, tmp_path: Path
+    own: Plane, admin: Kubectl, helm: HelmProgram, tmp_path: Path
 ) -> None:
     before = everything(admin)
     async with scene(own.api_access(), tmp_path, nodes=2, team=16) as made:
@@ -85,7 +92,7 @@ async def test_uninstalling_leaves_running_pods_and_nothing_of_ours(
         whole = {"apiVersion": "v1", "kind": "List", "items": printed}
         admin("apply", "--server-side", "--force-conflicts", "-f", "-", given=whole)
         await wait_pods(admin, 4)  # the restricted standard of their namespace lets them in
-        async with recording(await as_scheduler(made, own)) as proxy:
+        async with recording(await as_scheduler(made, helm, own)) as proxy:
             daemon = await made.leading(proxy, **OWN)
             uids = await made.gang("a", 2, 8, "team")
             await made.wait_running(("a", 2))
@@ -103,11 +110,11 @@ async def test_uninstalling_leaves_running_pods_and_nothing_of_ours(
 
 
 async def test_an_upgrade_in_the_middle_of_an_eviction_loses_nothing(
-    made: Scene, own: Plane
+    made: Scene, helm: HelmProgram, own: Plane
 ) -> None:
     windlass(own, "install", "--apply")
     never = {"fake.windlass.dev/terminates-after": "never"}
-    async with recording(await as_scheduler(made, own)) as proxy:
+    async with recording(await as_scheduler(made, helm, own)) as proxy:
         old = await made.leading(proxy, **OWN)
         victims = await made.gang("v", 2, 8, "theirs", preemptible="true", **never)
         await made.wait_running(("v", 2))
@@ -116,7 +123,7 @@ async def test_an_upgrade_in_the_middle_of_an_eviction_loses_nothing(
         assert await old.stop() == 0
     said = windlass(own, "install", "--apply", "--set", "config.cycle.at_most_s=3")
     assert "applied Lease windlass-system/windlass" in said
-    async with recording(await as_scheduler(made, own)) as proxy:
+    async with recording(await as_scheduler(made, helm, own)) as proxy:
         await made.leading(proxy, **OWN)
         await made.gang("greedy", 1, 8, "ours", preemptible="true")  # may not have the place
         await made.wait_reasons("greedy", 1)
@@ -131,8 +138,10 @@ async def test_an_upgrade_in_the_middle_of_an_eviction_loses_nothing(
     assert await made.get(QUEUE.path(f"{made.key}-ours"))
 
 
-async def test_installing_again_removes_what_is_no_longer_wanted(made: Scene) -> None:
-    async with installed(made.api, Release(made.key, made.key)) as release:
+async def test_installing_again_removes_what_is_no_longer_wanted(
+    made: Scene, helm: HelmProgram
+) -> None:
+    async with installed(made.api, helm, Release(made.key, made.key)) as release:
         await release.install("crds.install=false", "webhook.enabled=false")
         assert f"deleted MutatingWebhookConfiguration {made.key}" in release.said
 
@@ -144,8 +153,8 @@ async def test_installing_again_removes_what_is_no_longer_wanted(made: Scene) ->
         await wait_until(is_gone, "the webhook's Deployment is gone")
 
 
-async def test_a_namespace_that_was_there_before_stays(made: Scene) -> None:
-    async with installed(made.api, Release(made.key, made.key)):
+async def test_a_namespace_that_was_there_before_stays(made: Scene, helm: HelmProgram) -> None:
+    async with installed(made.api, helm, Release(made.key, made.key)):
         pass
     found = await made.get(f"/api/v1/namespaces/{made.key}")
     assert found["status"]["phase"] == "Active"
@@ -153,7 +162,7 @@ async def test_a_namespace_that_was_there_before_stays(made: Scene) -> None:
     assert [each["metadata"]["name"] for each in accounts["items"]] == ["default"]
 
 
-async def test_a_refusal_is_told_in_one_sentence(own: Plane) -> None:
+async def test_a_refusal_is_told_in_one_sentence(own: Plane, helm: HelmProgram) -> None:
     nobody = own.user_kubeconfig("nobody")
     words = ["install", "--apply", "--kubeconfig", str(nobody)]
     done = subprocess.run([*WINDLASS, *words], capture_output=True, text=True, check=False)

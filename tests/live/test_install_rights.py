@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+from tests.live.conftest import FindParts
 from tests.live.support.bound_pods import wait_until
-from tests.live.support.installation import Installation, installed, may
+from tests.live.support.installation import Installation, helm_for, installed, may
 from tests.live.support.scene import Scene, scene
 from tests.live.support.viewers import person
 from tests.live.test_dashboard import Cast
+from tests.support.rendered_chart import render
 from windlass.checkpoint.protocol import BUDGET, MODE, REQUEST
-from windlass.install.chart import Release, objects
-from windlass.install.values import read_values
+from windlass.install.chart import Release
 from windlass.kube.client.auth import Access
 from windlass.kube.client.client import connect
 from windlass.workloads.kinds.table import KINDS
@@ -53,8 +54,9 @@ async def made(plane: Plane, tmp_path: Path) -> AsyncIterator[Scene]:
 
 
 @pytest.fixture
-async def release(made: Scene) -> AsyncIterator[Installation]:
-    async with installed(made.api, Release(made.key, made.key)) as found:
+async def release(made: Scene, plane: Plane, find_parts: FindParts) -> AsyncIterator[Installation]:
+    helm = helm_for(plane, find_parts)
+    async with installed(made.api, helm, Release(made.key, made.key)) as found:
         yield found
 
 
@@ -96,8 +98,9 @@ async def test_gangs_start_evictions_happen_and_statuses_are_written_without_a_r
     }
 
 
-def test_nothing_is_granted_for_writing_but_what_is_used() -> None:
-    made = objects(read_values(), Release())
+def test_nothing_is_granted_for_writing_but_what_is_used(find_parts: FindParts) -> None:
+    find_parts(["helm"])
+    made = render({})
     roles = [each for each in made if each["kind"] in ("ClusterRole", "Role")]
     mine = [each for each in roles if each["metadata"]["name"].endswith("-scheduler")]
     writes = {

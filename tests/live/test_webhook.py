@@ -22,11 +22,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests.live.conftest import FindParts
 from tests.live.support.bound_pods import wait_until
-from tests.live.support.installation import Installation, installed
+from tests.live.support.installation import Installation, helm_for, installed
 from tests.live.support.kubectl import Kubectl
 from tests.live.support.scene import Scene, scene
-from windlass.admission import certificates
+from windlass.admission import certificates as papers
 from windlass.admission.certificates import Papers
 from windlass.certificates import Authority
 from windlass.crds.definitions import QUEUE as QUEUES
@@ -140,7 +141,10 @@ class Town:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def quiet(
-    plane: Plane, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory
+    plane: Plane,
+    kubectl: Kubectl,
+    find_parts: FindParts,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Town]:
     """The webhook is installed, but does not run."""
     tmp_path = tmp_path_factory.mktemp("town")
@@ -149,7 +153,10 @@ async def quiet(
         namespace = f"/api/v1/namespaces/{made.key}"
         await made.api.patch(namespace, {"metadata": {"labels": {MANAGED: "true"}}})
         place = f"{made.key}-system"
-        release = await stack.enter_async_context(installed(made.api, Release(made.key, place)))
+        helm = helm_for(plane, find_parts)
+        release = await stack.enter_async_context(
+            installed(made.api, helm, Release(made.key, place))
+        )
         for user in ("ann", "bob"):
             kubectl(
                 *("create", "rolebinding", user, "-n", made.key),
@@ -264,9 +271,9 @@ async def test_old_papers_are_renewed_and_the_api_server_believes_the_new_ones(
 ) -> None:
     authority = Authority.make("old", timedelta(days=30))
     old = Papers(authority.own, authority.serving(["127.0.0.1"]))
-    await quiet.scene.api.patch(quiet.secret, {"data": certificates.written(old)})
+    await quiet.scene.api.patch(quiet.secret, {"data": papers.written(old)})
     async with quiet.running():
-        new = certificates.read((await quiet.scene.get(quiet.secret))["data"])
+        new = papers.read((await quiet.scene.get(quiet.secret))["data"])
     assert new is not None
     assert new.authority != old.authority
     config = await quiet.scene.get(f"{CONFIGURATIONS}/{quiet.release.release.name}")
@@ -349,10 +356,10 @@ async def test_a_webhook_changes_over_to_new_papers_while_it_runs(town: Town) ->
     before = ssl.get_server_certificate(("127.0.0.1", town.port))
     authority = Authority.make("short", timedelta(days=30))
     short = Papers(authority.own, authority.serving(["127.0.0.1"]))
-    await town.scene.api.patch(town.secret, {"data": certificates.written(short)})
+    await town.scene.api.patch(town.secret, {"data": papers.written(short)})
 
     async def has_changed() -> bool:
-        kept = certificates.read((await town.scene.get(town.secret))["data"])
+        kept = papers.read((await town.scene.get(town.secret))["data"])
         served = ssl.get_server_certificate(("127.0.0.1", town.port))
         assert kept is not None
         return served != before and served == kept.serving.certificate.decode()

@@ -33,7 +33,7 @@ TESTED = (*NAMES, "helm", *CONTROLLERS)
 """With what only tests need."""
 OLDEST: dict[str, Version] = {
     "etcd": (3, 5, 13),
-    "helm": (3, 14, 0),
+    "helm": (3, 17, 0),
     "kubectl": (1, 36, 0),
     **dict.fromkeys(FAMILY, (1, 36, 0)),
 }

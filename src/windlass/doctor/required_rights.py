@@ -1,24 +1,23 @@
 """What the scheduler must be allowed to do: exactly what the chart grants it.
 
-The roles of the chart are the one list of rights. The doctor asks the API server about each of
-them, for the account the scheduler runs under or, if there is none, for whoever asks.
+The rules that the chart grants are the one list of rights, and they are plain YAML, so that the
+doctor needs no Helm. It asks the API server about each of them, for the account the scheduler runs
+under or, if there is none, for whoever asks.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from windlass.install.chart import Release, objects
-from windlass.install.values import defaults
+from windlass.install.chart import Rule, scheduler_rules
 from windlass.kube.client.client import Api
 from windlass.model.viewers import Right
 
-ROLES = ("ClusterRole", "Role")
 PART = "-scheduler"
 
 
@@ -34,13 +33,11 @@ class Account:
 
 
 def needed(namespace: str, lease: str) -> list[Right]:
-    """Every right of the scheduler, where its lease lies in this namespace."""
-    made = objects(defaults(), Release(lease, namespace))
-    roles = [
-        each for each in made if each["kind"] in ROLES and each["metadata"]["name"] == lease + PART
-    ]
-    found = [right for role in roles for right in _rights(role)]
-    return list(dict.fromkeys(found))
+    """Return every right of the scheduler whose lease has this name and lies in this namespace."""
+    rules = scheduler_rules(lease)
+    cluster = [*rules["cluster"], *rules["dashboard"]]
+    rights = [*_rights(cluster, ""), *_rights(rules["namespace"], namespace)]
+    return list(dict.fromkeys(rights))
 
 
 async def review(api: Api, rights: Sequence[Right], account: Account | None) -> dict[Right, bool]:
@@ -49,9 +46,9 @@ async def review(api: Api, rights: Sequence[Right], account: Account | None) -> 
     return dict(zip(rights, answers, strict=True))
 
 
-def _rights(role: Mapping[str, Any]) -> Iterator[Right]:
-    namespace = role["metadata"].get("namespace", "")
-    for rule in role["rules"]:
+def _rights(rules: Sequence[Rule], namespace: str) -> Iterator[Right]:
+    """Yield each right that these rules grant, in this namespace or, if it is empty, everywhere."""
+    for rule in rules:
         names = rule.get("resourceNames", [""])
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:

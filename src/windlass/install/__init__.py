@@ -1,11 +1,11 @@
 """Putting Windlass on a cluster and taking it off again.
 
-    values     what an administrator can choose: the model behind values.yaml and its schema
-    template   the few words of Helm's language that the chart uses
-    chart      chart + values -> the objects of an installation
-    apply      objects -> the cluster: install, upgrade, uninstall
+    values         what an administrator can choose: the model behind values.yaml and its schema
+    chart          the chart as files, its kinds and rights, and the namespace of an installation
+    helm_program   finds Helm and calls it: render, upgrade, uninstall
+    apply          install, upgrade, uninstall: what Helm does, and what stands around it
 
-The Helm chart in deploy/chart is the one source of the objects. `helm install` and
-`windlass install` read the same templates, and a test with the real Helm shows that both
-make the same of them. Belongs here: nothing that runs once Windlass is installed.
+The Helm chart in deploy/chart is the one source of the objects, and Helm alone reads its templates:
+`windlass install` checks the values and calls Helm. Belongs here: nothing that runs once Windlass
+is installed.
 """

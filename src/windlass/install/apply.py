@@ -1,43 +1,53 @@
-"""Objects -> the cluster: install, upgrade, uninstall.
+"""Install, upgrade and uninstall: what Helm does, and what stands around it.
 
-Installing applies every object on the server's side and then deletes what an earlier version of
-the same release left behind; installing again is an upgrade. Uninstalling deletes what carries the
-label of the release. Running pods are no part of it: nobody touches them.
+Helm applies and deletes the objects of a release. What Helm does not do is done here, through the
+API server: the namespace and its label, the order in which a release goes, the definitions with all
+queues, and objects of the release that Helm has no record of. Running pods are no part of it:
+nobody touches them.
 
-    install     namespace -> definitions, until they are served -> objects -> leftovers go
-    uninstall   webhook and policies -> deployments, until they are gone -> the rest -> definitions
+    install     namespace -> Helm -> leftovers go -> definitions are served
+    uninstall   webhook and policies -> deployments, until they are gone -> Helm -> the rest ->
+                definitions -> namespace
+
+Releases that Helm has no record of were made by `windlass install` before it called Helm, or by
+`windlass install --print | kubectl apply -f -`. The next install hands them over to Helm.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any
 
 import msgspec
 
 from windlass.install import chart
-from windlass.install.chart import INSTANCE, MANAGED_BY, MANAGER, Release
-from windlass.install.values import Tree, defaults, merged
+from windlass.install.chart import DEFINITION, INSTANCE, MANAGED_BY, MANAGER, Object, Release
+from windlass.install.helm_program import HelmProgram, HelmRecord
+from windlass.install.values import Tree
 from windlass.kube.client.client import Api, Patch
 from windlass.kube.client.errors import Conflict, NotFound
 from windlass.model.errors import WindlassError
 
 Tell = Callable[[str], None]
-Object = dict[str, Any]
 
 PATIENCE_S = 60.0
 BACKGROUND = {"propagationPolicy": "Background"}
 FOREGROUND = {"propagationPolicy": "Foreground"}
 FIRST = ("MutatingWebhookConfiguration", "ValidatingAdmissionPolicyBinding", "Deployment")
-"""What goes before all else: first nobody is asked any more, then nobody runs any more."""
+"""The kinds that go before all else: first nobody is asked any more, then nobody runs any more."""
+MANAGERS = (MANAGER, "Helm")
+"""The values of the label `managed-by` of objects that we may change."""
+OWNER = ("meta.helm.sh/release-name", "meta.helm.sh/release-namespace")
+"""The annotations with which Helm marks the objects of a release."""
+FIELD_MANAGER = "windlass-install"
+"""The name under which versions before Helm was called applied objects."""
 
 
 class NotOurs(WindlassError):
-    """The release was installed by somebody else."""
+    """The release was installed by somebody else, or is something else than Windlass."""
 
 
 class NotDone(WindlassError):
@@ -50,7 +60,7 @@ class NotServed(WindlassError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ref:
-    """Which object is meant."""
+    """A reference to an object."""
 
     api: str
     kind: str
@@ -58,19 +68,19 @@ class Ref:
     name: str
 
     @classmethod
-    def of(cls, found: Object) -> Ref:
-        """The reference to an object."""
-        meta = found["metadata"]
-        return cls(found["apiVersion"], found["kind"], meta.get("namespace", ""), meta["name"])
+    def of(cls, thing: Object) -> Ref:
+        """Return the reference to an object."""
+        meta = thing["metadata"]
+        return cls(thing["apiVersion"], thing["kind"], meta.get("namespace", ""), meta["name"])
 
     @property
     def path(self) -> str:
-        """Where the object lies."""
+        """Return where the object lies."""
         return f"{self.collection}/{self.name}"
 
     @property
     def collection(self) -> str:
-        """Where objects of its kind lie."""
+        """Return where objects of its kind lie."""
         root = f"/apis/{self.api}" if "/" in self.api else f"/api/{self.api}"
         place = f"/namespaces/{self.namespace}" if self.namespace else ""
         lower = self.kind.lower()
@@ -82,133 +92,189 @@ class Ref:
         return f"{self.kind} {place}{self.name}"
 
 
-async def install(api: Api, values: Tree, release: Release, tell: Tell) -> None:
-    """Install a release, or bring it to this version and these values."""
-    await _refuse_foreign(api, release)
+async def install(api: Api, helm: HelmProgram, values: Tree, release: Release, tell: Tell) -> None:
+    """Install a release, or bring it to this version and to these values over the defaults."""
+    await _refuse_foreign_scheduler(api, release)
+    before = await installed(api, release)
+    record = await helm.record(release)
+    _refuse_foreign(record, release, before)
+    _refuse_pending(record, release)
+    targets = {Ref.of(thing): thing for thing in await helm.render(values, release)}
     await _make_namespace(api, release, tell)
-    for each in chart.definitions(values):
-        await _wait_left(api, Ref.of(each), tell)
-        await _apply(api, each, tell)
-    for each in chart.definitions(values):
-        await _wait_served(api, each)
-    wanted = chart.objects(values, release)
-    for each in wanted:
-        await _apply(api, each, tell)
-    leftovers = set(await installed(api, release)) - {Ref.of(each) for each in wanted}
-    for ref in sorted(leftovers):
-        await _delete(api, ref, tell)
+    definitions = [ref for ref in targets if ref.kind == DEFINITION]
+    for ref in definitions:
+        await _wait_left(api, ref, tell)
+    for ref, thing in targets.items():
+        if ref in before and _owner(before[ref]) is None:
+            await _hand_over(api, thing)
+    await helm.upgrade(values, release)
+    for ref in targets:
+        tell(f"applied {ref}")
+    for ref in sorted(before.keys() - targets.keys()):
+        await _delete(api, ref)  # unless Helm has done so
+        tell(f"deleted {ref}")
+    for ref in definitions:
+        await _wait_served(api, ref)
 
 
-async def uninstall(api: Api, release: Release, tell: Tell, *, keep_queues: bool = False) -> None:
+async def uninstall(
+    api: Api, helm: HelmProgram, release: Release, tell: Tell, *, keep_queues: bool = False
+) -> None:
     """Take a release off the cluster; with our definitions go all queues, unless they are kept."""
-    await _refuse_foreign(api, release)
-    there = sorted(await installed(api, release), key=_leaving)
-    for ref in there:
-        await _delete(api, ref, tell)
+    await _refuse_foreign_scheduler(api, release)
+    before = await installed(api, release)
+    _refuse_foreign(await helm.record(release), release, before)
+    for ref in sorted((ref for ref in before if ref.kind in FIRST), key=_leaving):
+        await _delete(api, ref)
+        tell(f"deleted {ref}")
         if ref.kind == "Deployment":
             await _wait_gone(api, ref, tell)
+    await helm.uninstall(release)
+    for ref in sorted(ref for ref in before if ref.kind not in FIRST):
+        await _delete(api, ref)  # unless Helm has done so
+        tell(f"deleted {ref}")
     if not keep_queues:
         await _delete_definitions(api, tell)
     own = chart.namespace(release)
-    found = await _get(api, Ref.of(own))
-    if found and _labels(found).items() >= {INSTANCE: release.name, MANAGED_BY: MANAGER}.items():
-        await _delete(api, Ref.of(own), tell)
+    live = await _get(api, Ref.of(own))
+    if live and _labels(live).items() >= {INSTANCE: release.name, MANAGED_BY: MANAGER}.items():
+        await _delete(api, Ref.of(own))
+        tell(f"deleted {Ref.of(own)}")
         await _wait_gone(api, Ref.of(own), tell)
 
 
-async def installed(api: Api, release: Release) -> list[Ref]:
-    """What is there of a release, but for namespace and definitions."""
-    chosen = {"labelSelector": f"{INSTANCE}={release.name},{MANAGED_BY}={MANAGER}"}
-    found: list[Ref] = []
-    for kind in sorted(_kinds(release)):
+async def installed(api: Api, release: Release) -> dict[Ref, Object]:
+    """Return the objects of a release that are there, but for its namespace and definitions."""
+    managers = f"{MANAGED_BY} in ({','.join(MANAGERS)})"
+    selector = {"labelSelector": f"{chart.PART_OF}=windlass,{INSTANCE}={release.name},{managers}"}
+    objects: dict[Ref, Object] = {}
+    for kind in _kinds(release):
         try:
-            listed = msgspec.json.decode(await api.get(kind.collection, chosen))
+            answer = msgspec.json.decode(await api.get(kind.collection, selector))
         except NotFound:  # nobody has installed that kind
             continue
-        names = [each["metadata"]["name"] for each in listed["items"]]
-        found += [Ref(kind.api, kind.kind, kind.namespace, name) for name in names]
-    return found
+        for thing in answer["items"]:
+            name = thing["metadata"]["name"]
+            objects[Ref(kind.api, kind.kind, kind.namespace, name)] = thing
+    return objects
 
 
-def _kinds(release: Release) -> set[Ref]:
-    """All kinds of objects that the chart can make, with no name."""
-    everything: Tree = {"serviceMonitor": {"enabled": True}, "rbac": {"extraRules": [{}]}}
-    made = chart.objects(merged(defaults(), everything), release)
-    return {Ref(ref.api, ref.kind, ref.namespace, "") for ref in map(Ref.of, made)}
+def _kinds(release: Release) -> Iterable[Ref]:
+    """Yield all kinds of objects that the chart can make, as references with no name."""
+    for api, kind in chart.CLUSTER_KINDS:
+        yield Ref(api, kind, "", "")
+    for api, kind in chart.NAMESPACE_KINDS:
+        yield Ref(api, kind, release.namespace, "")
 
 
 def _leaving(ref: Ref) -> tuple[int, Ref]:
-    return (FIRST.index(ref.kind) if ref.kind in FIRST else len(FIRST)), ref
+    return FIRST.index(ref.kind), ref
 
 
-async def _refuse_foreign(api: Api, release: Release) -> None:
-    """Two hands on one release would undo each other's work."""
+async def _refuse_foreign_scheduler(api: Api, release: Release) -> None:
+    """Raise `NotOurs` if another tool manages the scheduler: both would undo each other's work."""
     ref = Ref("apps/v1", "Deployment", release.namespace, f"{release.name}-scheduler")
-    found = await _get(api, ref)
-    manager = _labels(found).get(MANAGED_BY, "nobody") if found else MANAGER
-    if manager != MANAGER:
+    live = await _get(api, ref)
+    manager = _labels(live).get(MANAGED_BY, "nobody") if live else MANAGER
+    if manager not in MANAGERS:
         raise NotOurs(
             f'release "{release.name}" in namespace {release.namespace} is managed by {manager}; '
             f"use {manager.lower()} for it, or another --name"
         )
 
 
+def _refuse_foreign(
+    record: HelmRecord | None, release: Release, objects: Mapping[Ref, Object]
+) -> None:
+    """Raise `NotOurs` if the release is of another chart, or its objects are of another release.
+
+    Helm would replace or delete the objects of that chart, and take the objects over.
+    """
+    if record and record.chart != chart.NAME:
+        raise NotOurs(
+            f'release "{release.name}" in namespace {release.namespace} is one of the chart '
+            f"{record.chart}; use another --name"
+        )
+    for ref, thing in objects.items():
+        owner = _owner(thing)
+        if owner not in (None, release):
+            raise NotOurs(
+                f'{ref} belongs to release "{owner.name}" in namespace {owner.namespace}; '
+                "use that --namespace, or another --name"
+            )
+
+
+def _refuse_pending(record: HelmRecord | None, release: Release) -> None:
+    """Raise `NotDone` if Helm is at work on the release, or was killed while it was."""
+    if record and record.is_pending:
+        secret = f"sh.helm.release.v1.{release.name}.v{record.revision}"
+        raise NotDone(
+            f'release "{release.name}" is in state {record.status}: wait if Helm is at work on it; '
+            f"if Helm was killed, run `kubectl -n {release.namespace} delete secret {secret}` and "
+            "give the same command again"
+        )
+
+
 async def _make_namespace(api: Api, release: Release, tell: Tell) -> None:
-    """A namespace that is there already stays as it is, and stays when we go."""
+    """Create the namespace; one that is there already stays as it is, and stays when we go."""
     own = chart.namespace(release)
     await _wait_left(api, Ref.of(own), tell)
     with suppress(Conflict):
         await api.post(Ref.of(own).collection, own)
 
 
-async def _apply(api: Api, wanted: Object, tell: Tell) -> None:
-    ref = Ref.of(wanted)
-    how = {"fieldManager": "windlass-install", "force": "true"}
-    await api.patch(ref.path, wanted, kind=Patch.APPLY, params=how, timeout_s=PATIENCE_S)
-    tell(f"applied {ref}")
+async def _hand_over(api: Api, target: Object) -> None:
+    """Bring an object that Helm has no record of to what is wanted.
+
+    Helm compares with its record, and has none: it would leave fields of the object that are no
+    longer wanted. The API server knows which fields we applied, and removes them.
+    """
+    how = {"fieldManager": FIELD_MANAGER, "force": "true"}
+    await api.patch(Ref.of(target).path, target, kind=Patch.APPLY, params=how, timeout_s=PATIENCE_S)
 
 
-async def _delete(api: Api, ref: Ref, tell: Tell) -> None:
+async def _delete(api: Api, ref: Ref) -> bool:
+    """Delete an object; return whether it was there."""
     try:
         await api.delete(ref.path, FOREGROUND if ref.kind == "Deployment" else BACKGROUND)
     except NotFound:
-        return
-    tell(f"deleted {ref}")
+        return False
+    return True
 
 
 async def _delete_definitions(api: Api, tell: Tell) -> None:
-    """They belong to all releases: the last one takes them along."""
-    chosen = {"labelSelector": "app.kubernetes.io/name=windlass"}
+    """Delete our definitions, unless another release uses them: they belong to all releases."""
+    selector = {"labelSelector": f"{chart.PART_OF}=windlass"}
     roles = Ref("rbac.authorization.k8s.io/v1", "ClusterRole", "", "")
-    others = msgspec.json.decode(await api.get(roles.collection, chosen))["items"]
+    others = msgspec.json.decode(await api.get(roles.collection, selector))["items"]
     if others:
         name = _labels(others[0]).get(INSTANCE, "")
         tell(f'kept the definitions of custom resources: release "{name}" uses them')
         return
-    ours = [Ref.of(each) for each in chart.definitions(defaults())]
+    ours = [Ref.of(definition) for definition in chart.definitions()]
     for ref in ours:
-        await _delete(api, ref, tell)
+        if await _delete(api, ref):
+            tell(f"deleted {ref}")
     for ref in ours:  # their objects go first
         await _wait_gone(api, ref, tell)
 
 
-async def _wait_served(api: Api, definition: Object) -> None:
+async def _wait_served(api: Api, definition: Ref) -> None:
     async def is_served() -> bool:
-        found = await _get(api, Ref.of(definition)) or {}
-        conditions: Iterable[Object] = found.get("status", {}).get("conditions", ())
+        live = await _get(api, definition) or {}
+        conditions: Iterable[Object] = live.get("status", {}).get("conditions", ())
         return any(e["type"] == "Established" and e["status"] == "True" for e in conditions)
 
     if not await _comes_about(is_served):
-        name = definition["metadata"]["name"]
-        raise WindlassError(
-            f"{name} is not served after {PATIENCE_S:.0f} s; look at its conditions"
+        raise NotServed(
+            f"{definition.name} is not served after {PATIENCE_S:.0f} s; look at its conditions"
         )
 
 
 async def _wait_left(api: Api, ref: Ref, tell: Tell) -> None:
-    """What is being deleted takes nothing in any more: let it go first."""
-    found = await _get(api, ref)
-    if found and "deletionTimestamp" in found["metadata"]:
+    """Wait until an object that is being deleted has gone: it takes nothing in any more."""
+    live = await _get(api, ref)
+    if live and "deletionTimestamp" in live["metadata"]:
         await _wait_gone(api, ref, tell)
 
 
@@ -220,9 +286,9 @@ async def _wait_gone(api: Api, ref: Ref, tell: Tell) -> None:
         tell(f"{ref} is still going; going on without waiting for it")
 
 
-async def _comes_about(what: Callable[[], Awaitable[bool]]) -> bool:
+async def _comes_about(event: Callable[[], Awaitable[bool]]) -> bool:
     deadline = monotonic() + PATIENCE_S
-    while not await what():
+    while not await event():
         if monotonic() > deadline:
             return False
         await asyncio.sleep(0.2)
@@ -236,5 +302,12 @@ async def _get(api: Api, ref: Ref) -> Object | None:
         return None
 
 
-def _labels(found: Object) -> dict[str, str]:
-    return found["metadata"].get("labels") or {}
+def _labels(thing: Object) -> dict[str, str]:
+    return thing["metadata"].get("labels") or {}
+
+
+def _owner(thing: Object) -> Release | None:
+    """Return the Helm release to which an object belongs, or None if it belongs to none."""
+    annotations: dict[str, str] = thing["metadata"].get("annotations") or {}
+    name, namespace = (annotations.get(key, "") for key in OWNER)
+    return Release(name, namespace) if name else None

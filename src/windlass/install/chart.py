@@ -1,26 +1,61 @@
-"""The chart and its values -> the objects of an installation."""
+"""The chart as files, and the objects of an installation that the chart does not make.
+
+The templates are Helm's business. Here is what can be said without Helm: where the chart lies,
+which kinds of objects it makes, which rights it grants to the scheduler, and the namespace.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
-from windlass import __version__
 from windlass.crds.manifest import as_yaml, manifests
-from windlass.install.template import lines_of, render
-from windlass.install.values import Tree, files
+from windlass.install.values import files
+
+Object: TypeAlias = dict[str, Any]
+"""An object of Kubernetes."""
+Rule: TypeAlias = dict[str, list[str]]
+"""A rule of a role: verbs, resources, their groups and, if only some are meant, their names."""
 
 NAME = "windlass"
+"""The usual name of a release, and the name of the chart."""
 NAMESPACE = "windlass-system"
 MANAGER = "windlass"
-"""Who installed it, as a label; `Helm` if Helm did."""
+"""The value of the label `managed-by` of a namespace that `windlass install` made. Versions before
+Helm was called gave it to all objects; an object of a chart says `Helm`."""
+PART_OF = "app.kubernetes.io/name"
 INSTANCE = "app.kubernetes.io/instance"
 MANAGED_BY = "app.kubernetes.io/managed-by"
-DEFINITIONS = "definitions.yaml"
-"""Helm's way to the definitions; here they are made directly."""
+DEFINITION = "CustomResourceDefinition"
+RIGHTS = "rights/scheduler.yaml"
+RELEASE_WORD = "RELEASE"
+"""Stands for the name of the release in the file of rights."""
+
+CLUSTER_KINDS = (
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+)
+NAMESPACE_KINDS = (
+    ("apps/v1", "Deployment"),
+    ("coordination.k8s.io/v1", "Lease"),
+    ("monitoring.coreos.com/v1", "ServiceMonitor"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("policy/v1", "PodDisruptionBudget"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("v1", "ConfigMap"),
+    ("v1", "Secret"),
+    ("v1", "Service"),
+    ("v1", "ServiceAccount"),
+)
+"""With `CLUSTER_KINDS`, all kinds of objects that the chart can make, but for definitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,34 +67,25 @@ class Release:
 
 
 def folder() -> Path:
-    """Where the chart lies: inside the installed package, or in the checkout."""
+    """Return where the chart lies: inside the installed package, or in the checkout."""
     inside = Path(__file__).parent / "helm"
     return inside if inside.is_dir() else Path(__file__).parents[3] / "deploy" / "chart"
 
 
-def objects(values: Tree, release: Release, manager: str = MANAGER) -> list[dict[str, Any]]:
-    """Everything but definitions, in the order of the templates."""
-    found: list[dict[str, Any]] = []
-    for text in _rendered(values, release, manager).values():
-        found += [each for each in yaml.safe_load_all(text) if each]
-    return found
+def definitions() -> list[Object]:
+    """Return the definitions of our custom resources."""
+    return [yaml.safe_load(text) for _, text in sorted(manifests().items())]
 
 
-def definitions(values: Tree) -> list[dict[str, Any]]:
-    """The definitions of our custom resources, if they are wanted."""
-    made = manifests() if values["crds"]["install"] else {}
-    return [yaml.safe_load(text) for _, text in sorted(made.items())]
-
-
-def namespace(release: Release) -> dict[str, Any]:
-    """The namespace of an installation, under the strictest standard for pods."""
+def namespace(release: Release) -> Object:
+    """Return the namespace of an installation, under the strictest standard for pods."""
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {
             "name": release.namespace,
             "labels": {
-                "app.kubernetes.io/name": "windlass",
+                PART_OF: "windlass",
                 INSTANCE: release.name,
                 MANAGED_BY: MANAGER,
                 "pod-security.kubernetes.io/enforce": "restricted",
@@ -68,15 +94,24 @@ def namespace(release: Release) -> dict[str, Any]:
     }
 
 
-def as_text(values: Tree, release: Release) -> str:
-    """Everything as one YAML text, in an order in which it can be applied."""
-    first = [namespace(release), *definitions(values)]
-    texts = [as_yaml(each) for each in first] + [as_yaml(e) for e in objects(values, release)]
-    return "---\n".join(texts)
+def scheduler_rules(release_name: str) -> dict[str, list[Rule]]:
+    """Return the rules that the chart grants to the scheduler of a release.
+
+    They stand under `cluster`, `dashboard` (on the whole cluster, if the dashboard is enabled) and
+    `namespace` (in that of the release).
+    """
+    text = (folder() / RIGHTS).read_text(encoding="utf-8")
+    return yaml.safe_load(text.replace(RELEASE_WORD, release_name))
+
+
+def as_text(objects: Iterable[Object], release: Release) -> str:
+    """Return the objects of a release as one YAML text, in an order in which it can be applied."""
+    definitions_first = sorted(objects, key=lambda thing: thing["kind"] != DEFINITION)
+    return "---\n".join(as_yaml(thing) for thing in (namespace(release), *definitions_first))
 
 
 def chart_files() -> dict[str, str]:
-    """The whole chart as it belongs to this version, by path."""
+    """Return the whole chart as it belongs to this version, by path."""
     kept = {
         str(path.relative_to(folder())): path.read_text(encoding="utf-8")
         for path in sorted(folder().rglob("*"))
@@ -84,18 +119,3 @@ def chart_files() -> dict[str, str]:
     }
     made = {f"definitions/{name}": text for name, text in manifests().items()}
     return kept | made | files()
-
-
-def _rendered(values: Tree, release: Release, manager: str) -> dict[str, str]:
-    scope = {
-        "Values": values,
-        "Release": {"Name": release.name, "Namespace": release.namespace, "Service": manager},
-        "Chart": {"AppVersion": __version__},
-    }
-    templates = folder() / "templates"
-    lines = lines_of((templates / "_lines.tpl").read_text(encoding="utf-8"))
-    return {
-        path.name: render(path.read_text(encoding="utf-8"), scope, lines)
-        for path in sorted(templates.glob("*.yaml"))
-        if path.name != DEFINITIONS
-    }

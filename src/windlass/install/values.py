@@ -211,20 +211,28 @@ class Values(ValuesSection):
 
 
 def read_values(files: Sequence[str] = (), pairs: Sequence[str] = ()) -> Tree:
-    """The values of an installation, as Helm puts them together: defaults, files, then pairs."""
-    told: Tree = {}
+    """Return the values of an installation, as Helm puts them together, with the defaults."""
+    return merged(defaults(), overrides(files, pairs))
+
+
+def overrides(files: Sequence[str] = (), pairs: Sequence[str] = ()) -> Tree:
+    """Return the values that files and pairs set over the defaults, the last one counting most.
+
+    A null takes the default away. Raises `InputError` if the values cannot be used.
+    """
+    choices: Tree = {}
     for file in files:
-        told = merged(told, _loaded(file))
+        choices = _overlay(choices, _loaded(file))
     for pair in pairs:
-        told = merged(told, _pair(pair))
-    told.pop("global", None)  # Helm hands that to every chart
-    whole = merged(defaults(), told)
+        choices = _overlay(choices, _pair(pair))
+    choices.pop("global", None)  # Helm hands that to every chart
+    _refuse_missing_sections(choices)
     try:
-        Values.model_validate(whole)
+        Values.model_validate(merged(defaults(), choices))
     except ValidationError as error:
-        found = error.errors(include_url=False)
-        raise InputError("values", None, _complaint(found[0]), len(found) - 1) from None
-    return whole
+        problems = error.errors(include_url=False)
+        raise InputError("values", None, _complaint(problems[0]), len(problems) - 1) from None
+    return choices
 
 
 def defaults() -> Tree:
@@ -248,6 +256,18 @@ def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
     return found
 
 
+def _overlay(under: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
+    """Return two trees as one, like `merged`, but with each null: it is meant for the defaults."""
+    tree: Tree = dict(under)
+    for key, value in over.items():
+        below = tree.get(key)
+        if isinstance(value, dict) and isinstance(below, dict):
+            tree[key] = _overlay(cast(Tree, below), cast(Tree, value))
+        else:
+            tree[key] = value
+    return tree
+
+
 def files() -> dict[str, str]:
     """The files of the chart that follow from this model."""
     return {"values.yaml": _values_yaml(), "values.schema.json": _schema()}
@@ -264,6 +284,15 @@ def keys(section: type[BaseModel] = Values, above: str = "") -> Iterator[tuple[s
             if isinstance(default, Config):
                 default = default.model_dump(mode="json", exclude_unset=True)
             yield key, default, " ".join((field.description or "").split())
+
+
+def _refuse_missing_sections(choices: Tree) -> None:
+    """Raise `InputError` if a null takes a whole section away: the chart looks into each."""
+    for name, field in Values.model_fields.items():
+        key = field.alias or name
+        if isinstance(field.default, BaseModel) and choices.get(key, field.default) is None:
+            sentence = f"{key}: expected a mapping, found null; leave it out for its defaults"
+            raise InputError("values", None, sentence)
 
 
 def _names(section: type[BaseModel]) -> list[str]:

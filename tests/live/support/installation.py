@@ -11,25 +11,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.live.support.controllers import FindParts
+from tests.support.rendered_chart import usable_helm
 from windlass.certificates import write_secret
 from windlass.install.apply import install, uninstall
 from windlass.install.chart import Release
-from windlass.install.values import read_values
+from windlass.install.helm_program import HelmProgram
+from windlass.install.values import overrides
 from windlass.kube.client.auth import Access
 from windlass.kube.client.client import Api
+from windlass_lab.control_plane.plane import Plane
 
 TOKEN_S = 3600
 
 
+def helm_for(plane: Plane, find_parts: FindParts) -> HelmProgram:
+    """The Helm that `windlass install` uses, for the administrator of a plane; built if need be."""
+    find_parts(["helm"])
+    return usable_helm(str(plane.kubeconfig))
+
+
 @asynccontextmanager
-async def installed(api: Api, release: Release, *pairs: str) -> AsyncIterator[Installation]:
+async def installed(
+    api: Api, helm: HelmProgram, release: Release, *pairs: str
+) -> AsyncIterator[Installation]:
     """A release whose definitions are there already; it goes at the end."""
-    made = Installation(api, release)
+    made = Installation(api, helm, release)
     await made.install("crds.install=false", *pairs)
     try:
         yield made
     finally:
-        await uninstall(api, release, made.said.append, keep_queues=True)
+        await uninstall(api, helm, release, made.said.append, keep_queues=True)
 
 
 @dataclass(slots=True)
@@ -37,12 +49,14 @@ class Installation:
     """One release, and what was said while it was installed."""
 
     api: Api
+    helm: HelmProgram
     release: Release
     said: list[str] = field(default_factory=list)
 
     async def install(self, *pairs: str) -> None:
         """Install, or upgrade to these values."""
-        await install(self.api, read_values(pairs=pairs), self.release, self.said.append)
+        values = overrides(pairs=pairs)
+        await install(self.api, self.helm, values, self.release, self.said.append)
 
     async def token(self, account: str) -> str:
         """A token of one of the chart's accounts, as a pod would have it."""

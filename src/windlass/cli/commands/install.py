@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from windlass import __version__
 from windlass.cli.options import settings
+
+if TYPE_CHECKING:
+    from windlass.install.helm_program import HelmProgram
+    from windlass.kube.client.client import Api
 
 Command = Callable[..., Any]
 
@@ -51,7 +55,7 @@ def install(
     namespace: str,
     **reach: str | None,
 ) -> None:
-    """Install Windlass on a cluster, or upgrade it.
+    """Install Windlass on a cluster, or upgrade it, with Helm.
 
     \b
     windlass install --print --set image.repository=example.com/windlass
@@ -63,15 +67,19 @@ def install(
         _write_chart(chart)
         return
     from windlass.install.chart import Release, as_text
-    from windlass.install.values import read_values
+    from windlass.install.values import overrides
 
-    values, release = read_values(files, pairs), Release(name, namespace)
+    values, release = overrides(files, pairs), Release(name, namespace)
+    helm = _helm(reach)
     if shows:
-        click.echo(as_text(values, release), nl=False)
+        import asyncio
+
+        objects = asyncio.run(helm.render(values, release))
+        click.echo(as_text(objects, release), nl=False)
         return
     from windlass.install.apply import install as put_on
 
-    _on_cluster(reach, lambda api: put_on(api, values, release, click.echo))
+    _on_cluster(helm, lambda api: put_on(api, helm, values, release, click.echo))
     click.echo(f'Windlass {__version__} is installed as "{name}" in namespace {namespace}. Next:')
     click.echo("  kubectl label namespace NAME windlass.dev/managed=true")
 
@@ -87,33 +95,48 @@ def uninstall(
     from windlass.install.apply import uninstall as take_off
     from windlass.install.chart import Release
 
+    release, helm = Release(name, namespace), _helm(reach)
     if not yes:
         lost = "" if keep_queues else " All queues, topologies, policies and gangs are deleted."
         click.confirm(f'Uninstall "{name}" from namespace {namespace}?{lost}', abort=True)
-    release = Release(name, namespace)
-    _on_cluster(reach, lambda api: take_off(api, release, click.echo, keep_queues=keep_queues))
+
+    async def work(api: Api) -> None:
+        await take_off(api, helm, release, click.echo, keep_queues=keep_queues)
+
+    _on_cluster(helm, work)
 
 
-def _on_cluster(reach: dict[str, str | None], work: Callable[[Any], Any]) -> None:
+def _helm(reach: dict[str, str | None]) -> HelmProgram:
+    """Return the Helm that works on the cluster to which the options lead."""
+    from windlass.install.helm_program import find_helm
+
+    config = settings(reach["kubeconfig"], reach["context"], None)
+    return find_helm(config.kubeconfig, config.context)
+
+
+def _on_cluster(helm: HelmProgram, work: Callable[[Api], Awaitable[None]]) -> None:
+    """Do the work through the API server of the cluster on which Helm works."""
     import asyncio
 
     from windlass.install.apply import NotDone
+    from windlass.install.helm_program import HelmRefusal
     from windlass.kube.client.auth import load
     from windlass.kube.client.client import connect
     from windlass.kube.client.errors import ApiError
 
-    config = settings(reach["kubeconfig"], reach["context"], None)
-    access = load(config.kubeconfig or None, config.context or None)
+    access = load(helm.kubeconfig or None, helm.context or None)
 
     async def run() -> None:
         async with connect(access, timeout_s=30) as api:
             await work(api)
 
+    again = "mend that and give the same command again"
     try:
         asyncio.run(run())
     except ApiError as error:
-        again = "mend that and give the same command again"
         raise NotDone(f"{access.server}: {error.message}; {again}") from None
+    except HelmRefusal as refusal:
+        raise NotDone(f"{access.server}: {refusal}; {again}") from None
 
 
 def _write_chart(folder: str) -> None:

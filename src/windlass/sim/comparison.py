@@ -1,7 +1,7 @@
-"""The same work played twice: who wins and who loses, by queue, by size, by kind, gang by gang.
+"""The comparison of two runs of the same work, by queue, by size, by kind, and gang by gang.
 
-A part wins if its gangs wait less and get no less GPU time, and loses the other way round. The
-biggest differences stand first: those in the time that all its gangs waited together.
+A subset of gangs wins if it waits less and gets no less GPU time, and loses in the opposite case.
+The largest differences in total waiting time come first.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SIZES = (
 )
 LARGEST = "more than 64 GPUs"
 NOTABLE_HOURS = 0.05
-"""Less GPU time than this is no difference."""
+"""Differences of GPU time below this are ignored, in GPU-hours."""
 
 
 class ComparisonVerdict(StrEnum):
-    """How a part fares with the change."""
+    """The effect of the change on a subset of gangs."""
 
     WINS = "wins"
     LOSES = "loses"
@@ -41,24 +41,25 @@ class ComparisonVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSide:
-    """What one part had in one of the two."""
+    """The results of one subset of gangs in one of the two runs."""
 
     wait_seconds: Times
-    """Until the minimum ran; of those that never ran, until they gave up or until the end."""
+    """The time until the minimum ran; for gangs that never ran, until they ended or until the end
+    of the run."""
     waited_seconds: int
-    """All of them together."""
+    """The sum over all gangs."""
     gpu_hours: float
-    """Useful work: what had to be done again counts once."""
+    """The useful work; repeated work counts once."""
     finished: int
     stops: int
-    """How often a gang lost its place and waited again."""
+    """The number of times that a gang lost its place and waited again."""
     evictions: int
-    """Tasks, with those that moved."""
+    """The number of evicted tasks, moved ones included."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangSubset:
-    """Some gangs, side by side."""
+    """The results of some gangs, side by side."""
 
     name: str
     gangs: int
@@ -67,7 +68,7 @@ class GangSubset:
 
     @property
     def verdict(self) -> ComparisonVerdict:
-        """Does it win or lose?"""
+        """The verdict for this subset."""
         waits = self.after.waited_seconds - self.before.waited_seconds
         work = self.after.gpu_hours - self.before.gpu_hours
         work = work if abs(work) >= NOTABLE_HOURS else 0.0
@@ -80,14 +81,14 @@ class GangSubset:
 
 @dataclass(frozen=True, slots=True)
 class Versus:
-    """All of it."""
+    """The whole comparison."""
 
     whole: GangSubset
     queues: tuple[GangSubset, ...]
     sizes: tuple[GangSubset, ...]
     kinds: tuple[GangSubset, ...]
     gangs: tuple[GangSubset, ...]
-    """Each by itself, without those that fare the same."""
+    """Single gangs, without those that fare the same."""
 
 
 def versus(before: Simulation, after: Simulation) -> Versus:
@@ -113,13 +114,13 @@ def versus(before: Simulation, after: Simulation) -> Versus:
 
 
 def size_of(arrival: Arrival, cards: Sequence[Gpu]) -> str:
-    """How many GPUs a gang asks for, roughly."""
+    """Return the size class of a gang, by the number of GPUs it requests."""
     milli = sum(requested(task.shape.request.gpu, cards) for task in arrival.tasks)
     return next((name for most, name in SIZES if milli <= most), LARGEST)
 
 
 def kind_of(arrival: Arrival) -> str:
-    """What sort of work a gang is, as far as a record shows it."""
+    """Return the kind of work of a gang, as far as a record shows it."""
     needed = arrival.gang.needed()
     if len(arrival.tasks) > needed:
         return "elastic gang"

@@ -1,4 +1,4 @@
-"""What became of gangs lately, for whoever looks on."""
+"""The log of recent events of gangs, for the live view."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.sim.records import GangStage, RunNote, What
 from windlass.state.cluster import Cluster
 
 MOST = 50
-"""How many of the latest notes are kept."""
+"""The number of latest notes that are kept."""
 _ENDS = {
     GangStage.FINISHED: What.FINISHED,
     GangStage.DELETED: What.DELETED,
@@ -21,7 +21,7 @@ _ENDS = {
 
 
 class Diary:
-    """The latest notes, the newest last."""
+    """The latest notes, newest last."""
 
     def __init__(self) -> None:
         self.notes: deque[RunNote] = deque(maxlen=MOST)
@@ -29,17 +29,18 @@ class Diary:
     def tell(
         self, now: int, what: What, gang: Gang, nodes: Iterable[str] = (), tasks: int = 0
     ) -> None:
-        """Something became of a gang just now."""
+        """Add a note about a gang at the current time."""
         self.notes.append(RunNote(now, what, gang.id, gang.job, gang.queue, tasks, tuple(nodes)))
 
     def tell_end(self, now: int, gang: Gang, stage: GangStage) -> None:
-        """A gang is over."""
+        """Add the note that a gang is over."""
         self.tell(now, _ENDS[stage], gang)
 
     def tell_parted(
         self, cluster: Cluster, gang: Gang, evictions: Sequence[Evict], is_asked: bool = False
     ) -> None:
-        """Tasks of a gang are taken away or moved, or it is asked to save before that."""
+        """Add the note that tasks of a gang are evicted or moved, or get a checkpoint request
+        first."""
         first, tasks = evictions[0], cluster.tasks
         what = What.ASKED if is_asked else What.MOVED if first.moves_to else What.EVICTED
         nodes = dict.fromkeys(each.moves_to or tasks[each.task].node for each in evictions)

@@ -1,7 +1,7 @@
-"""What would come of a cluster if its plans were carried out now, with no time passing.
+"""Dry runs: carry the plans of a cluster out on a copy, with no time passing.
 
-Tasks that are bound run at once, those on their way out are gone, and their successors wait. What
-is stuck stays stuck. A gang that only time would help is not helped here.
+Bound tasks run at once, terminating tasks are gone, and their successors wait. Stuck tasks stay
+stuck. A gang that only time would help is not helped here.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ MOST_CYCLES = 64
 
 
 def rehearse(snapshot: Snapshot) -> Iterator[tuple[Cluster, Plan]]:
-    """A copy of the cluster and its plan, cycle by cycle, until a plan does nothing.
+    """Yield a copy of the cluster and its plan, cycle by cycle, until a plan changes nothing.
 
-    Look at each pair before the next is asked for: the plan is carried out then.
+    Use each pair before the next is requested: the plan is carried out then.
     """
     cluster = Cluster.of(snapshot)
     for _ in range(MOST_CYCLES):
@@ -36,12 +36,13 @@ def rehearse(snapshot: Snapshot) -> Iterator[tuple[Cluster, Plan]]:
 
 
 def is_rest(found: Plan, now: int) -> bool:
-    """Does a plan neither do anything nor leave a search unfinished, which goes on at once?"""
+    """Return whether a plan does nothing and leaves no unfinished search that would go on
+    at once."""
     return not found.actions and (found.wake_at is None or found.wake_at > now + 1)
 
 
 def _leave(cluster: Cluster) -> int:
-    """Let go what is on its way out; the number of tasks that went."""
+    """Remove the tasks that are terminating, and return their number."""
     gone = cluster.coming_free()
     for task in gone:
         cluster.apply(TaskGone(task.id))

@@ -1,7 +1,8 @@
-"""What members hold, and how much of it is work that counts.
+"""The account of useful work: what members hold, and which part of it is useful.
 
-From its bind on a member's devices count for its queue as allocated: as useful while it works, as
-idle until then. When it stops before its end, only what was saved remains; the rest was in vain.
+From its bind on, the devices of a member count as allocated to its queue: as useful while it works,
+as idle until then. When it stops before its end, only the saved part remains useful; the rest is
+lost.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from windlass.sim.metrics import Meter, worth
 
 
 class Effort:
-    """Counts for queues what their members do, and for gangs what they have done."""
+    """Counts the GPU time of members for their queues and their gangs."""
 
     __slots__ = ("_meter",)
 
@@ -21,7 +22,7 @@ class Effort:
         self._meter = meter
 
     def take(self, member: Member, bind: Bind, node: Node) -> None:
-        """A member is given devices of a node."""
+        """Allocate devices of a node to a member."""
         member.bind = bind
         member.asked = worth(member.task.shape.request.gpu, node, bind.devices)
         member.given = sum(each.milli for each in bind.devices)
@@ -29,13 +30,13 @@ class Effort:
         self._count(member, 1)
 
     def work(self, member: Member, since: int | None) -> None:
-        """It works from then on, or does not any more."""
+        """Set since when a member works; None if it does not work any more."""
         self._count(member, -1)
         member.since = since
         self._count(member, 1)
 
     def stop(self, member: Member, now: int, displaced: bool) -> None:
-        """It works no longer; of what it did in this stretch, only what was saved remains."""
+        """Stop the work of a member and keep only the saved part of this stretch."""
         crew = member.crew
         member.turn += 1
         if member.since is None:
@@ -49,20 +50,20 @@ class Effort:
         self.work(member, None)
 
     def note(self, member: Member, until: int) -> None:
-        """What it did here in this stretch counts for its gang."""
+        """Add the work of a member in this stretch to its gang."""
         if member.since is not None:
             since = max(member.since, member.crew.arrival.at)
             member.crew.record.worked += max(0, until - since) * member.asked
 
     def give_back(self, member: Member, now: int, to_node: bool) -> None:
-        """It is over; its devices come back, if their node is still there."""
+        """Return the devices of a member that is over, if their node still exists."""
         self.note(member, now)
         self._count(member, -1)
         if member.bind and to_node:
             self._meter.take(member.bind.node, member.bind.devices, -1)
 
     def _count(self, member: Member, sign: int) -> None:
-        """Count what a member holds among its queue's present tally, or no longer."""
+        """Add (sign 1) or remove (sign -1) the devices of a member in the tally of its queue."""
         tally = self._meter.of(member.crew.record.gang.queue)
         tally.allocated += sign * member.given
         if member.since is not None:

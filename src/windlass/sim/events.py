@@ -1,7 +1,7 @@
-"""What happens in a simulated cluster, at an instant of its own.
+"""The events of a simulated cluster, each at its own time.
 
-Arrivals, changes of nodes and what schedulers are told come with the workload (`workload.py`); all
-else follows from what was set going before, and may be overtaken by the time it is due.
+Arrivals, changes of nodes and events for the scheduler come with the workload (`workload.py`). The
+others follow from earlier events and may be obsolete when they are due.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from windlass.sim.workload import Arrival, NodeChange, Told
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """A bound task comes up."""
+    """A bound task starts."""
 
     task: TaskId
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEnds:
-    """A task has done its work, unless its gang has started over since (`turn`)."""
+    """A task has done its work; obsolete if its gang has restarted since (`turn`)."""
 
     task: TaskId
     turn: int
@@ -45,7 +45,7 @@ class EvictionCompletes:
 
 @dataclass(frozen=True, slots=True)
 class Saves:
-    """A gang has saved the work that it had done when it was asked to."""
+    """A gang has saved the work that it had done at the time of a checkpoint request."""
 
     gang: GangId
     id: str

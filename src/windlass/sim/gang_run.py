@@ -1,7 +1,7 @@
-"""A gang on its way through a simulation: its members, and how much of their work is safe.
+"""A gang in a simulation: its members, and how much of their work is saved.
 
-A crew that saves its work does so every so many seconds of every stretch in which it works. A save
-covers all members; whoever goes on later goes on from there.
+A gang that saves by itself does so at a fixed period within each stretch of work. A checkpoint
+covers all members, and a restart continues from it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from windlass.sim.records import GangRecord
 from windlass.sim.workload import Arrival
 
 BREAKS_AFTER_S = 30
-"""What works on a broken node fails after so long."""
+"""The time in seconds after which a task on a broken node fails."""
 
 
 @dataclass(slots=True)
 class Member:
-    """A task that has not ended: as submitted, and where it is now."""
+    """A task that has not ended: its description as submitted, and its current place."""
 
     task: Task
     crew: GangRun
@@ -30,11 +30,11 @@ class Member:
     bind: Bind | None = None
     runs: bool = False
     terminates: bool = False
-    """It was evicted; it keeps its devices until it is gone."""
+    """True after its eviction; it keeps its devices until it is gone."""
     since: int | None = None
-    """Since when it does useful work."""
+    """The time since which it does useful work; None if it does none."""
     saved_s: int = 0
-    """How much of its run is saved, from all the stretches before this one."""
+    """The saved part of its run in seconds, from all earlier stretches of work."""
     turn: int = 0
     asked: int = 0
     given: int = 0
@@ -58,22 +58,24 @@ class GangRun:
     succeeded: dict[str, int] = field(default_factory=_no_counts)
     works: bool = False
     began: int = 0
-    """When this stretch of work began, or the last one."""
+    """The time at which the current or the last stretch of work began."""
     stretch: int = 0
     asked_at: int | None = None
-    """When it was asked for the save that it made last."""
+    """The time of the checkpoint request that it answered last; None if there was none."""
     is_over: bool = False
-    """It has run for as long as it may: it ends when the last of its tasks is gone."""
+    """True after its maximum run time: it ends when its last task is gone."""
 
     def saved_at(self, now: int) -> int:
-        """When the work of this stretch was last saved; before the first time, its beginning."""
+        """Return the time of the last checkpoint of this stretch, or its beginning if there is
+        none."""
         every = 1 if self.arrival.saves_when_stopped else self.arrival.saves_every_s
         latest = self.began if every is None else now - (now - self.began) % every
         return latest if self.asked_at is None else max(latest, self.asked_at)
 
 
 class NextSave:
-    """When which crew saves its work next, and the stretch of work that this belongs to."""
+    """The times of the next periodic checkpoint of each gang, with the stretch of work they belong
+    to."""
 
     __slots__ = ("_next",)
 
@@ -81,14 +83,14 @@ class NextSave:
         self._next: list[tuple[int, GangId, int]] = []
 
     def expect(self, crew: GangRun, now: int) -> None:
-        """A crew works; if it saves by itself, it will."""
+        """Schedule the next periodic checkpoint of a gang that works, if it makes any."""
         every = crew.arrival.saves_every_s
         if every is not None:
             at = crew.saved_at(now) + every
             heappush(self._next, (at, crew.record.gang.id, crew.stretch))
 
     def due(self, now: int, crews: Mapping[GangId, GangRun]) -> Iterator[GangRun]:
-        """The crews that have saved until now, once for each time that they did."""
+        """Yield each gang that has made a checkpoint until now, once for each checkpoint."""
         while self._next and self._next[0][0] <= now:
             _, gang, stretch = heappop(self._next)
             crew = crews.get(gang)
@@ -98,19 +100,20 @@ class NextSave:
 
 
 def is_up(crew: GangRun) -> bool:
-    """Does the whole minimum run, or has run?"""
+    """Return whether the whole minimum runs or has succeeded."""
     runs = [each for each in crew.members.values() if each.runs]
     return crew.record.gang.has_minimum(_counted(crew, runs))
 
 
 def is_whole(crew: GangRun) -> bool:
-    """Does the whole minimum have its places, or has run?"""
+    """Return whether the whole minimum has its places or has succeeded."""
     keeps = [each for each in crew.members.values() if each.bind and not each.terminates]
     return crew.record.gang.has_minimum(_counted(crew, keeps))
 
 
 def ends_in(member: Member, on_broken_node: bool) -> tuple[int | None, bool]:
-    """In how many seconds of work a member ends, if ever, and whether well."""
+    """Return after how many seconds of work a member ends (None if never), and whether it
+    succeeds."""
     arrival = member.crew.arrival
     if on_broken_node:
         return BREAKS_AFTER_S, False
@@ -122,13 +125,13 @@ def ends_in(member: Member, on_broken_node: bool) -> tuple[int | None, bool]:
 
 
 def whole_since(gang: Gang, tasks: Iterable[Task]) -> int | None:
-    """When as many of the tasks ran as the gang needs; None if nobody ran."""
+    """Return the time since which the minimum has run; None if no task has started."""
     started = sorted(each.started_at for each in tasks if each.started_at is not None)
     return started[min(gang.needed(), len(started)) - 1] if started else None
 
 
 def _counted(crew: GangRun, members: list[Member]) -> dict[str, int]:
-    """So many of each group, with those that have succeeded."""
+    """Return the number of members of each group, succeeded ones included."""
     there = dict(crew.succeeded)
     for member in members:
         there[member.task.group] = there.get(member.task.group, 0) + 1

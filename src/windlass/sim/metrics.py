@@ -1,14 +1,14 @@
-"""What is measured while the clock moves: GPU time, per queue and over the whole cluster.
+"""The measurements taken while the clock moves: GPU time, per queue and over the whole cluster.
 
-Tally are thousandths of GPUs; added up over time they are thousandth GPU-seconds. A GPU is
+Tallies are milli-GPUs; added up over time they are milli-GPU-seconds. A GPU is
 
-    useful      given to a task of a gang whose minimum runs, counted as much as was asked for
-    idle        given to a task that cannot work: it comes up, it was evicted and terminates, or
-                its gang is incomplete
-    allocated   useful + idle + whatever was given beyond what was asked (a whole GPU for a half)
+    useful      allocated to a task of a gang whose minimum runs, as much as was requested
+    idle        allocated to a task that cannot work: it starts, it was evicted and terminates,
+                or its gang is incomplete
+    allocated   useful + idle + what was allocated beyond the request (a whole GPU for a half)
     stranded    free, but on a node that cannot take the workload's typical task
 
-Everything is an integer and changes only when the simulation says so, so sums are exact.
+Everything is an integer and changes only through the simulation, so sums are exact.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from windlass.sim.workload import Arrival
 
 @dataclass(slots=True)
 class QueueTally:
-    """What one queue has, or had over time."""
+    """The GPUs of one queue, at present or summed over time."""
 
     allocated: int = 0
     useful: int = 0
     idle: int = 0
     share: int = 0
     lost: int = 0
-    """Useful once, but to be done again because something failed; never a present amount."""
+    """Useful work that is repeated because of a failure; only in sums over time."""
     displaced: int = 0
-    """The same, because others were given the place."""
+    """Useful work that is repeated because of an eviction or a move; only in sums over time."""
 
 
 @dataclass(slots=True)
 class ClusterCapacity:
-    """What all nodes together offer, or offered over time."""
+    """The GPUs of all nodes together, at present or summed over time."""
 
     capacity: int = 0
     free: int = 0
@@ -47,7 +47,7 @@ class ClusterCapacity:
 
 
 class Meter:
-    """Adds up GPU time; told of every change between two instants."""
+    """Sums up GPU time; the simulation reports every change to it."""
 
     def __init__(self, typical_gpus: int = 1) -> None:
         self.typical_gpus = typical_gpus
@@ -59,7 +59,7 @@ class Meter:
         self._capacity: dict[str, int] = {}
 
     def pass_time(self, seconds: int) -> None:
-        """Let the present tally last so long."""
+        """Add the present tallies for this many seconds to the past."""
         for queue, now in self.present.items():
             past = self.past[queue]
             past.allocated += now.allocated * seconds
@@ -71,14 +71,14 @@ class Meter:
         self.past_ground.stranded += self.ground.stranded * seconds
 
     def of(self, queue: str) -> QueueTally:
-        """The present tally of a queue, to be changed in place."""
+        """Return the present tally of a queue, to be changed in place."""
         if queue not in self.present:
             self.present[queue] = QueueTally()
             self.past[queue] = QueueTally()
         return self.present[queue]
 
     def lose(self, queue: str, milli_seconds: int, displaced: bool = False) -> None:
-        """Work that counted as useful must be done again: it failed, or was displaced."""
+        """Move useful work that must be repeated to `displaced` or `lost`."""
         past = self.past[queue]
         past.useful -= milli_seconds
         if displaced:
@@ -87,12 +87,12 @@ class Meter:
             past.lost += milli_seconds
 
     def take_shares(self, shares: Mapping[str, Mapping[str, int]]) -> None:
-        """What a plan says that each queue should have from now on."""
+        """Set the shares of the queues from a plan."""
         for queue, share in shares.items():
             self.of(queue).share = share.get(GPU, 0)
 
     def node_seen(self, node: Node, given: Iterable[Slice] = ()) -> None:
-        """A node is new or has changed; `given` is what tasks hold of it."""
+        """Add or update a node; `given` are the device slices that tasks hold on it."""
         self.node_gone(node.name)
         self._free[node.name] = [WHOLE if gpu.healthy else 0 for gpu in node.gpus]
         self._capacity[node.name] = sum(self._free[node.name])
@@ -101,14 +101,14 @@ class Meter:
         self.take(node.name, given)
 
     def node_gone(self, name: str) -> None:
-        """A node has left, or is about to be described anew; nothing is held of it any more."""
+        """Remove a node; nothing on it is held any more."""
         if name in self._free:
             self._count(name, -1)
             self.ground.capacity -= self._capacity.pop(name)
             del self._free[name]
 
     def take(self, node: str, slices: Iterable[Slice], sign: int = 1) -> None:
-        """Devices of a node were given to a task (or, with sign -1, came back)."""
+        """Allocate device slices of a node to a task, or return them with sign -1."""
         free = self._free[node]
         self._count(node, -1)
         for each in slices:
@@ -125,12 +125,12 @@ class Meter:
 
 
 def worth(request: GpuRequest | None, node: Node, slices: Iterable[Slice]) -> int:
-    """What a task asked for, in thousandths of the GPUs it was given."""
+    """Return what a task requested, in milli-GPU of the devices it was given."""
     return sum(asked(request, node.gpus[each.device]) for each in slices) if request else 0
 
 
 def asked(request: GpuRequest, gpu: Gpu) -> int:
-    """What a request means on a GPU of this kind, in thousandths of each device."""
+    """Return the meaning of a request on this kind of GPU, in milli-GPU per device."""
     if request.profile:
         return milli_of_profile(gpu.model, request.profile)
     if request.memory_mib:
@@ -139,7 +139,7 @@ def asked(request: GpuRequest, gpu: Gpu) -> int:
 
 
 def requested(request: GpuRequest | None, cards: Iterable[Gpu]) -> int:
-    """What a task asks for in all, in thousandths of the first kind of GPU that would do."""
+    """Return the total request of a task, in milli-GPU of the first kind of GPU that suits it."""
     if request is None:
         return 0
     for card in cards:
@@ -151,7 +151,8 @@ def requested(request: GpuRequest | None, cards: Iterable[Gpu]) -> int:
 
 
 def typical_gpus(arrivals: Iterable[Arrival]) -> int:
-    """How many whole GPUs the task asks for that stands for most GPU time; 1 if none is whole."""
+    """Return the number of whole GPUs of the task size with the most GPU time; 1 if no task
+    requests whole GPUs."""
     weights: dict[int, int] = {}
     for arrival in arrivals:
         for task in arrival.tasks:

@@ -1,4 +1,4 @@
-"""What is remembered of a simulation: a record per gang, and notes of what happened lately."""
+"""The records of a simulation: one per gang, and the types of its notes."""
 
 from __future__ import annotations
 
@@ -11,50 +11,52 @@ from windlass.model.jobs import Gang, GangId, JobId
 
 
 class GangStage(StrEnum):
-    """How far a gang has come."""
+    """The stage of a gang in its life."""
 
     WAITING = "Waiting"
     RUNNING = "Running"
     FINISHED = "Finished"
     DELETED = "Deleted"
     OVERRAN = "Overran"
-    """It had run for as long as it may, and was ended."""
+    """It was ended at its maximum run time."""
 
 
 @dataclass(slots=True)
 class GangRecord:
-    """What became of one gang."""
+    """The history of one gang."""
 
     gang: Gang
     tasks: int
     submitted: int
     started: int | None = None
-    """When its whole minimum ran for the first time."""
+    """The time when its whole minimum ran for the first time; None before."""
     ended: int | None = None
-    """When it was finished, deleted or ended."""
+    """The time when it was finished, deleted or ended; None before."""
     stage: GangStage = GangStage.WAITING
     restarts: int = 0
-    """How many of its tasks were lost and had to be replaced."""
+    """The number of its tasks that were lost and replaced."""
     evictions: int = 0
-    """How many of its tasks were evicted, with no other place kept for them."""
+    """The number of its tasks that were evicted without another place."""
     moves: int = 0
-    """How many were evicted to another place that was kept for them."""
+    """The number of its tasks that were moved to a place that was held for them."""
     stops: int = 0
-    """How often evictions left it without its minimum, and it waited again."""
+    """The number of times that evictions left it without its minimum and it waited again."""
     journeys: int = 0
-    """How often it was stopped like that, but with another place to go to."""
+    """The number of times that it was stopped to move to another place."""
     worked: int = 0
-    """Useful GPU time so far, up to its last pause, in thousandth GPU-seconds."""
+    """The useful GPU time up to its last pause, in milli-GPU-seconds."""
     gainers: list[GangId] = field(default_factory=list[GangId])
-    """Whom it made room for, each once."""
+    """The gangs for which it was evicted, each once."""
 
     def waited(self, now: int) -> int:
-        """Seconds from submission until its minimum ran, or until it gave up, or until now."""
+        """Return the seconds from submission until its minimum ran, or until it ended, or until
+        now."""
         until = next((each for each in (self.started, self.ended) if each is not None), now)
         return until - self.submitted
 
     def count(self, evictions: Sequence[Evict], is_stopped: bool) -> None:
-        """Add what one plan took from it; is it left without its minimum?"""
+        """Count the evictions of one plan; `is_stopped` says whether they left it without its
+        minimum."""
         moved = sum(bool(each.moves_to) for each in evictions)
         self.moves += moved
         self.evictions += len(evictions) - moved
@@ -67,7 +69,7 @@ class GangRecord:
 
 
 class What(StrEnum):
-    """What a note is about."""
+    """The kind of a note."""
 
     PLACED = "placed"
     GREW = "grew"
@@ -77,16 +79,16 @@ class What(StrEnum):
     LOST = "lost"
     """Tasks of it were lost and wait again."""
     ASKED = "asked"
-    """It is to save its work, because its places are needed."""
+    """It has a checkpoint request, because its places are needed."""
     EVICTED = "evicted"
-    """Tasks of it were taken away and wait again."""
+    """Tasks of it were evicted and wait again."""
     MOVED = "moved"
-    """The same, but another place is kept for them."""
+    """Tasks of it were evicted and move to another place that is held for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunNote:
-    """Something became of a gang."""
+    """One event in the life of a gang, for the live view."""
 
     at: int
     what: What
@@ -95,7 +97,7 @@ class RunNote:
     queue: str
     tasks: int = 0
     nodes: tuple[str, ...] = ()
-    """Where; of one that moves, where to."""
+    """The nodes of the tasks; for a move, the destination."""
     rule: EvictionRule | None = None
     gainer: GangId = GangId("")
-    """By what right it was evicted, and for whom."""
+    """The preemptor; `rule` is the rule of the eviction."""

@@ -1,6 +1,6 @@
-"""What came of a simulation: the numbers of one run, and of two runs side by side.
+"""The report of a simulation: the numbers of one run, and of two runs side by side.
 
-Everything here is computed from the meter's sums and the gangs' records; nothing is estimated. The
+All numbers come from the sums of the meter and the records of the gangs; nothing is estimated. The
 field names are the keys of `windlass simulate --json`, see docs/reference/simulate.md.
 """
 
@@ -17,12 +17,12 @@ from windlass.sim.run import Simulation
 from windlass.sim.workload import Arrival, Workload
 
 GPU_HOUR = WHOLE * 3600
-"""In thousandth GPU-seconds."""
+"""One GPU-hour in milli-GPU-seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long something took, in seconds: the middle, and the unlucky tenth and hundredth."""
+    """Percentiles and mean of durations, in seconds."""
 
     count: int
     p50: int
@@ -40,14 +40,14 @@ class GpuHours:
     useful: float
     idle: float
     lost: float
-    """Done again because a task or a node failed."""
+    """Work that was repeated because a task or a node failed."""
     displaced: float
-    """Done again because others were given the place."""
+    """Work that was repeated because of evictions and moves."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangReport:
-    """What became of the gangs."""
+    """The number of gangs in each stage."""
 
     submitted: int
     finished: int
@@ -55,29 +55,29 @@ class GangReport:
     waiting: int
     deleted: int
     overran: int
-    """Ended, because they had run for as long as they may."""
+    """Gangs that were ended at their maximum run time."""
     half_started: int
-    """Of those waiting, how many hold GPUs that they cannot use."""
+    """Waiting gangs that hold GPUs which they cannot use."""
     restarts: int
 
 
 @dataclass(frozen=True, slots=True)
 class DisplacementReport:
-    """What was taken from its place so that others could run, and what that cost."""
+    """The evictions and moves for other gangs, and their cost."""
 
     tasks_evicted: int
     gangs_stopped: int
-    """How often a gang was left without its minimum by that, and waited again."""
+    """The number of times that a gang was left without its minimum and waited again."""
     tasks_moved: int
-    """Evicted too, but to a place that was kept for them; not counted above."""
+    """Tasks evicted to a place that was held for them; not counted above."""
     gangs_moved: int
     gpu_hours_lost: float
-    """Work that had to be done again, of evicted and moved gangs."""
+    """Work of evicted and moved gangs that was repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueReport:
-    """One queue, with all below it; GPUs are averages over the window."""
+    """One queue with all queues below it; GPUs are averages over the window."""
 
     name: str
     parent: str
@@ -92,7 +92,7 @@ class QueueReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run."""
+    """The results of one run."""
 
     scheduler: str
     window_seconds: int
@@ -100,22 +100,22 @@ class Report:
     gpus: int
     cycles: int
     utilisation: float
-    """Useful GPU time, of the capacity."""
+    """Useful GPU time, as a part of the capacity."""
     allocation: float
     fragmentation: float
-    """Stranded GPU time, of the free."""
+    """Stranded GPU time, as a part of the free GPU time."""
     stranded: float
-    """Stranded GPU time, of the capacity."""
+    """Stranded GPU time, as a part of the capacity."""
     typical_gpus: int
     gpu_hours: GpuHours
     gangs: GangReport
     displaced: DisplacementReport
     wait_seconds: Times
-    """Of every gang, from submission until its whole minimum runs."""
+    """For every gang, from submission until its whole minimum runs."""
     gang_wait_seconds: Times
-    """Of gangs that need more than one task."""
+    """For gangs that need more than one task."""
     completion_seconds: Times
-    """Of finished gangs, from submission to the end."""
+    """For finished gangs, from submission to the end."""
     queues: tuple[QueueReport, ...]
 
 
@@ -124,34 +124,36 @@ class Comparison:
     """The same work under two schedulers, over the same window."""
 
     offered_gpu_hours: float
-    """What could have been done had everything started the moment it was submitted."""
+    """The GPU time that would have been used if every gang had started at its submission."""
     ours: Report
     theirs: Report
 
     @property
     def gain(self) -> float:
-        """How many times as much useful GPU time."""
+        """The useful GPU time of ours, divided by that of the other."""
         return self.ours.gpu_hours.useful / max(self.theirs.gpu_hours.useful, 0.001)
 
     @property
     def gang_wait_ratio(self) -> float:
-        """Our ninetieth percentile of gang waits, as a part of theirs."""
+        """The ninetieth percentile of gang waits of ours, divided by that of the other."""
         return self.ours.gang_wait_seconds.p90 / max(self.theirs.gang_wait_seconds.p90, 1)
 
     @property
     def harm_ratio(self) -> float:
-        """GPU time lost to displacement, ours against the other's; 0 if the other lost none."""
+        """The GPU time lost to displacement of ours, divided by that of the other; 0 if the other
+        lost none."""
         theirs = self.theirs.displaced.gpu_hours_lost
         return self.ours.displaced.gpu_hours_lost / theirs if theirs else 0.0
 
     @property
     def gpus_saved(self) -> int:
-        """How many more GPUs the other would need for the same work, if it grew in proportion."""
+        """The number of additional GPUs that the other would need for the same work, if it grew in
+        proportion."""
         return max(0, round(self.ours.gpus * (self.gain - 1)))
 
 
 def report(simulation: Simulation, scheduler: str) -> Report:
-    """The numbers of a run up to now."""
+    """Return the numbers of a run up to now."""
     meter, now = simulation.meter, simulation.cluster.now
     ground, total = meter.past_ground, _sum(meter.past.values())
     records = list(simulation.records.values())
@@ -178,7 +180,8 @@ def report(simulation: Simulation, scheduler: str) -> Report:
 
 
 def compare(ours: Simulation, theirs: Simulation, name: str = "default") -> Comparison:
-    """Both runs over one window: whichever ended earlier is left standing until the other ends."""
+    """Compare two runs over one window; the one that ended earlier is extended to the end of the
+    other."""
     end = max(ours.cluster.now, theirs.cluster.now)
     for each in (ours, theirs):
         each.run(until=end)
@@ -187,7 +190,8 @@ def compare(ours: Simulation, theirs: Simulation, name: str = "default") -> Comp
 
 
 def times(values: Iterable[int]) -> Times:
-    """Percentiles by nearest rank: the smallest value that so many percent do not exceed."""
+    """Return percentiles by nearest rank: the smallest value that the given percentage of values
+    does not exceed."""
     ranked = sorted(values)
     if not ranked:
         return Times(0, 0, 0, 0, 0)
@@ -197,7 +201,7 @@ def times(values: Iterable[int]) -> Times:
 
 
 def offered_milli_seconds(workload: Workload, window: int) -> int:
-    """The GPU time asked for in a window, if nobody ever waited."""
+    """Return the requested GPU time of a window, if no gang ever waited."""
     cards = list(dict.fromkeys(gpu for node in workload.nodes for gpu in node.gpus))
     return sum(_offered(arrival, cards, window) for arrival in workload.arrivals)
 

@@ -1,9 +1,9 @@
-"""Plays a workload against a scheduler in virtual time.
+"""The simulator: plays a workload against a scheduler in virtual time.
 
-At each instant everything that happens then is applied, the scheduler plans once, and its binds
-and evictions are carried out; then the clock jumps to the next instant. The clock counts seconds.
-Things that happen at the same second happen in the order in which they became known, so that a run
-can be repeated to the last bit.
+At each instant all events of that instant are applied, the scheduler plans once, and its binds and
+evictions are carried out; then the clock jumps to the next instant. The clock counts seconds.
+Events of the same second are applied in the order in which they were scheduled, so that a run can
+be repeated exactly.
 
 A scheduler is a function from the cluster to a plan: the engine, or a baseline to compare with.
 """
@@ -33,9 +33,10 @@ from windlass.usage.ledger import Holder
 Scheduler: TypeAlias = Callable[[Cluster], Plan]
 
 IDLE_CYCLES = 20
-"""At most so many cycles by time alone in which nothing happens; then it rests."""
+"""The largest number of consecutive cycles that only time triggers and in which nothing happens;
+then the simulation rests."""
 CYCLES_PER_INSTANT = 1000
-"""More cycles without the clock moving are an endless loop."""
+"""The largest number of cycles without a move of the clock; more are an endless loop."""
 
 
 class SimulationError(RuntimeError):
@@ -51,14 +52,14 @@ class SimulationFigures:
     queues: dict[str, QueueTally]
     past_queues: dict[str, QueueTally]
     stages: dict[GangStage, int]
-    """How many gangs have come so far."""
+    """The number of gangs in each stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationMoment:
-    """All that a view needs: the cluster after a cycle, the plan, figures and the latest notes.
+    """The input of a view: the cluster after a cycle, the plan, figures and the latest notes.
 
-    The cluster is the living one; look at it before the simulation goes on.
+    The cluster is the live object; use it before the simulation goes on.
     """
 
     cluster: Cluster
@@ -69,7 +70,7 @@ class SimulationMoment:
 
     @property
     def now(self) -> int:
-        """Seconds since the simulation began."""
+        """The seconds since the simulation began."""
         return self.cluster.now
 
 
@@ -83,7 +84,7 @@ class Simulation:
         self.plan = Plan()
         self.cycles = 0
         self.note: Callable[[Cluster, Plan], None] | None = None
-        """Told of every plan before it is carried out, by whoever records."""
+        """A callback that receives every plan before it is carried out; None if nothing records."""
         self._scheduler = scheduler
         self.world = SimulatedWorld(self.cluster, self.meter, self.later, start_s)
         self._heap: list[tuple[int, int, Happening]] = []
@@ -91,27 +92,27 @@ class Simulation:
         self._wake_at: int | None = None
         self._idle_wakes = 0
         self._end = workload.until
-        """Until when it is played; else until it rests."""
+        """The time at which the run stops; None: it runs until it rests."""
         self._here = 0
         self._prepare()
 
     @property
     def records(self) -> dict[GangId, GangRecord]:
-        """What became of every gang submitted so far."""
+        """The record of every gang submitted so far."""
         return self.world.records
 
     def run(self, until: int | None = None) -> None:
-        """Play to a time, or to the workload's end, or to rest."""
+        """Run until a time, or to the workload's end, or until it rests."""
         for _ in self._steps(until):
             pass
 
     def moments(self, until: int | None = None) -> Iterator[SimulationMoment]:
-        """The same, seen after every cycle."""
+        """Run in the same way and yield the moment after every cycle."""
         for _ in self._steps(until):
             yield self.moment()
 
     def next_at(self) -> int | None:
-        """The next instant at which something can change; None at rest."""
+        """Return the next instant at which something can change; None at rest."""
         while self._heap and self.world.is_stale(self._heap[0][2]):
             heapq.heappop(self._heap)
         if self._heap:
@@ -121,7 +122,7 @@ class Simulation:
         return None if rests else self._wake_at
 
     def step(self) -> None:
-        """Go to the next instant, let everything happen that happens then, and plan once."""
+        """Move to the next instant, apply all its events, and plan once."""
         at = self.next_at()
         if at is not None:
             self._move_to(at)
@@ -131,18 +132,18 @@ class Simulation:
             self._schedule()
 
     def later(self, at: int, happening: Happening) -> None:
-        """Something is going to happen at a time, or now if that is past."""
+        """Schedule an event at a time, or now if that time is past."""
         self._sequence += 1
         heapq.heappush(self._heap, (max(at, self.cluster.now), self._sequence, happening))
 
     def take_over(self, cluster: Cluster) -> None:
-        """Another scheduler goes on with what it knows; to the work nothing has happened."""
+        """Continue with another scheduler's cluster; the simulated work is not affected."""
         self.cluster = cluster
         self.world.take_over(cluster)
         self._schedule()
 
     def moment(self) -> SimulationMoment:
-        """What a view sees now."""
+        """Return the current moment for a view."""
         figures = SimulationFigures(
             replace(self.meter.ground),
             replace(self.meter.past_ground),
@@ -180,10 +181,10 @@ class Simulation:
         self.cluster.partings = CheckpointRequests(before.partings)
 
     def _patience(self) -> int:
-        """How many cycles by time alone, with nothing else to come, may still change something.
+        """Return how many cycles, triggered by time alone, may still change something.
 
-        A hold that expires can, and a gang that waits for somebody's protection to end; but a
-        hopeless gang may be promised a place again and again.
+        A hold that expires or a protection that ends can change something; but a hopeless gang may
+        get a reservation again and again, so the number is bounded.
         """
         return min(IDLE_CYCLES, 4 * (len(self.plan.holds) + len(self.plan.decisions)))
 

@@ -1,4 +1,4 @@
-"""What a simulation is given: a cluster, its queues, and what will happen when.
+"""The input of a simulation: a cluster, its queues, and the events to come.
 
 Scenario files and the generator produce it; `run.py` plays it.
 """
@@ -19,50 +19,51 @@ from windlass.state.snapshot import FailedSearch, UserUsage
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A gang that is submitted at `at`, and how its tasks will then behave.
+    """A gang that is submitted at `at`, and the behaviour of its tasks.
 
     The gang ends when as many tasks as its minimum have succeeded, or at `deleted_at`. The
-    scheduler never sees `runs_s`; it may see an estimate in `gang.duration_s`. Tasks that have a
-    node already are found there: they run, come up or terminate as their state says.
+    scheduler never sees `runs_s`; it may see an estimate in `gang.duration_s`. Tasks that already
+    have a node are in the state they say: they run, start or terminate there.
     """
 
     at: int
     gang: Gang
     tasks: tuple[Task, ...]
     runs_s: int | None
-    """How long each task runs once started; None: until it is deleted."""
+    """The run time of each task in seconds; None: until it is deleted."""
     fails_after_s: int | None = None
-    """The first task of the gang fails once, this long after it started, and is replaced."""
+    """The seconds after which the first task of the gang fails once and is replaced; None:
+    never."""
     deleted_at: int | None = None
-    """Its user deletes it then."""
+    """The time at which its user deletes it; None: never."""
     saves_every_s: int | None = None
-    """While it works it saves its work this often; None: never, so that it always starts over."""
+    """The period of its own checkpoints in seconds; None: it makes none and always starts over."""
     saves_when_stopped: bool = False
-    """It saves its work whenever it is evicted, however often it does otherwise."""
+    """True if it saves its work at every eviction."""
     saving_s: int | None = None
-    """How long it takes to save when it is asked to; None: it never answers."""
+    """The seconds from a checkpoint request to its answer; None: it never answers."""
     restart_s: int = 0
-    """How much longer it takes to come up again after an eviction."""
+    """The additional start time in seconds after an eviction."""
     terminates_s: int | None = 10
-    """How long an evicted task keeps its devices; None: for ever, as a stuck pod does."""
+    """The seconds for which an evicted task keeps its devices; None: for ever, like a stuck pod."""
     submitted: int | None = None
-    """When it was submitted, if that was before `at`."""
+    """The time of submission, if that was before `at`."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeChange:
-    """A node comes, changes (`node` given) or goes (`node` None)."""
+    """A node is added or changed (`node` given) or removed (`node` None)."""
 
     at: int
     name: str
     node: Node | None
     breaks: bool = False
-    """Whatever works there from now on fails after a moment."""
+    """True if every task on it fails from now on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Something that the cluster is told as it is: a queue or a topology has changed."""
+    """An event that is passed to the cluster as it is: a queue or a topology has changed."""
 
     at: int
     event: Event
@@ -70,7 +71,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What a cluster brings along from the time before."""
+    """The state that a cluster has from the time before the simulation."""
 
     usage: tuple[UserUsage, ...] = ()
     epoch_usage: tuple[UserUsage, ...] = ()
@@ -81,7 +82,7 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """All of it."""
+    """The whole input of a simulation."""
 
     nodes: tuple[Node, ...]
     queues: tuple[Queue, ...]
@@ -92,4 +93,4 @@ class Workload:
     before: Before = Before()
     settings: Settings = Settings()
     until: int | None = None
-    """Stop here; None: run to rest."""
+    """The time at which it stops; None: it runs until it rests."""

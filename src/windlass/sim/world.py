@@ -1,16 +1,15 @@
-"""The machines and processes that a scheduler's plans meet: what starts, ends, fails and is lost.
+"""The simulated machines and processes on which plans are carried out: tasks start, end, fail and
+are lost.
 
-A member is one task on its way; when it is lost or evicted it is replaced by a new one (`name.r1`),
-which waits. An evicted one keeps its devices while it terminates. Its gang works only while its
-whole minimum runs:
+A member is one task. When it is lost or evicted, a new task replaces it (`name.r1`) and waits. An
+evicted task keeps its devices while it terminates. A gang works only while its whole minimum runs:
 
-    waits --all of the minimum run--> works --as many have succeeded as needed--> finished
+    waits --the whole minimum runs--> works --enough tasks have succeeded--> finished
       ^                                 |
-      +--- a member of the minimum is lost or evicted: everybody starts over ---+
+      +--- a member of the minimum is lost or evicted: all members restart ---+
 
-Starting over means from the last save, or from the beginning where nothing was saved; the time in
-between is counted as lost. Tasks without an end (services) lose nothing but the time until they run
-again.
+A restart goes back to the last checkpoint, or to the beginning if there is none; the time in
+between is counted as lost. Tasks without an end (services) lose only the time until they run again.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from windlass.state.cluster import Cluster
 
 
 class SimulatedWorld:
-    """What really happens; the cluster is told of it by events, as it would be anywhere."""
+    """The real course of events in a simulation; the cluster learns of it through events."""
 
     def __init__(
         self, cluster: Cluster, meter: Meter, later: Callable[[int, Happening], None], start_s: int
     ) -> None:
         self.records: dict[GangId, GangRecord] = {}
         self.away: dict[str, Node] = {}
-        """Nodes that were there once and are gone."""
+        """The nodes that existed once and are gone, by name."""
         self.diary = Diary()
         self._cluster = cluster
         self._meter, self._effort = meter, Effort(meter)
@@ -54,20 +53,20 @@ class SimulatedWorld:
         self._displaced = DisplacedGangs()
         self._members: dict[TaskId, Member] = {}
         self._breaking: set[str] = set()
-        """Nodes on which everything fails."""
+        """The names of nodes on which every task fails."""
         self._saving = NextSave()
 
     def take_over(self, cluster: Cluster) -> None:
-        """From now on another one is told what happens."""
+        """Send all events to another cluster from now on."""
         self._cluster = cluster
 
     @property
     def members(self) -> Mapping[TaskId, Member]:
-        """The tasks that have not ended, as they really are."""
+        """Return the tasks that have not ended, in their real state."""
         return self._members
 
     def happen(self, happening: Happening) -> None:
-        """Let one thing happen now."""
+        """Carry out one simulated event now."""
         match happening:
             case Arrival():
                 self._arrive(happening)
@@ -88,7 +87,8 @@ class SimulatedWorld:
                 self._save(self._crews[gang], happening)
 
     def is_stale(self, happening: Happening) -> bool:
-        """Has it been overtaken: the task lost, the gang started over or gone?"""
+        """Return whether an event is obsolete: its task is lost, or its gang restarted or
+        is gone."""
         match happening:
             case Starts(task):
                 return task not in self._members or self._members[task].terminates
@@ -105,7 +105,7 @@ class SimulatedWorld:
                 return False
 
     def bind(self, bind: Bind) -> None:
-        """Carry out a bind: the devices are taken now, the task comes up a little later."""
+        """Carry out a bind: the task takes its devices now and starts after a delay."""
         member = self._members[bind.task]
         self._effort.take(member, bind, self._cluster.nodes[bind.node])
         record, restart_s = member.crew.record, member.crew.arrival.restart_s
@@ -116,12 +116,13 @@ class SimulatedWorld:
             self._start(member)
 
     def evict(self, evictions: Sequence[Evict]) -> None:
-        """Carry out evictions: the tasks stop now, and are gone once they have terminated."""
+        """Carry out evictions: the tasks stop now, and are gone after their termination time."""
         for gang, those in self._cluster.by_gang(evictions).items():
             self._displace(self._crews[gang], those)
 
     def ask(self, partings: Iterable[PendingCheckpoint]) -> None:
-        """Ask gangs to save; who can answers once that is done, also if it is needless by then."""
+        """Deliver checkpoint requests. A gang that can save answers when it has saved, even if the
+        request is obsolete by then."""
         for each in partings:
             crew = self._crews[each.gang]
             self.diary.tell_parted(self._cluster, crew.record.gang, each.evictions, is_asked=True)
@@ -134,9 +135,9 @@ class SimulatedWorld:
             self._later(asked_at + saving_s, saves)
 
     def tell_saves(self) -> None:
-        """Let the cluster know what has been saved up to now.
+        """Report to the cluster the checkpoints made until now.
 
-        Asked for when the clock has moved: nobody needs to know between two instants.
+        Called after the clock has moved, because no decision between two instants needs them.
         """
         now = self._cluster.now
         for crew in self._saving.due(now, self._crews):
@@ -144,31 +145,31 @@ class SimulatedWorld:
             self._cluster.apply(events.GangSeen(saved))
 
     def tell_spared(self) -> None:
-        """Let the cluster know which of those that were displaced are not to be displaced again."""
+        """Report to the cluster which displaced gangs have repeat protection now."""
         for gang in self._displaced.changes(self._cluster):
             record = self._crews[gang.id].record
             record.gang = replace(record.gang, spared=gang.spared, stops=gang.stops, home=gang.home)
             self._cluster.apply(events.GangSeen(gang))
 
     def quarantine(self) -> None:
-        """Keep nodes out on which gang after gang failed, and let others back."""
+        """Quarantine nodes on which gang after gang failed, and release others."""
         for node in due(self._cluster):
             if node.quarantine is None:
                 self._cluster.apply(events.NodeTrusted(node.name, self._cluster.now))
             self._cluster.apply(events.NodeSeen(node))
 
     def pause_all(self) -> None:
-        """Count the work of everybody up to now; the simulation is not to go on after this."""
+        """Count the work of all members up to now. The simulation must not go on afterwards."""
         for member in self._members.values():
             self._effort.note(member, self._cluster.now)
 
     @property
     def ended(self) -> int:
-        """How many gangs have finished or were deleted."""
+        """The number of gangs that finished or were deleted."""
         return len(self.records) - len(self._crews)
 
     def half_started(self) -> Iterator[GangRecord]:
-        """The gangs that hold GPUs without being able to work."""
+        """Yield the records of gangs that hold GPUs but cannot work."""
         for crew in self._crews.values():
             if not crew.works and any(
                 each.given and not each.terminates for each in crew.members.values()
@@ -192,7 +193,8 @@ class SimulatedWorld:
             self._later(arrival.deleted_at, Deletes(gang.id))
 
     def _find(self, crew: GangRun) -> None:
-        """A gang that was here before: what it has it keeps, and what it did counts."""
+        """Take over a gang that existed before the simulation: it keeps its places and its past
+        work."""
         now, grace_s = self._cluster.now, crew.arrival.terminates_s
         asked = self._cluster.partings.standing.get(crew.record.gang.id)
         for member in tuple(crew.members.values()):
@@ -245,7 +247,8 @@ class SimulatedWorld:
                 self._work(member, crew.began)
 
     def _save(self, crew: GangRun, saves: Saves) -> None:
-        """What was done until it was asked is safe; the time it took is lost if it goes now."""
+        """Mark the work until the request as saved. The time that saving took is lost if the gang
+        is evicted now."""
         crew.asked_at = saves.asked_at
         gang = crew.record.gang = replace(crew.record.gang, saved_at=saves.asked_at)
         self._cluster.apply(events.GangSeen(gang))
@@ -254,7 +257,7 @@ class SimulatedWorld:
                 self._cluster.apply(events.Answered(member.task.id, saves.id))
 
     def _work(self, member: Member, since: int | None = None) -> None:
-        """Useful work begins, or has begun; its end is known from here on."""
+        """Start the useful work of a member, or note that it has started, and schedule its end."""
         now = self._cluster.now if since is None else since
         self._effort.work(member, now)
         is_broken = bool(member.bind) and member.bind.node in self._breaking
@@ -275,7 +278,7 @@ class SimulatedWorld:
             self._leave(crew, GangStage.FINISHED)
 
     def _lose(self, member: Member) -> None:
-        """The task is gone already; its work is lost and a new one takes its place."""
+        """Count the work of a task that is gone as lost, and replace the task."""
         crew = member.crew
         if not member.terminates:
             crew.record.restarts += 1
@@ -288,7 +291,7 @@ class SimulatedWorld:
         self._go(member)
 
     def _displace(self, crew: GangRun, evictions: Sequence[Evict]) -> None:
-        """Tasks of one gang are evicted; without its minimum all of it comes to a halt."""
+        """Evict tasks of one gang; without its minimum the whole gang stops."""
         grace_s = crew.arrival.terminates_s
         for each in evictions:
             member = self._members[each.task]
@@ -312,7 +315,7 @@ class SimulatedWorld:
         self.diary.tell_parted(self._cluster, crew.record.gang, evictions)
 
     def _overrun(self, crew: GangRun) -> None:
-        """It has run for as long as it may: it ends, or stands in line as if it came just now."""
+        """End a gang at its maximum run time, or queue it again as if it were submitted now."""
         gang = crew.record.gang
         if gang.overrun is Overrun.REQUEUE:
             gang = crew.record.gang = replace(gang, created_at=self._cluster.now)
@@ -324,7 +327,7 @@ class SimulatedWorld:
             self._release(member)
 
     def _go(self, member: Member) -> None:
-        """A task is gone: another waits in its place, unless its gang is over."""
+        """Replace a task that is gone, unless its gang is over."""
         crew = member.crew
         if not crew.is_over:
             self._replace(member)
@@ -334,7 +337,7 @@ class SimulatedWorld:
             self._leave(crew, GangStage.OVERRAN)
 
     def _tell_served(self, crew: GangRun) -> None:
-        """Let a scheduler that orders by it know how long the gang has worked until now."""
+        """Report to the cluster how long the gang has worked, if the order depends on it."""
         if self._cluster.settings.order is not Ordering.FAIR and crew.stretch:
             record = crew.record
             served_s = record.gang.served_s + self._cluster.now - crew.began
@@ -342,7 +345,7 @@ class SimulatedWorld:
             self._cluster.apply(events.GangSeen(record.gang))
 
     def _replace(self, member: Member) -> None:
-        """A task that is gone gives back its devices, and a new one waits in its place."""
+        """Return the devices of a task that is gone, and add a waiting task in its place."""
         self._release(member)
         generation, saved_s = member.generation + 1, member.saved_s
         task = replace(member.task, id=TaskId(f"{member.first}.r{generation}"))

@@ -1,10 +1,10 @@
 """A recorded stretch as a workload, so that it can be played under another policy.
 
-Taken as recorded: who was there and who came when, how long everybody ran, when users deleted what,
-when nodes and queues changed, how often work was saved, how long that took when it was asked for,
-how long evicted tasks took to go. What the record cannot know is said: a gang that had not ended
-runs to the end of the record (censored), one that was never asked to save takes as long as it may,
-tasks come together with their gang, and settings stay as they are given.
+Taken as recorded: the gangs and their arrivals, run times, deletions by users, changes of nodes and
+queues, the periods of checkpoints, the time that a requested checkpoint took, and the time that
+evicted tasks took to terminate. Where the record has no answer: a gang that had not ended runs to
+the end of the record (censored), a gang that never got a checkpoint request takes as long as it
+may, tasks arrive together with their gang, and settings stay as given.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from windlass.state.cluster import Cluster
 from windlass.state.snapshot import FailedSearch, Snapshot
 
 Step: TypeAlias = Event | int | Sequence[Action]
-"""Something happened, the clock moved, or a plan was carried out."""
+"""An event, a move of the clock to a time, or the actions of a plan that was carried out."""
 
 USUAL_GRACE_S = 10
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedWork:
-    """What a record says that was to be done."""
+    """The workload behind a record."""
 
     workload: Workload
     began: int
-    """The second of the record at which the workload's clock stands at 0."""
+    """The second of the record at which the clock of the workload is at 0."""
     unfinished: int
-    """Gangs whose end is not in the record."""
+    """The number of gangs whose end is not in the record."""
     settings_changed: int
-    """How often settings changed meanwhile; that is not followed."""
+    """The number of changes of settings in the record, which are not followed."""
 
 
 def recorded(start: Snapshot, steps: Iterable[Step]) -> RecordedWork:
-    """The workload behind a start and what followed."""
+    """Return the workload behind a start and the steps that followed."""
     watch = _Watch(start)
     for step in steps:
         watch.follow(step)
@@ -86,7 +86,8 @@ class _Life:
     at: int
     tasks: list[Task]
     missing: int = 0
-    """Members that were lost and not yet replaced: who comes next is no new member."""
+    """The number of lost members that were not yet replaced: the next tasks are their replacements,
+    not new members."""
     up_since: int | None = None
     saved_s: int = 0
     runs_s: int | None = None
@@ -95,7 +96,7 @@ class _Life:
     saves_every_s: int | None = None
     saving_s: int | None = None
     was_asked: bool = False
-    """Was its last save one that it was asked for?"""
+    """True if its last checkpoint was requested."""
     terminates_s: int | None = None
 
     @property
@@ -120,7 +121,7 @@ class _Life:
 
 @dataclass(frozen=True, slots=True)
 class _Carried:
-    """A plan as far as a record has it; holds come to nothing here."""
+    """A plan as far as a record has it; it has no holds."""
 
     actions: Sequence[Action]
     holds: tuple[Hold, ...] = ()
@@ -130,7 +131,7 @@ class _Carried:
 
 @dataclass(slots=True)
 class _Watch:
-    """Follows a record on a cluster of its own, and notes what becomes of every gang."""
+    """Follows a record on a cluster of its own and notes the life of every gang."""
 
     start: Snapshot
     cluster: Cluster = field(init=False)
@@ -230,7 +231,7 @@ class _Watch:
             self._save(life, before, gang.saved_at)
 
     def _save(self, life: _Life, before: Gang, saved_at: int) -> None:
-        """It saved: because it was asked to, or as often as it does."""
+        """Learn the period of checkpoints, unless this checkpoint was requested."""
         was_asked, life.was_asked = life.was_asked, before.id in self.cluster.partings.standing
         last = life.up_since if before.saved_at is None or was_asked else before.saved_at
         is_usual = not life.was_asked and (not was_asked or life.saves_every_s is None)
@@ -261,7 +262,7 @@ class _Watch:
             life.terminates_s = self.cluster.now - task.releasing_since
 
     def _look(self, gang_id: GangId) -> None:
-        """Does its minimum run, or has it done its work?"""
+        """Note whether the minimum of a gang runs, and whether its work is done."""
         gang, life, now = self.cluster.gangs[gang_id], self.lives[gang_id], self.cluster.now
         members = self.cluster.members(gang_id)
         done = [each for each in members if each.state == TaskState.SUCCEEDED]
@@ -277,7 +278,8 @@ class _Watch:
             life.runs_s = now - life.up_since + life.saved_s
 
     def _works(self, task: Task) -> bool:
-        """Does it run? Who was asked to save works on until it is evicted."""
+        """Return whether a task works; a task with a checkpoint request works until it is
+        evicted."""
         if task.state == TaskState.RELEASING:
             return task.gang in self.cluster.partings.standing
         return task.state == TaskState.RUNNING
@@ -297,7 +299,7 @@ def _is_enough(gang: Gang, members: Iterable[Task]) -> bool:
 
 
 def _moved(task: Task, began: int) -> Task:
-    """With its times counted from the beginning; a place that is only ours to give is not kept."""
+    """Return the task with its times counted from the beginning. Assumed places are dropped."""
     if task.state not in OCCUPYING and task.state != TaskState.SUCCEEDED:
         return task.successor(task.id)
     return replace(

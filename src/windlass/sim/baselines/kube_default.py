@@ -1,22 +1,22 @@
-"""What Kubernetes does by itself: the baseline that Windlass is compared with.
+"""The behaviour of kube-scheduler: the baseline that Windlass is compared with.
 
-`default` is a scheduler like any other, a function from the cluster to a plan. It models
-kube-scheduler with its default profile and an ordinary device plugin:
+`default` is a scheduler, a function from the cluster to a plan. It models kube-scheduler with its
+default profile and an ordinary device plugin:
 
-- Pod by pod, by priority and then by age. A pod that fits nowhere does not hold up the next one; it
-  is tried again whenever something changes (its back-off is left out, in its favour).
+- Pod by pod, by priority and then by age. A pod that fits nowhere does not block the next one; it
+is tried again whenever something changes (its backoff is left out, in its favour).
 - No gangs: each pod binds as soon as it fits and keeps its GPUs while it waits for the others.
-  Nobody gives up, so partial gangs can block each other for good.
+Partial gangs never give up, so they can block each other for good.
 - No queues, shares or limits: ResourceQuota is not modelled.
 - Filters: resources, node selectors and affinity, taints, cordons, pod affinity and anti-affinity,
-  required spread. A gang's topology domain is unknown to it and simply ignored, in its favour.
+required spread. The topology domain of a gang is ignored, in its favour.
 - Scores as its defaults do: least allocated and balanced over CPU and memory (GPUs do not count
-  there), node preferences (twofold) and soft taints (threefold). Soft pod affinity, soft spread and
-  image locality are left out. Ties go to the first name, where kube-scheduler draws lots.
+there), node preferences (twofold) and soft taints (threefold). Soft pod affinity, soft spread and
+image locality are left out. Ties go to the first name, where kube-scheduler chooses at random.
 - No preemption, as Windlass does none in the same comparison.
-- A device plugin hands out whole GPUs: whoever asks for a fraction or for GPU memory gets a whole
-  one. MIG instances are handed out as asked, and cut on demand, which flatters it: a real cluster
-  has them cut in advance.
+- The device plugin allocates whole GPUs: a request for a fraction or for GPU memory gets a whole
+GPU. MIG instances are allocated as requested and cut on demand, in its favour: a real cluster has
+them cut in advance.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from windlass.state.cluster import Cluster
 
 
 def default(cluster: Cluster) -> Plan:
-    """Bind every waiting pod that fits somewhere, one by one."""
+    """Return a plan that binds every waiting pod that fits somewhere, one by one."""
     machines, pods = _as_found(cluster)
     binds: list[Bind] = []
     left: dict[GangId, int] = {}
@@ -56,7 +56,7 @@ def default(cluster: Cluster) -> Plan:
 
 @dataclass(slots=True)
 class _Machine:
-    """What is left of a node."""
+    """The free capacity of a node."""
 
     node: Node
     cpu_milli: int
@@ -64,13 +64,13 @@ class _Machine:
     pods: int
     extra: dict[str, int]
     free: list[int]
-    """Devices of which nothing is given, in order."""
+    """The devices that are wholly free, in order."""
     cut: dict[int, tuple[Instance, ...]]
-    """What each MIG device is cut into."""
+    """The instances of each MIG device."""
 
     @classmethod
     def of(cls, node: Node) -> _Machine:
-        """All of a node."""
+        """Return the whole capacity of a node."""
         healthy = [(i, gpu) for i, gpu in enumerate(node.gpus) if gpu.healthy]
         free = [i for i, gpu in healthy if not gpu.mig]
         cut: dict[int, tuple[Instance, ...]] = {i: () for i, gpu in healthy if gpu.mig}
@@ -279,7 +279,8 @@ def _stays_even(task: Task, spread: Spread, node: Node, pods: _Pods) -> bool:
 
 
 def _score(shape: Shape, machine: _Machine) -> int:
-    """The higher the better: 100 points a part, as in kube-scheduler."""
+    """Return the score of a node, higher is better; each part has up to 100 points, as in
+    kube-scheduler."""
     node, request = machine.node, shape.request
     cpu = _left(machine.cpu_milli - request.cpu_milli, node.cpu_milli)
     memory = _left(machine.memory_mib - request.memory_mib, node.memory_mib)

@@ -1,10 +1,10 @@
 """Shortest remaining service first, as in textbooks: a baseline for replays of traces.
 
-At every event all jobs are sorted anew by the GPU time they still need, which it must be told, and
-given places in that order; whoever fits may pass one that does not. A job that runs stays where
-it is if its node has that many GPUs left after those before it, whichever they are; else it is
+At every event all jobs are sorted by the GPU time they still need, which must be known, and get
+places in that order; a job that fits may pass one that does not. A running job stays where it is if
+its node has enough GPUs left after the jobs before it, whichever devices they are; otherwise it is
 stopped, and starts again elsewhere if there is room. Small tasks go to the fullest node that takes
-them. Queues are not looked at, nor anything of nodes but their healthy GPUs.
+them. Queues are ignored, and of nodes only the healthy GPUs count.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from windlass.model.nodes import Node
 from windlass.state.cluster import Cluster
 
 Room: TypeAlias = dict[str, int]
-"""Per node, how many GPUs are left."""
+"""The number of GPUs left, by node."""
 Place: TypeAlias = tuple[Task, str]
 
 
 def srsf(cluster: Cluster) -> Plan:
-    """Stop whoever is not among the first that fit; start those that are, once there is room."""
+    """Return a plan that stops the running jobs that are not among the first that fit, and starts
+    the others when there is room."""
     wanted = {name: len(_healthy(node)) for name, node in sorted(cluster.nodes.items())}
     free = _now_free(cluster)
     actions: list[Action] = []
@@ -43,7 +44,7 @@ def srsf(cluster: Cluster) -> Plan:
 
 
 def _left(cluster: Cluster, gang: Gang) -> tuple[int, int, str]:
-    """The GPU time it still needs; then age."""
+    """Return the sort key of a gang: the GPU time that it still needs, then age."""
     tasks = cluster.members(gang.id)
     starts = [task.started_at for task in tasks if task.state is TaskState.RUNNING]
     ran = max((cluster.now - at for at in starts if at is not None), default=0)
@@ -52,7 +53,7 @@ def _left(cluster: Cluster, gang: Gang) -> tuple[int, int, str]:
 
 
 def _now_free(cluster: Cluster) -> dict[str, list[int]]:
-    """Per node, the devices that nobody has."""
+    """Return the devices that no task occupies, by node."""
     taken: dict[str, set[int]] = {}
     for task in cluster.tasks.values():
         if task.state in OCCUPYING:
@@ -68,7 +69,8 @@ def _healthy(node: Node) -> list[int]:
 
 
 def _take(room: Room, places: Iterable[Place]) -> bool:
-    """Take these places, or none if there is too little room for one."""
+    """Take these places and return True, or take none and return False if the room does not
+    suffice."""
     need: Room = {}
     for task, node in places:
         need[node] = need.get(node, 0) + _gpus(task)
@@ -80,7 +82,7 @@ def _take(room: Room, places: Iterable[Place]) -> bool:
 
 
 def _fit(tasks: list[Task], room: Room) -> list[Place]:
-    """Places for all tasks of a job, which are taken, or none."""
+    """Take places for all tasks of a job and return them; return no place if one does not fit."""
     places: list[Place] = []
     for task in sorted(tasks, key=lambda each: (-_gpus(each), each.id)):
         rooms = [(left, name) for name, left in room.items() if left >= _gpus(task)]
@@ -95,7 +97,7 @@ def _fit(tasks: list[Task], room: Room) -> list[Place]:
 
 
 def _bind(places: list[Place], free: dict[str, list[int]]) -> list[Bind]:
-    """Its places, unless they are still those of a job that is stopped just now."""
+    """Return the binds, or none if the places are still occupied by a job that is being stopped."""
     if not _take({name: len(devices) for name, devices in free.items()}, places):
         return []
     binds: list[Bind] = []

@@ -1,4 +1,4 @@
-"""A large cluster with a large backlog, for measuring: what big users have, made up by a seed.
+"""A large cluster with a large backlog, for benchmarks, from a seed.
 
 Several GPU models, three levels of queues near their limits, gangs beside single tasks, some gangs
 inside one rack, part of the cluster in use already.
@@ -32,14 +32,14 @@ NODES_PER_RACK = 20
 RACKS_PER_BLOCK = 25
 GANG = 8
 BUSY = 60
-"""Percent of the nodes that run something already."""
+"""The percentage of nodes that run something already."""
 ONE_GPU = Shape(Request(2_000, 8_192, GpuRequest(1)))
 WHOLE_NODE = Shape(Request(8_000, 65_536, GpuRequest(GPUS_PER_NODE)))
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How large."""
+    """The size of the cluster and of the backlog."""
 
     nodes: int
     pods: int
@@ -48,7 +48,7 @@ class Load:
 
 
 def load(size: Load) -> Snapshot:
-    """The cluster and its backlog."""
+    """Return the cluster and its backlog."""
     random = Random(size.seed)
     nodes = tuple(_node(random, at) for at in range(size.nodes))
     queues = _queues(size)
@@ -62,17 +62,17 @@ def load(size: Load) -> Snapshot:
 
 
 def single(name: str, queue: str) -> tuple[Gang, list[Task]]:
-    """One pod with one GPU."""
+    """Return one pod with one GPU."""
     return many(name, queue, 1)
 
 
 def many(name: str, queue: str, size: int) -> tuple[Gang, list[Task]]:
-    """A gang of pods with one GPU each."""
+    """Return a gang of pods with one GPU each."""
     return _gang(name, queue, [ONE_GPU] * size, None)
 
 
 def whole_nodes(name: str, queue: str, size: int) -> tuple[Gang, list[Task]]:
-    """A gang of pods that take a node's GPUs each."""
+    """Return a gang of pods that each take all GPUs of a node."""
     return _gang(name, queue, [WHOLE_NODE] * size, None)
 
 
@@ -92,7 +92,8 @@ _GPUS: dict[str, tuple[Gpu, ...]] = {}
 
 
 def _queues(size: Load) -> tuple[Queue, ...]:
-    """Four divisions, five departments each, five teams each; limits that bind some of them."""
+    """Return four divisions with five departments each and five teams each; the limits bind some of
+    them."""
     all_gpus = size.nodes * GPUS_PER_NODE * 1000
     queues = [Queue(OPEN)]
     for d in range(4):
@@ -111,7 +112,8 @@ def _queues(size: Load) -> tuple[Queue, ...]:
 
 
 def _shape(random: Random, at: int, count: int) -> Shape:
-    """Fractions and whole GPUs, some bound to a model, all with their own CPU and memory."""
+    """Return a shape with a fraction or whole GPUs, some with a required model, each with its own
+    CPU and memory."""
     kind = at % 16
     if kind < 4:
         gpu = GpuRequest(1, (250, 500, 250, 750)[kind])

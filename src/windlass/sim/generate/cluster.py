@@ -35,7 +35,7 @@ GUARANTEES = {"language": 40, "vision": 20, "ranking": 15, "serving": 25}
 
 
 def build_nodes(count: int) -> tuple[Node, ...]:
-    """So many nodes; each model starts a block of its own."""
+    """Return this many nodes; each model starts a block of its own."""
     h100, l40s = -(-count * 2 // 3), count // 8
     a100 = count - h100 - l40s
     mig = max(count // NODES_PER_MIG_NODE, 1 if a100 >= 2 else 0)
@@ -48,7 +48,7 @@ def build_nodes(count: int) -> tuple[Node, ...]:
 
 
 def build_queues(gpus: int) -> tuple[Queue, ...]:
-    """The queues of the four teams; everything idle is lent."""
+    """Return the queues of the four teams; all idle guarantee is lent."""
     milli = {team: gpus * WHOLE * part // 100 for team, part in GUARANTEES.items()}
     parents = {"language": "lab", "vision": "lab", "ranking": "product", "serving": "product"}
     teams = tuple(Queue(name, parents[name], {GPU: milli[name]}) for name in GUARANTEES)
@@ -62,7 +62,7 @@ def build_queues(gpus: int) -> tuple[Queue, ...]:
 def _of_model(
     gpu: Gpu, count: int, letters: Iterator[str], last: list[Gpu] | None = None
 ) -> Iterator[Node]:
-    """Nodes of one model, and behind them those of `last`."""
+    """Yield the nodes of one model, followed by those of `last`."""
     letter = ""
     for index, card in enumerate([gpu] * count + (last or [])):
         number = index // NODES_PER_RACK % RACKS_PER_BLOCK

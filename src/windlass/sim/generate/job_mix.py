@@ -1,4 +1,4 @@
-"""What generated work is made of: the numbers, and the site for which it is drawn."""
+"""The parameters of generated work, and the site for which it is drawn."""
 
 from __future__ import annotations
 
@@ -17,40 +17,42 @@ HOUR = 3600
 DAY = 24 * HOUR
 
 OFFICE = (9, 8, 8, 7, 7, 7, 8, 9, 11, 13, 14, 14, 13, 13, 14, 14, 14, 13, 12, 11, 11, 10, 10, 9)
-"""How busy people are, hour by hour; only the proportions matter."""
+"""The relative activity of people, hour by hour; only the proportions matter."""
 WEEKEND_PERCENT = 40
-"""How busy they are on Saturdays and Sundays, of a working day."""
+"""The activity on Saturdays and Sundays, in percent of a working day."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobMix:
-    """What the generated work is made of. Parts are percent of the cluster's GPU capacity."""
+    """The composition of the generated work. Parts are percent of the cluster's GPU capacity."""
 
     load_percent: int = 90
-    """Offered load, everything together and as asked for, on average; by day it is above."""
+    """The offered load of all work as requested, on average; by day it is higher."""
     sweeps_percent: int = 8
     services_percent: int = 24
     notebooks_percent: int = 8
     median_minutes: int = 40
     longest_minutes: int = 8 * 60
     failing_percent: int = 3
-    """Training gangs of which a task fails once on the way."""
+    """Training gangs in which one task fails once."""
     estimated_percent: int = 75
-    """Training gangs whose user says how long it will take."""
+    """Training gangs whose user estimates the duration."""
     saving_percent: int = 60
-    """Training gangs that save their work on the way."""
+    """Training gangs that save their work periodically."""
     asked_percent: int = 60
-    """Training gangs that can be asked to save, within two minutes, whether they else do or not."""
+    """Training gangs that answer checkpoint requests within two minutes, whether they save by
+    themselves or not."""
     urgent_percent: int = 0
-    """Training gangs of at most 8 GPUs that come before all others of their team, and displace."""
+    """Training gangs of at most 8 GPUs with a higher priority than all others of their team; they
+    preempt."""
     evening_hours: int = 5
-    """How many average hours of work are left from the evening before, to run overnight."""
+    """Work left from the evening before, to run overnight, in average hours of load."""
     losses_per_day: int = 1
     """Nodes that fail, per day and 24 nodes."""
 
     @property
     def training_percent(self) -> int:
-        """What is left for training."""
+        """The part that is left for training."""
         others = self.sweeps_percent + self.services_percent + self.notebooks_percent
         return max(0, self.load_percent - others)
 
@@ -60,12 +62,12 @@ DEFAULT_MIX = JobMix()
 URGENT = 100
 """The priority of urgent gangs."""
 SAVES_WITHIN_S = 120
-"""How long a gang may take to save when it is asked to."""
+"""The time in seconds within which a gang answers a checkpoint request."""
 SIZES = {2: 22, 4: 26, 8: 28, 16: 13, 32: 8, 64: 3}
-"""GPUs of a training gang, and how many of a hundred gangs are so large."""
+"""The GPUs of a training gang, and how many of a hundred gangs have this size."""
 TEAMS = {"language": 45, "vision": 32, "ranking": 23}
 LARGE_TEAMS = {"language": 80, "vision": 12, "ranking": 8}
-"""Who trains, and who trains on more than 16 GPUs."""
+"""The weights of the teams for gangs of more than 16 GPUs; `TEAMS` for the others."""
 WORDS = {"language": "tune", "vision": "detect", "ranking": "rank"}
 SERVICES = ("chat", "embed", "search", "ocr", "translate", "speech", "moderate", "caption")
 REPLICAS = {
@@ -75,7 +77,7 @@ REPLICAS = {
     GpuRequest(memory_mib=20 * 1024): 15,
     GpuRequest(): 20,
 }
-"""What a replica of a service asks for, with weights."""
+"""The requests of service replicas, with weights."""
 NOTEBOOKS = {
     GpuRequest(profile="1g.10gb"): 25,
     GpuRequest(profile="2g.20gb"): 15,
@@ -83,7 +85,7 @@ NOTEBOOKS = {
     GpuRequest(milli=500): 20,
     GpuRequest(): 20,
 }
-"""What a notebook asks for, with weights."""
+"""The requests of notebooks, with weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,25 +98,26 @@ class Site:
     nodes: tuple[Node, ...]
 
     def chance(self, kind: str) -> Random:
-        """Every kind of work draws for itself, so that one can change without the others."""
+        """Return a random generator for one kind of work, so that one kind can change without the
+        others."""
         return Random(f"windlass {self.seed} {kind}")
 
     @property
     def gpus(self) -> int:
-        """How many there are."""
+        """The number of GPUs."""
         return sum(len(node.gpus) for node in self.nodes)
 
     def of_model(self, gpu: Gpu) -> int:
-        """How many there are of a model, MIG aside."""
+        """Return the number of GPUs of a model, without MIG devices."""
         return sum(each == gpu for node in self.nodes for each in node.gpus)
 
     def wanted(self, gpu: GpuRequest) -> GpuRequest:
-        """The request as this site can serve it: a small one does not have every model."""
+        """Return the request with only those GPU models that this site has."""
         here = {each.model for node in self.nodes for each in node.gpus if not each.mig}
         return replace(gpu, models=tuple(model for model in gpu.models if model in here))
 
     def hourly(self, percent: int) -> Iterator[tuple[int, int]]:
-        """Each hour's start, and the GPU-seconds of work that is submitted in it."""
+        """Yield the start of each hour and the GPU-seconds of work submitted in it."""
         average = self.gpus * HOUR * percent // 100
         for hour in range(self.hours):
             amount = average * 24 * OFFICE[hour % 24] // sum(OFFICE)
@@ -123,10 +126,10 @@ class Site:
 
 
 def is_weekend(day: int) -> bool:
-    """Is it a Saturday or a Sunday? Day 0 is a Monday."""
+    """Return whether a day is a Saturday or a Sunday; day 0 is a Monday."""
     return day % 7 >= 5
 
 
 def pick(chance: Random, weights: Mapping[Choice, int]) -> Choice:
-    """One of the choices, as often as its weight says."""
+    """Return one of the choices at random, by weight."""
     return chance.choices(list(weights), list(weights.values()))[0]

@@ -58,13 +58,13 @@ from windlass.sim.generate.job_mix import (
 from windlass.sim.workload import Arrival, NodeChange, Workload
 
 SERVES = {H100: (H100.model,), A100: (A100.model, H100.model)}
-"""Who asks for a model also takes a better one."""
+"""The models that suit a request for a model: that one and better ones."""
 EXAMPLE_SEED = 308
-"""The day that is shown; its gain over the default scheduler is a modest one."""
+"""The seed of the day in the documentation; its gain over the default scheduler is moderate."""
 
 
 def generate(seed: int, hours: int = 24, nodes: int = 24, mix: JobMix = DEFAULT_MIX) -> Workload:
-    """The work of so many hours on a cluster of so many nodes; it begins at midnight."""
+    """Return the work of this many hours on a cluster of this many nodes, from midnight on."""
     site = Site(seed, mix, hours, build_nodes(nodes))
     arrivals = [*_services(site), *_notebooks(site), *_sweeps(site), *_training(site)]
     arrivals.sort(key=lambda each: (each.at, each.gang.id))
@@ -124,7 +124,8 @@ def _train(site: Site, chance: Random, start: int, number: int) -> tuple[Arrival
 
 
 def _per_task(chance: Random, gpus: int) -> int:
-    """Large gangs take nodes or halves of nodes; small ones anything from single GPUs up."""
+    """Return the GPUs per task: large gangs take nodes or half nodes, small ones anything from
+    single GPUs up."""
     if gpus > 8:
         return 8 if chance.randrange(100) < 75 else 4
     return chance.choice((1, 1, gpus // 2, gpus, gpus))
@@ -137,14 +138,16 @@ def _domain(gpus: int) -> Domain | None:
 
 
 def _duration(chance: Random, mix: JobMix, gpus: int) -> int:
-    """Log-normal; the median grows by a fifth with every doubling of the gang."""
+    """Return a log-normal duration in seconds; the median grows by a fifth with every doubling of
+    the gang."""
     median = mix.median_minutes * 60 * (5 + gpus.bit_length() - 2) // 5
     drawn = int(median * chance.lognormvariate(0, 1.1))
     return min(max(drawn, 180), mix.longest_minutes * 60)
 
 
 def _estimate(chance: Random, mix: JobMix, runs_s: int) -> int | None:
-    """What a user says: mostly too much, sometimes too little, often nothing."""
+    """Return the user's estimate of the duration in seconds: mostly too long, sometimes too short,
+    often None."""
     if chance.randrange(100) >= mix.estimated_percent:
         return None
     percent = 50 + chance.randrange(45) if chance.randrange(8) == 0 else 100 + chance.randrange(150)
@@ -152,13 +155,13 @@ def _estimate(chance: Random, mix: JobMix, runs_s: int) -> int | None:
 
 
 def _saves_every(chance: Random, mix: JobMix) -> int | None:
-    """Every five minutes to half an hour, or not at all."""
+    """Return a checkpoint period of five to thirty minutes in seconds, or None."""
     every_s = 300 * (1 + chance.randrange(6))
     return every_s if chance.randrange(100) < mix.saving_percent else None
 
 
 def _asked(chance: Random, mix: JobMix, arrival: Arrival) -> Arrival:
-    """Who can be asked to save takes ten seconds to two minutes, most of it for the network."""
+    """Let a part of the gangs answer checkpoint requests, within ten seconds to two minutes."""
     saving_s = min(10 + int(20 * chance.lognormvariate(0, 0.8)), SAVES_WITHIN_S)
     if chance.randrange(100) >= mix.asked_percent:
         return arrival
@@ -188,7 +191,7 @@ def _sweeps(site: Site) -> Iterator[Arrival]:
 
 
 def _services(site: Site) -> Iterator[Arrival]:
-    """A base of replicas that always runs, and a surge of them every day."""
+    """Yield a base of replicas that always runs, and a daily surge of replicas."""
     chance = site.chance("services")
     owed = site.gpus * WHOLE * site.mix.services_percent * 7 // 1000
     number = 0
@@ -245,7 +248,7 @@ def _small_gang(
 
 
 def _arrival(gang: Gang, gpu: GpuRequest, tasks: int, runs_s: int | None, **more: Any) -> Arrival:
-    """A gang of equal tasks, with CPU and memory in proportion to its GPUs."""
+    """Return a gang of equal tasks, with CPU and memory in proportion to its GPUs."""
     parts = -(-_asked_milli(gpu) * 4 // WHOLE)
     request = Request(cpu_milli=3000 * parts, memory_mib=24 * 1024 * parts, gpu=gpu)
     shape = Shape(request)
@@ -254,7 +257,7 @@ def _arrival(gang: Gang, gpu: GpuRequest, tasks: int, runs_s: int | None, **more
 
 
 def _asked_milli(gpu: GpuRequest) -> int:
-    """Thousandths of GPUs, near enough to draw by."""
+    """Return the request in milli-GPU, approximately."""
     if gpu.profile:
         return gpu.count * milli_of_profile(A100.model, gpu.profile)
     if gpu.memory_mib:
@@ -263,7 +266,7 @@ def _asked_milli(gpu: GpuRequest) -> int:
 
 
 def _losses(site: Site) -> Iterator[NodeChange]:
-    """Nodes that fail and come back within the hour or two."""
+    """Yield the failures of nodes, which return within an hour or two."""
     chance = site.chance("losses")
     for day in range(-(-site.hours // 24)):
         for node in chance.sample(site.nodes, len(site.nodes) * site.mix.losses_per_day // 24):

@@ -1,4 +1,4 @@
-"""Jobs by themselves, in the words of scenario files: what could be submitted to a cluster."""
+"""Jobs alone, in the format of scenario files: jobs that could be submitted to a cluster."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ MOST_TASKS = 10_000
 
 
 class _JobsWords(ScenarioModel):
-    """What such a file may say."""
+    """The top level of such a file."""
 
     jobs: list[JobWords] = Field(min_length=1)
 
 
 def read_jobs(spot: Spot, file: str, topologies: Iterable[str]) -> list[Arrival]:
-    """The jobs of a file: one, or several under `jobs`; InputError if they make no sense."""
+    """Return the jobs of a file: one, or several under `jobs`; raise InputError if they are
+    invalid."""
     value, below = spot.value, ("jobs", 0)
     if isinstance(value, dict) and "jobs" in value:
         below = ()

@@ -1,9 +1,9 @@
-"""Scenario files: read, checked, and ready to be played.
+"""Scenario files: read, validated, and ready to be played.
 
-    bytes --lines--> values --words--> words --build--> workload --model/check--> scenario
+    bytes --yaml_lines--> values --schema--> models --build--> workload --validation--> scenario
 
-Whatever is wrong at any step becomes one InputError with the file and the line of the first
-problem; nothing is ever half read.
+A problem at any step becomes one InputError with the file and the line of the first problem; a file
+is never read in part.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Expectation = JobExpectation | QueueExpectation | NodeExpectation
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario that makes sense."""
+    """A valid scenario."""
 
     file: str
     name: str
@@ -44,13 +44,13 @@ class Scenario:
     workload: Workload
     expectations: tuple[Expectation, ...]
     lines: tuple[int, ...]
-    """Of each expectation."""
+    """The line of each expectation."""
     copies: dict[str, tuple[str, ...]]
-    """Per job of the file, the names of its copies, or its own."""
+    """The names of the copies of each job, or its own name."""
 
 
 def read_scenario(data: bytes, file: str) -> Scenario:
-    """The scenario in the bytes of a file; InputError if it cannot be used."""
+    """Return the scenario in the bytes of a file; raise InputError if it is invalid."""
     spot = read_yaml(data, file)
     words = _words(spot, file)
     built = build(words)
@@ -63,7 +63,7 @@ def read_scenario(data: bytes, file: str) -> Scenario:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of scenario files."""
+    """Return the JSON schema of scenario files."""
     made = ScenarioWords.model_json_schema()
     about = "A scenario for windlass: a cluster, what happens to it, and what should come of it."
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Scenario"}
@@ -84,7 +84,8 @@ def _words(spot: Spot, file: str) -> ScenarioWords:
 
 
 def _senseless(built: Built, workload: Workload) -> Iterable[InputProblem]:
-    """What `model/validation/cluster.py` says, each fault once even if many copies share it."""
+    """Return the problems that `model/validation/cluster.py` finds, each once even if many copies
+    share it."""
     cluster = described(workload)
     found = [*check(cluster), *check_complete(cluster.gangs, cluster.tasks)]
     told: dict[Path, InputProblem] = {}
@@ -95,7 +96,8 @@ def _senseless(built: Built, workload: Workload) -> Iterable[InputProblem]:
 
 
 def _impossible(words: ScenarioWords) -> Iterable[InputProblem]:
-    """Expectations about things that the file does not have, or about times after its end."""
+    """Yield problems of expectations about objects that the file does not have, or about times
+    after its end."""
     jobs = {job.name for job in words.jobs}
     jobs.update(name for job in words.jobs for name in names_of(job))
     nodes = {name for node in words.nodes for name in names_of(node)}
@@ -117,7 +119,7 @@ def _impossible(words: ScenarioWords) -> Iterable[InputProblem]:
 
 
 def _first(problems: Sequence[InputProblem], spot: Spot, file: str) -> InputError:
-    """The problem that stands first in the file."""
+    """Return the error for the problem with the lowest line number."""
     line, first = min(((spot.line_of(each.path), each) for each in problems), key=_line)
     return InputError(file, line, str(first), more=len(problems) - 1)
 

@@ -1,4 +1,4 @@
-"""What pydantic found wrong, said in one sentence of our own.
+"""The errors of pydantic as one sentence that names the object and the word.
 
 queue "b": weight: expected a whole number, found "two"; correct it
 """
@@ -57,16 +57,16 @@ _WORDS: dict[str, type[schema.ScenarioModel]] = {
     "queue expectation": scenario_schema.QueueExpectation,
     "node expectation": scenario_schema.NodeExpectation,
 }
-"""Per word that opens a mapping, the words inside it."""
+"""The model of each word that opens a mapping."""
 
 
 def complaint(error: ErrorDetails, spot: Spot) -> str:
-    """One error of pydantic as a sentence that names the thing it stands in."""
+    """Return one error of pydantic as a sentence that names the object it is in."""
     return ": ".join([*_subject(error["loc"], spot.value), _sentence(error)])
 
 
 def _subject(loc: tuple[str | int, ...], value: object) -> Iterable[str]:
-    """The thing with a name that the error is in, and the word in it."""
+    """Return the named object that the error is in, and the word in it."""
     told: list[str] = []
     for step, following in zip(loc, (*loc[1:], ""), strict=True):
         value = _inside(value, step)
@@ -80,7 +80,7 @@ def _subject(loc: tuple[str | int, ...], value: object) -> Iterable[str]:
 
 
 def _inside(value: object, step: object) -> object:
-    """What a step leads to; variants have a space in their names and lead nowhere."""
+    """Return the value that a step leads to; a variant (its name has a space) leads nowhere."""
     if isinstance(value, dict):
         if isinstance(step, str) and " " in step:
             return cast(object, value)

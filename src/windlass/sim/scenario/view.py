@@ -13,7 +13,8 @@ from windlass.sim.scenario.read import Scenario
 
 
 class ScenarioView:
-    """Answers what expectations and explanations ask; look before the simulation goes on."""
+    """The values that expectations and explanations compare; use it before the simulation
+    goes on."""
 
     def __init__(self, simulation: Simulation, scenario: Scenario) -> None:
         self.simulation = simulation
@@ -24,19 +25,19 @@ class ScenarioView:
         self._decisions = {each.gang: each for each in self.plan.decisions}
 
     def copies(self, job: str) -> tuple[str, ...]:
-        """A job's copies, or itself."""
+        """Return the copies of a job, or the job itself."""
         return self.scenario.copies.get(job, (job,))
 
     def record(self, copy: str) -> GangRecord | None:
-        """What is remembered of one copy, once it was submitted."""
+        """Return the record of one copy; None before it is submitted."""
         return self.simulation.records.get(GangId(copy))
 
     def decision(self, copy: str) -> Decision | None:
-        """The latest decision about one copy."""
+        """Return the latest decision about one copy; None if there is none."""
         return self._decisions.get(GangId(copy))
 
     def state(self, copy: str) -> str:
-        """The state of one copy."""
+        """Return the state of one copy, as a word of scenario files."""
         record = self.record(copy)
         if record is None:
             return "absent"
@@ -46,7 +47,8 @@ class ScenarioView:
         return record.stage.value.lower()
 
     def waited(self, copy: str) -> int | None:
-        """How long one copy has waited for its start, or had to."""
+        """Return the seconds that one copy has waited or waited until its start; None before it is
+        submitted."""
         record = self.record(copy)
         if record is None:
             return None
@@ -54,18 +56,18 @@ class ScenarioView:
         return next(end for end in ends if end is not None) - record.submitted
 
     def active(self, copies: Iterable[str]) -> list[Task]:
-        """The tasks of these copies that are bound or run."""
+        """Return the tasks of these copies that are bound or run."""
         members = (task for copy in copies for task in self.cluster.members(GangId(copy)))
         return sorted((task for task in members if task.state in ACTIVE), key=lambda each: each.id)
 
     def models(self, tasks: Iterable[Task]) -> list[str]:
-        """The GPU models these tasks have."""
+        """Return the GPU models of these tasks."""
         nodes = self.cluster.nodes
         return sorted(
             {nodes[task.node].gpus[part.device].model for task in tasks for part in task.devices}
         )
 
     def domains(self, tasks: Iterable[Task], level: str) -> list[str]:
-        """The domains of a level (a node label) these tasks are in."""
+        """Return the domains of a level (a node label) in which these tasks are."""
         nodes = self.cluster.nodes
         return sorted({nodes[task.node].labels.get(level, "none") for task in tasks})

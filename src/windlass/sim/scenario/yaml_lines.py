@@ -1,9 +1,10 @@
 """YAML as plain values that remember their lines.
 
-The file is read event by event, so that neither deep nesting nor anchors that multiply each other
-can exhaust anything: depth and the number of values, aliases counted in full, are bounded. Plain
-scalars follow YAML 1.2: `no` is text and `1:30` is not a number. NaN and infinity are refused here,
-so that they never reach an integer.
+The file is read event by event, and lines come from the marks of the parser's events. Composed
+nodes would not do: they hide explicit tags, and composing recurses as deep as the file nests. Depth
+and the number of values are bounded, with aliases counted in full, so that neither deep nesting nor
+anchors that multiply each other can exhaust memory. Plain scalars follow YAML 1.2: `no` is text and
+`1:30` is not a number. NaN and infinity are refused here, so that they never reach an integer.
 """
 
 from __future__ import annotations
@@ -49,20 +50,20 @@ _CONSTANTS: dict[str, bool | None] = {
 
 @dataclass(slots=True)
 class Spot:
-    """One value of the file and the line it stands on (from 1)."""
+    """One value of the file and its line (from 1)."""
 
     line: int
     value: Value = None
     size: int = 1
-    """How many values it holds, itself included."""
+    """The number of values in it, itself included."""
     keys: dict[str, int] = field(default_factory=dict[str, int])
     """The lines of a mapping's keys."""
     parts: dict[str | int, Spot] = field(default_factory=dict[str | int, "Spot"])
 
     def line_of(self, path: tuple[str | int, ...]) -> int:
-        """The line of what a path leads to, or of the nearest thing that is there.
+        """Return the line of the value at a path, or of its nearest existing parent.
 
-        Steps that the file does not have are passed over: they name a variant, not a place.
+        Steps that the file does not have are skipped: they name a variant of a union, not a place.
         """
         spot, line = self, self.line
         for step in path:
@@ -73,7 +74,7 @@ class Spot:
 
 
 def read_yaml(data: bytes, file: str) -> Spot:
-    """The one document in the bytes; InputError with its line if there is none."""
+    """Return the one document in the bytes; raise InputError with its line if it is invalid."""
     if len(data) > MOST_BYTES:
         found = f"it is larger than the {MOST_BYTES // 2**20} MiB a scenario may have"
         raise InputError(file, None, f"{found}; use counts, or generate it")
@@ -81,7 +82,7 @@ def read_yaml(data: bytes, file: str) -> Spot:
 
 
 class _Reader:
-    """Builds the tree of spots from the parser's events."""
+    """Builds the tree of spots from the events of the parser."""
 
     def __init__(self, file: str) -> None:
         self.file = file

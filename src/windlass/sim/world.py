@@ -25,12 +25,19 @@ from windlass.model.gpus import Slice
 from windlass.model.jobs import OCCUPYING, GangId, Overrun, TaskId, TaskState
 from windlass.model.nodes import Node
 from windlass.model.settings import Ordering
-from windlass.sim.diary import Diary
-from windlass.sim.effort import Effort
 from windlass.sim.events import Deletes, EvictionCompletes, Happening, Saves, Starts, TaskEnds
-from windlass.sim.gang_run import GangRun, Member, NextSave, ends_in, is_up, is_whole, whole_since
+from windlass.sim.gang_run import (
+    Effort,
+    GangRun,
+    Member,
+    NextSave,
+    ends_in,
+    is_up,
+    is_whole,
+    whole_since,
+)
 from windlass.sim.metrics import Meter
-from windlass.sim.records import GangRecord, GangStage, What
+from windlass.sim.records import Diary, GangRecord, GangStage, What
 from windlass.sim.workload import Arrival, NodeChange, Told
 from windlass.state.cluster import Cluster
 

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from tests.support.checkout import ROOT
-from windlass.sim.scenario.expect import differences
+from windlass.sim.scenario.expectations import differences
 from windlass.sim.scenario.read import Scenario, read_scenario
 from windlass.sim.scenario.yaml_lines import read_yaml
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.checkout import ROOT
 from tests.support.inputs import SCENARIO, assert_answered, plan_of, read_snapshot, small_snapshot
-from windlass.sim.scenario.expect import differences, snapshot_at
+from windlass.sim.scenario.expectations import differences, snapshot_at
 from windlass.sim.scenario.read import read_scenario
 from windlass.state.snapshot import to_json
 

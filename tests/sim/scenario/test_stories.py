@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.checkout import ROOT
-from windlass.sim.scenario.expect import differences
+from windlass.sim.scenario.expectations import differences
 from windlass.sim.scenario.read import read_scenario
 
 STORIES = sorted((ROOT / "tests" / "stories").glob("*.yaml"))

@@ -9,7 +9,7 @@ import click
 from windlass.cli.output import as_json, write_file
 
 if TYPE_CHECKING:
-    from windlass.sim.scenario.expect import Difference
+    from windlass.sim.scenario.expectations import Difference
     from windlass.sim.scenario.read import Scenario
 
 
@@ -63,7 +63,7 @@ def command(
 
 def _play(scenarios: list[Scenario], json_: bool) -> int:
     """Play all; the number of scenarios that differ."""
-    from windlass.sim.scenario.expect import differences
+    from windlass.sim.scenario.expectations import differences
 
     results: list[dict[str, Any]] = []
     for scenario in scenarios:
@@ -101,7 +101,7 @@ def _result(scenario: Scenario, found: list[Difference]) -> dict[str, Any]:
 
 def _write_snapshot(scenarios: list[Scenario], time: str, out: str | None) -> None:
     from windlass.cli.times import time_option
-    from windlass.sim.scenario.expect import snapshot_at
+    from windlass.sim.scenario.expectations import snapshot_at
     from windlass.state.snapshot import to_json
 
     at = time_option(time, "--snapshot-at")

@@ -130,7 +130,7 @@ class _Pods:
         return matches(term.selector, dict(other.labels))
 
     def namespace(self, task: Task) -> str:
-        """Where a task lives."""
+        """Return the namespace of a task."""
         return self.cluster.gangs[task.gang].namespace
 
 

@@ -1,8 +1,8 @@
-"""Crowded clusters, for measuring: whoever arrives finds room only if others make way.
+"""Contended clusters, for benchmarks: an arriving gang finds room only if others are displaced.
 
-Eight departments of five teams each on nodes of eight GPUs. Each scene is a cluster as it runs and
-the gangs that arrive there. What runs is old enough to be displaced and of many different ages, so
-that choosing among it is no accident.
+Eight departments of five teams each on nodes of eight GPUs. Each case is a running cluster and the
+gangs that arrive there. The running work is old enough to be displaced and of many different ages,
+so that the choice among it is not arbitrary.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ from windlass.state.snapshot import Snapshot
 DEPARTMENTS = 8
 TEAMS_EACH = 5
 GANG = 10
-"""Nodes of the gangs that want whole nodes."""
+"""The number of nodes of the gangs that want whole nodes."""
 NOW = 86_400
 WAITED_S = 600
-"""How long those that arrive have waited: longer than moving others costs, not long enough for a
+"""The wait of the arriving gangs in seconds: longer than the cost of moving others, too short for a
 reservation."""
 SAVED_S = 300
-"""How long ago the work of what runs was saved."""
+"""The age in seconds of the last checkpoint of running work."""
 
 Arrival: TypeAlias = tuple[Gang, list[Task]]
 
 
 @dataclass(frozen=True, slots=True)
 class ContendedCluster:
-    """A cluster as it runs, and who arrives."""
+    """A running cluster and the gangs that arrive."""
 
     running: Snapshot
     arriving: tuple[Arrival, ...]
 
 
 def reclaimed(nodes: int) -> ContendedCluster:
-    """All GPUs borrowed by half of the teams, all guaranteed to the others, who want them back."""
+    """Return a cluster where half of the teams have borrowed all GPUs, and the others, to whom they
+    are guaranteed, want them back."""
     all_gpus = nodes * GPUS_PER_NODE
     borrowers, owners = _halves()
     guarantee = dict.fromkeys(owners, all_gpus * WHOLE // len(owners))
@@ -50,7 +51,8 @@ def reclaimed(nodes: int) -> ContendedCluster:
 
 
 def reclaimed_by_one(nodes: int) -> ContendedCluster:
-    """The same, but half of the GPUs are guaranteed to one team, for one gang on half the nodes."""
+    """Return the same, but half of the GPUs are guaranteed to one team, for one gang on half of the
+    nodes."""
     borrowers, (owner, *_) = _halves()
     size = nodes // 2
     guarantee = {owner: size * GPUS_PER_NODE * WHOLE}
@@ -59,7 +61,8 @@ def reclaimed_by_one(nodes: int) -> ContendedCluster:
 
 
 def scattered(nodes: int) -> ContendedCluster:
-    """A job with one GPU on every node, and gangs that want most of the nodes whole."""
+    """Return a cluster with a one-GPU job on every node, and gangs that want most of the nodes
+    whole."""
     some, others = _halves()
     jobs = [_running(f"small-{at:05}", team, (at, 0)) for at, team in _deal(some, nodes)]
     gangs = nodes * 41 // 500
@@ -68,10 +71,11 @@ def scattered(nodes: int) -> ContendedCluster:
 
 
 def taken(nodes: int, important: int) -> ContendedCluster:
-    """A full cluster in which each team has its share, and more urgent gangs that want whole nodes.
+    """Return a full cluster in which each team has its share, and more urgent gangs that want whole
+    nodes.
 
-    They may preempt what their own team runs, which never fills a node, and of which so many
-    percent are as urgent as they are.
+    They may preempt the work of their own team, which never fills a node, and of which the given
+    percentage is as urgent as they are.
     """
     teams = _teams()
     jobs = [
@@ -84,7 +88,7 @@ def taken(nodes: int, important: int) -> ContendedCluster:
 
 
 def passer() -> Arrival:
-    """A pod with one GPU that arrives while room is sought for others."""
+    """Return a pod with one GPU that arrives while room is searched for others."""
     return _waiting(single("passer", _teams()[0]))
 
 
@@ -98,12 +102,12 @@ def _halves() -> tuple[list[str], list[str]]:
 
 
 def _deal(teams: Sequence[str], count: int) -> Iterable[tuple[int, str]]:
-    """So many numbers, dealt out to teams in turn."""
+    """Yield this many numbers, each with a team, in turn."""
     return ((at, teams[at % len(teams)]) for at in range(count))
 
 
 def _full(nodes: int, teams: Sequence[str]) -> list[Arrival]:
-    """Jobs with one GPU each on all GPUs."""
+    """Return one-GPU jobs on all GPUs."""
     return [
         _running(f"run-{at:05}", team, divmod(at, GPUS_PER_NODE))
         for at, team in _deal(teams, nodes * GPUS_PER_NODE)
@@ -145,7 +149,7 @@ def _cluster(nodes: int, guarantee: Mapping[str, int], running: Iterable[Arrival
 
 
 def _queues(guarantee: Mapping[str, int]) -> tuple[Queue, ...]:
-    """Departments are guaranteed what their teams are."""
+    """Return the queues; a department is guaranteed what its teams are."""
     sums: dict[str, int] = {}
     teams: list[Queue] = []
     for team in _teams():

@@ -1,7 +1,8 @@
-"""From the words of a scenario to the nouns of the model, and back to where each word stood.
+"""The construction of a workload from the models of a scenario, and the way back to the place in
+the file.
 
-Building goes on after a problem, so that one reading finds them all. `origin` translates a path of
-the built cluster into a path of the file.
+Building continues after a problem, so that one reading finds them all. `origin` translates a path
+of the built cluster into a path of the file.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from windlass.model.settings import Displacing, Ordering, Packing, Settings, Vic
 from windlass.model.topology import Topology
 from windlass.model.validation.problems import InputProblem, Path
 from windlass.sim.scenario.build_jobs import Jobs, build_jobs
-from windlass.sim.scenario.scenario_schema import ScenarioWords
 from windlass.sim.scenario.schema import (
     EventWords,
     GpusWords,
     NodeWords,
     QueueWords,
+    ScenarioWords,
     SettingsWords,
     names_of,
 )
@@ -36,7 +37,7 @@ MOST_TASKS = 200_000
 MOST_CHANGES = 100_000
 
 KNOWN_MODELS = (*GEOMETRIES, "T4-16GB", "V100-32GB", "A10-24GB", "L4-24GB", "L40S-48GB")
-"""Their memory stands in their names."""
+"""Models whose memory is part of their names."""
 
 OF_NODES = (
     "node_gone",
@@ -48,7 +49,7 @@ OF_NODES = (
     "cordon",
     "uncordon",
 )
-"""What may become of a node."""
+"""The events of nodes."""
 _RENAMED = {
     "id": "name",
     "cpu_milli": "cpu",
@@ -76,20 +77,20 @@ _RENAMED = {
 
 @dataclass(slots=True)
 class Built:
-    """What a scenario describes, as far as it could be built."""
+    """The workload of a scenario, as far as it could be built."""
 
     nodes: list[Node] = field(default_factory=list[Node])
     node_origins: list[int] = field(default_factory=list[int])
-    """Per node, the entry of the file it comes from."""
+    """The entry of the file that each node comes from."""
     jobs: Jobs = field(default_factory=Jobs)
     changes: list[NodeChange] = field(default_factory=list[NodeChange])
     problems: list[InputProblem] = field(default_factory=list[InputProblem])
-    """Paths of the file."""
+    """The problems, with paths of the file."""
     workload: Workload | None = None
 
 
 def build(words: ScenarioWords) -> Built:
-    """Build all of it; the workload is there if no problem was found on the way."""
+    """Build the workload; it is None if there was a problem."""
     built = Built()
     built.problems += _too_much(words)
     if built.problems:
@@ -111,7 +112,7 @@ def build(words: ScenarioWords) -> Built:
 
 
 def described(workload: Workload) -> Snapshot:
-    """Everything a workload ever shows, at once, so that it can be checked."""
+    """Return everything that a workload ever shows as one snapshot, for validation."""
     return Snapshot(
         nodes=workload.nodes,
         topologies=workload.topologies,
@@ -123,7 +124,7 @@ def described(workload: Workload) -> Snapshot:
 
 
 def origin(built: Built, path: Path) -> Path:
-    """Where in the file something of the built cluster comes from."""
+    """Return the path in the file of an object of the built cluster."""
     collection, *rest = path
     if not rest or not isinstance(rest[0], int):
         return tuple(_renamed(step) for step in path)
@@ -144,7 +145,7 @@ def _renamed(step: str | int) -> str | int:
 
 
 def _too_much(words: ScenarioWords) -> Iterator[InputProblem]:
-    """Counts multiply; this is asked before anything is built."""
+    """Yield problems of counts that multiply to too much; checked before anything is built."""
     counts = {entry.name: entry.count or 1 for entry in words.nodes}
     changes = [
         counts.get(next((name for kind in OF_NODES if (name := getattr(each, kind))), ""), 1)
@@ -161,7 +162,7 @@ def _too_much(words: ScenarioWords) -> Iterator[InputProblem]:
 
 
 def _above(field: str, what: str, counts: Sequence[int], most: int) -> Iterator[InputProblem]:
-    """The entry with which a total passes its bound."""
+    """Yield the problem of the entry with which a total passes its bound."""
     for index, total in enumerate(accumulate(counts)):
         if total > most:
             found = f"up to here these are {total:,} {what}; a scenario has at most {most:,}"
@@ -279,7 +280,7 @@ def _gpus(path: Path, words: GpusWords | None) -> tuple[tuple[Gpu, ...], list[In
 def _changes(
     words: ScenarioWords, nodes: Sequence[Node]
 ) -> tuple[list[NodeChange], list[InputProblem]]:
-    """What becomes of nodes, in the order of time."""
+    """Return the changes of nodes in the order of time, and the problems."""
     entries = {entry.name: names_of(entry) for entry in words.nodes}
     named = {node.name: node for node in nodes}
     known_names = {*entries, *named}

@@ -1,4 +1,4 @@
-"""From the jobs of a scenario to gangs, tasks and how they will behave."""
+"""The construction of gangs, tasks and their behaviour from the jobs of a scenario."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Overrun, Sha
 from windlass.model.resources import Pairs, Request, pairs
 from windlass.model.validation.problems import InputProblem, Path
 from windlass.sim.scenario.amounts import NEVER
-from windlass.sim.scenario.scenario_schema import ScenarioWords
 from windlass.sim.scenario.schema import (
     AskWords,
     ConditionWords,
@@ -31,6 +30,7 @@ from windlass.sim.scenario.schema import (
     GroupWords,
     JobWords,
     NeighbourWords,
+    ScenarioWords,
     SpreadWords,
     TolerationWords,
     names_of,
@@ -38,18 +38,18 @@ from windlass.sim.scenario.schema import (
 from windlass.sim.workload import Arrival
 
 JOB_LABEL = "job"
-"""Every task carries its job's name under this label."""
+"""The label of every task that contains the name of its job."""
 
 _GPU_WORDS = ("gpus", "gpu_memory", "mig", "devices")
 
 
 USUAL_GRACE_S = 30
-"""What the scheduler believes of tasks that will never terminate."""
+"""The termination time, in seconds, that the scheduler assumes for tasks that never terminate."""
 
 
 @dataclass(slots=True)
 class Jobs:
-    """All arrivals, and where each gang and task stands in the file."""
+    """All arrivals, and the place of each gang and task in the file."""
 
     arrivals: list[Arrival] = field(default_factory=list[Arrival])
     gang_origins: list[Path] = field(default_factory=list[Path])
@@ -69,7 +69,7 @@ class _Part:
 
 
 def build_jobs(words: ScenarioWords) -> Jobs:
-    """The arrivals of all jobs, copies included, in the order of the file."""
+    """Return the arrivals of all jobs, copies included, in the order of the file."""
     jobs = Jobs()
     deleted, problems = _deletions(words)
     jobs.problems += problems
@@ -188,7 +188,8 @@ def _parts(
 
 
 def _merged(job: JobWords, group: GroupWords) -> AskWords:
-    """What a group asks for: its own words, else the job's; GPUs are taken over as a whole."""
+    """Return the request of a group: its own words, else the job's; GPU words are taken over
+    together."""
     said = group.model_fields_set
     fields: dict[str, Any] = {
         name: getattr(group if name in said else job, name) for name in AskWords.model_fields

@@ -1,7 +1,7 @@
 """A change to the queues and settings of a cluster, in the words of scenario files.
 
-Queues that the file names replace those of the cluster, or join them; of the settings only what is
-named changes. Whatever is wrong becomes one InputError, as for scenarios.
+Queues in the file replace those of the cluster or are added; of the settings only the named ones
+change. A problem becomes one InputError, as for scenarios.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from windlass.model.settings import Settings
 from windlass.model.validation.cluster import check
 from windlass.model.validation.problems import InputProblem, Path
 from windlass.sim.scenario.build import Built, build, origin
-from windlass.sim.scenario.scenario_schema import ScenarioWords
-from windlass.sim.scenario.schema import QueueWords, ScenarioModel, SettingsWords
+from windlass.sim.scenario.schema import QueueWords, ScenarioModel, ScenarioWords, SettingsWords
 from windlass.sim.scenario.validation_errors import complaint
 from windlass.sim.scenario.yaml_lines import Spot, read_yaml
 from windlass.state.snapshot import Snapshot
 
 
 class ChangeWords(ScenarioModel):
-    """What a change may say."""
+    """The words of a change."""
 
     settings: SettingsWords = SettingsWords()
     queues: list[QueueWords] = Field(default_factory=list[QueueWords])
 
 
 def read_change(data: bytes, file: str, snapshot: Snapshot) -> Snapshot:
-    """The cluster as the change in the bytes of a file would have it; InputError if it cannot."""
+    """Return the cluster with the change in the bytes of a file; raise InputError if it is
+    invalid."""
     spot = read_yaml(data, file)
     words = _words(spot, file)
     queues, settings = _built(words)
@@ -73,7 +73,7 @@ def _words(spot: Spot, file: str) -> ChangeWords:
 
 
 def _built(words: ChangeWords) -> tuple[tuple[Queue, ...], Settings]:
-    """The words as nouns, built as a scenario that has nothing else."""
+    """Return the queues and settings, built like a scenario without other parts."""
     bare = ScenarioWords.model_construct(
         name="change", nodes=[], queues=words.queues, settings=words.settings
     )
@@ -83,7 +83,8 @@ def _built(words: ChangeWords) -> tuple[tuple[Queue, ...], Settings]:
 
 
 def _joined(known: Iterable[Queue], named: Iterable[Queue]) -> tuple[Queue, ...]:
-    """The queues of the file first, in its order: problems of names stand there."""
+    """Return the queues of the file first, in its order, so that problems of names are reported
+    there."""
     named = tuple(named)
     names = {queue.name for queue in named}
     return (*named, *(queue for queue in known if queue.name not in names))
@@ -92,10 +93,10 @@ def _joined(known: Iterable[Queue], named: Iterable[Queue]) -> tuple[Queue, ...]
 def _problems(
     before: Snapshot, after: Snapshot, named: int
 ) -> Iterable[tuple[Path | None, InputProblem]]:
-    """What the change breaks, with its place in the file where it has one; queues that the file
-    names stand first.
+    """Yield the problems that the change causes, with their place in the file if they have one;
+    queues that the file names come first.
 
-    Jobs that it leaves without a queue are no problem of the file: the plan tells of them.
+    A job that the change leaves without a queue is not a problem of the file: the plan reports it.
     """
     known = {problem.sentence for problem in check(before)}
     for problem in check(after):

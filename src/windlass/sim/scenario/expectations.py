@@ -1,25 +1,34 @@
-"""What each word of an expectation means: one function per word, in one table per kind.
+"""Expectations of a scenario: the meaning of each word, and the comparison with a simulation.
 
-A function looks at the view and says whether the word is met and what was found.
+Each word has one function, in one table per kind of subject. It reads the view and returns whether
+the word is met, and the actual result. `differences` stops the simulation at each time that an
+expectation names. Tasks start at their bind here, so that the numbers of a scenario can be checked
+in the head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
+from windlass.engine.cycle import plan
+from windlass.engine.plan import Plan
 from windlass.model.durations import clock
 from windlass.model.jobs import OCCUPYING
 from windlass.model.queues import GPU, of_model
 from windlass.model.validation.problems import amount
-from windlass.sim.scenario.scenario_schema import JobExpectation, NodeExpectation, QueueExpectation
+from windlass.sim.run import Simulation
+from windlass.sim.scenario.read import Expectation, Scenario
+from windlass.sim.scenario.schema import JobExpectation, NodeExpectation, QueueExpectation
 from windlass.sim.scenario.view import ScenarioView
+from windlass.state.cluster import Cluster
+from windlass.state.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectationResult:
-    """What was found where a word expected something."""
+    """The comparison of one word of an expectation with the actual result."""
 
     is_met: bool
     found: str
@@ -222,3 +231,109 @@ OF_QUEUE: dict[str, QueueWord] = {
     "waiting": _waiting,
 }
 OF_NODE: dict[str, NodeWord] = {"gpus": _gpus_of_node, "tasks": _tasks_of_node}
+
+
+Wanted = TypeVar("Wanted", JobExpectation, QueueExpectation, NodeExpectation)
+
+_TIMES = {"started_at", "finished_at", "waited_at_most", "waited_at_least"}
+_GPUS = {"gpus", "gpus_at_most", "gpus_at_least", "share"}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One result that differs from its expectation."""
+
+    line: int
+    subject: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.subject}: expected {self.expected}, found {self.found}"
+
+
+def simulate(scenario: Scenario) -> Simulation:
+    """Return the simulation of a scenario, before anything has happened."""
+    return Simulation(scenario.workload, start_s=0)
+
+
+def differences(scenario: Scenario) -> list[Difference]:
+    """Play the scenario to rest and return all differences, in the order of the file."""
+    simulation = simulate(scenario)
+    numbered = list(zip(scenario.lines, scenario.expectations, strict=True))
+    times = {each.at for each in scenario.expectations if each.at is not None}
+    found: list[Difference] = []
+    for at in [*sorted(times), None]:
+        simulation.run(until=at)
+        view = ScenarioView(simulation, scenario)
+        for line, wanted in numbered:
+            if wanted.at == at:
+                found += (Difference(line, *each) for each in _unmet(view, wanted))
+    return sorted(found, key=lambda each: each.line)
+
+
+def snapshot_at(scenario: Scenario, at: int) -> Snapshot:
+    """Return the cluster as the engine saw it at a time, before it decided anything then."""
+    seen: list[Snapshot] = []
+
+    def watched(cluster: Cluster) -> Plan:
+        if cluster.now == at and not seen:
+            seen.append(cluster.snapshot())
+        return plan(cluster)
+
+    simulation = Simulation(scenario.workload, watched, start_s=0)
+    simulation.run(until=at)
+    return seen[0] if seen else simulation.cluster.snapshot()
+
+
+def _unmet(view: ScenarioView, wanted: Expectation) -> Iterator[tuple[str, str, str]]:
+    """Yield the subject, the expectation and the result of everything that differs."""
+    match wanted:
+        case JobExpectation():
+            yield from _unmet_by_copies(view, wanted)
+            yield from _compared(view, wanted, f"job {wanted.job}", ALL_COPIES)
+        case QueueExpectation():
+            yield from _compared(view, wanted, f"queue {wanted.queue}", OF_QUEUE)
+        case NodeExpectation():
+            yield from _compared(view, wanted, f"node {wanted.node}", OF_NODE)
+
+
+def _unmet_by_copies(view: ScenarioView, wanted: JobExpectation) -> Iterator[tuple[str, str, str]]:
+    unlike = 0
+    for copy in view.copies(wanted.job):
+        of_copy = wanted.model_copy(update={"job": copy})
+        found = list(_compared(view, of_copy, f"job {copy}", PER_COPY))
+        unlike += bool(found)
+        if wanted.copies is None:
+            yield from found
+    alike = len(view.copies(wanted.job)) - unlike
+    if wanted.copies is not None and alike != wanted.copies:
+        given = [_told(wanted, word) for word in PER_COPY if getattr(wanted, word) is not None]
+        expected = f"{wanted.copies} copies with {' and '.join(given) or 'anything'}"
+        yield _subject(f"job {wanted.job}", wanted), expected, str(alike)
+
+
+def _compared(
+    view: ScenarioView,
+    wanted: Wanted,
+    subject: str,
+    words: Mapping[str, Callable[[ScenarioView, Wanted], ExpectationResult]],
+) -> Iterator[tuple[str, str, str]]:
+    for word, find in words.items():
+        if getattr(wanted, word) is not None:
+            finding = find(view, wanted)
+            if not finding.is_met:
+                yield _subject(subject, wanted), _told(wanted, word), finding.found
+
+
+def _subject(subject: str, wanted: Expectation) -> str:
+    return f"{subject} at {'rest' if wanted.at is None else clock(wanted.at)}"
+
+
+def _told(wanted: Expectation, word: str) -> str:
+    value = getattr(wanted, word)
+    if word in _TIMES:
+        value = clock(value)
+    elif word in _GPUS:
+        value = amount(GPU, value)
+    return f"{word.replace('_', ' ')} {value}"

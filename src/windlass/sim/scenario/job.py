@@ -8,8 +8,7 @@ from pydantic import Field, ValidationError
 
 from windlass.model.errors import InputError
 from windlass.sim.scenario.build_jobs import build_jobs
-from windlass.sim.scenario.scenario_schema import ScenarioWords
-from windlass.sim.scenario.schema import JobWords, ScenarioModel, TopologyWords
+from windlass.sim.scenario.schema import JobWords, ScenarioModel, ScenarioWords, TopologyWords
 from windlass.sim.scenario.validation_errors import complaint
 from windlass.sim.scenario.yaml_lines import Spot
 from windlass.sim.workload import Arrival

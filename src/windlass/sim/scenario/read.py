@@ -20,13 +20,13 @@ from windlass.model.validation.cluster import check
 from windlass.model.validation.jobs import check_complete
 from windlass.model.validation.problems import InputProblem, Path
 from windlass.sim.scenario.build import Built, build, described, origin
-from windlass.sim.scenario.scenario_schema import (
+from windlass.sim.scenario.schema import (
     JobExpectation,
     NodeExpectation,
     QueueExpectation,
     ScenarioWords,
+    names_of,
 )
-from windlass.sim.scenario.schema import names_of
 from windlass.sim.scenario.validation_errors import complaint
 from windlass.sim.scenario.yaml_lines import Spot, read_yaml
 from windlass.sim.workload import Workload

@@ -1,18 +1,21 @@
 """The words of a scenario file, part by part: pydantic models, from which its schema is generated.
 
-`scenario_schema.py` puts the parts together and adds what is expected. Models only say what may be
-written; `build.py` turns them into the model's nouns, and `model/validation/cluster.py` judges
-whether those make sense together. The docstrings are the descriptions of the schema.
+`ScenarioWords` is a whole file; the classes before it are its parts and its expectations. Models
+only say what may be written; `build.py` turns them into objects of the model, and
+`model/validation/cluster.py` checks whether these are consistent. The docstrings are the
+descriptions of the schema.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from windlass.model.constraints import HOSTNAME
 from windlass.model.jobs import Overrun
+from windlass.model.reasons import ReasonCode
 from windlass.sim.scenario.amounts import (
     Amounts,
     Count,
@@ -22,11 +25,12 @@ from windlass.sim.scenario.amounts import (
     Name,
     Seconds,
     SecondsOrNever,
+    SecondsOrRest,
 )
 
 
 class ScenarioModel(BaseModel):
-    """What all parts share: nothing is guessed, and unknown words are errors."""
+    """The base of all parts: values are not coerced, and unknown words are errors."""
 
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True
@@ -34,12 +38,12 @@ class ScenarioModel(BaseModel):
 
 
 def default(written: str) -> Any:
-    """A default as it would be written, for the schema."""
+    """Return a default as it would be written, for the schema."""
     return Field(json_schema_extra={"default": written})
 
 
 class SettingsWords(ScenarioModel):
-    """The engine's settings; what is not given keeps its default."""
+    """The engine's settings; a setting that is not given keeps its default."""
 
     nodes: Literal["pack", "spread"] = "pack"
     """Fill used nodes first, or use the emptiest first."""
@@ -48,61 +52,62 @@ class SettingsWords(ScenarioModel):
     half_life: Annotated[Seconds, default("7d")] = 7 * 24 * 3600
     """After this time, past usage counts half."""
     usage_effect: Annotated[float, Field(ge=0, le=1000)] = 1.0
-    """How strongly usage bends the shares of the surplus; 0 turns it off."""
+    """The strength with which usage changes the shares of the surplus; 0 turns it off."""
     epoch: Annotated[Seconds, default("1m")] = 60
     """Usage changes shares only this often."""
     reserve_after: Annotated[Seconds, default("30m")] = 1800
-    """The head of the line gets a reservation after waiting this long."""
+    """The first gang of a queue gets a reservation after it has waited this long."""
     order: Literal["fair", "first-come", "shortest", "least-served"] = "fair"
-    """Who is next inside a queue, of equal priority: the user who has and had least; the oldest;
-    whoever needs least GPU time until its expected end; whoever has had least GPU time."""
+    """The order inside a queue, among equal priorities: fair between users; oldest first; least GPU
+    time until the expected end first; least GPU time used so far first."""
     age: Seconds = 0
-    """Each time a job has waited so long, the last two orders count it as one level better."""
+    """Each time a job has waited this long, the last two orders count it as one level better."""
     displacing: list[Literal["consolidate", "reclaim", "preempt"]] = [
         "consolidate",
         "reclaim",
         "preempt",
     ]
-    """What may be done for a job that finds no room: move running jobs, take back from another
-    queue, stop lower priorities of its own queue. An empty list: nothing."""
+    """The actions allowed for a job that finds no room: move running jobs, reclaim from another
+    queue, preempt lower priorities of its own queue. An empty list allows none."""
     victims: Literal["least-harm", "youngest", "lowest-priority"] = "least-harm"
-    """Whom to displace, of those that may be: whoever loses least, the youngest, or by priority
+    """The choice among possible victims: lowest restart cost, the youngest, or by priority
     alone."""
     min_run: Seconds = 0
-    """Nothing is displaced before it has run so long, unless its queue says otherwise."""
+    """A job is not displaced before it has run this long, unless its queue says otherwise."""
     dwell: Annotated[Seconds, default("10m")] = 600
-    """What runs for less is neither moved nor reclaimed towards shares."""
+    """A job that has run for less is neither moved nor reclaimed towards shares."""
     patience: Annotated[Seconds, default("30m")] = 1800
-    """So long a job waits for a gentler way, before others lose far more than it needs."""
+    """A job waits this long before others lose far more than it needs."""
     stale_after: Annotated[SecondsOrNever, default("1m")] = 60
-    """A job that has run below its minimum for so long is given back."""
+    """A job that has run below its minimum for this long is evicted."""
     stuck_after: Annotated[Seconds, default("10m")] = 600
-    """What has been terminating for so long is not expected to come free."""
+    """A task that has been terminating for this long is not expected to come free."""
     longest_grace: Annotated[Seconds, default("10m")] = 600
-    """On a cluster: no pod has longer than this to end, whatever grace it asks for."""
+    """On a cluster, the longest termination grace period of a pod, whatever the pod asks for."""
     lost_after: Annotated[SecondsOrNever, default("1m")] = 60
-    """Jobs on a node that has not answered for so long start elsewhere."""
+    """Jobs on a node that has not answered for this long start elsewhere."""
     delete_from_lost: bool = False
-    """On a cluster: pods that hang on such a node are deleted without its word."""
+    """On a cluster, pods that hang on such a node are deleted without its confirmation."""
     heed_notices: bool = True
     """Jobs on a node that is about to go start elsewhere before it does."""
     quarantine_after: Annotated[int, Field(ge=0, le=10**6)] = 3
-    """A node on which so many different jobs failed, and nothing ended well since, takes nobody
-    new; 0: it always does."""
+    """A node on which this many different jobs failed, without a success since, takes no new tasks;
+    0 turns it off."""
     quarantine: Annotated[Seconds, default("1h")] = 3600
-    """For so long."""
+    """The length of a quarantine."""
     give_up_after: Annotated[int, Field(ge=0, le=10**6)] = 6
-    """A job that failed so often, on three nodes or more, is not tried again; 0: it always is."""
+    """A job that failed this often, on three nodes or more, is not tried again; 0 turns it off."""
     failure_window: Annotated[Seconds, default("1h")] = 3600
-    """For so long a failure counts."""
+    """The time for which a failure counts."""
     search_again: Annotated[Seconds, default("30s")] = 30
-    """After a search in vain a job waits at least so long for the next one."""
+    """After a failed search for victims a job waits at least this long for the next one."""
     search_steps: Annotated[int, Field(ge=1, le=10**9)] = 20_000
-    """How much one cycle may try for jobs that found no room; the next goes on from there."""
+    """The number of search steps in one cycle for jobs that found no room; the next cycle
+    continues."""
 
 
 class TopologyWords(ScenarioModel):
-    """Which nodes share a fast link."""
+    """A topology: labels that say which nodes share a fast link."""
 
     name: Name
     levels: list[Name]
@@ -113,18 +118,18 @@ class GpusWords(ScenarioModel):
     """The GPUs of a node."""
 
     model: Name
-    """Such as H100-80GB."""
+    """The model, such as H100-80GB."""
     count: Annotated[int, Field(ge=1, le=64)] = 1
     memory: MemoryMib | None = None
-    """Memory of each; known for common models."""
+    """The memory of each GPU; known for common models."""
     mig: bool = False
-    """Are they cut into MIG instances?"""
+    """True if they are divided into MIG instances."""
     unhealthy: list[Annotated[int, Field(ge=0, le=63)]] = []
-    """Indexes of GPUs that are broken."""
+    """The indexes of broken GPUs."""
 
 
 class TaintWords(ScenarioModel):
-    """A node's refusal of tasks that do not tolerate it."""
+    """A taint: the node refuses tasks that do not tolerate it."""
 
     key: Name
     value: str = ""
@@ -136,11 +141,11 @@ class NodeWords(ScenarioModel):
 
     name: Name
     count: Annotated[int, Field(ge=1, le=20_000)] | None = None
-    """So many, named NAME-0, NAME-1 and so on."""
+    """The number of nodes, named NAME-0, NAME-1 and so on."""
     cpu: Cpus = 0
     memory: MemoryMib = 0
     pods: Annotated[int, Field(ge=0, le=100_000)] = 110
-    """How many tasks it takes."""
+    """The number of tasks that it takes."""
     gpus: GpusWords | None = None
     extra: dict[str, Annotated[int, Field(ge=0)]] = {}
     """Other resources by name."""
@@ -150,7 +155,7 @@ class NodeWords(ScenarioModel):
     the numbers go on through the whole file."""
     taints: list[TaintWords] = []
     cordoned: bool = False
-    """Takes no new tasks."""
+    """True if it takes no new tasks."""
 
 
 class QueueWords(ScenarioModel):
@@ -160,36 +165,36 @@ class QueueWords(ScenarioModel):
     parent: Name | None = None
     """The queue above it; none: a top queue."""
     guarantee: Amounts = {}
-    """What it can always have."""
+    """The amounts that it can always have."""
     limit: Amounts = {}
-    """What it never exceeds."""
+    """The amounts that it never exceeds."""
     lend: Amounts = {}
-    """How much of its idle guarantee others may use; all, if not given."""
+    """The part of its idle guarantee that others may use; all of it, if not given."""
     weight: Annotated[int, Field(ge=0, le=1_000_000)] = 1
     """Its part of the surplus among its siblings."""
     tier: Annotated[int, Field(ge=-1000, le=1000)] = 0
     """Higher tiers take surplus before lower ones see any."""
     min_run: Seconds | None = None
-    """Its jobs are not displaced before they have run so long; as the queue above says, if not
+    """Its jobs are not displaced before they have run this long; as the queue above says, if not
     given."""
 
 
 class DomainWords(ScenarioModel):
-    """A wish for closeness."""
+    """A topology constraint: tasks close together."""
 
     topology: Name | None = None
-    """Need not be named if there is only one."""
+    """The topology; may be left out if there is only one."""
     level: Name
     """All tasks inside one domain of this level."""
     required: bool = True
-    """False: as close as possible, but rather apart than waiting."""
+    """False: as close as possible, but starting is more important."""
 
 
 class MigWords(ScenarioModel):
     """MIG instances for each task."""
 
     profile: Name
-    """Such as 3g.40gb."""
+    """The profile, such as 3g.40gb."""
     count: Annotated[int, Field(ge=1, le=64)] = 1
 
 
@@ -206,11 +211,11 @@ class PreferenceWords(ScenarioModel):
 
     weight: Annotated[int, Field(ge=1, le=100)] = 1
     term: list[ConditionWords]
-    """All must hold."""
+    """The conditions, all of which must hold."""
 
 
 class TolerationWords(ScenarioModel):
-    """Acceptance of taints: without a key of all, without a value of any value."""
+    """The tolerated taints: without a key all taints, without a value any value."""
 
     key: Name | None = None
     value: str | None = None
@@ -218,45 +223,46 @@ class TolerationWords(ScenarioModel):
 
 
 class NeighbourWords(ScenarioModel):
-    """Tasks to be near to or apart from; without `job` and `labels`, those of this job itself."""
+    """The tasks to be near to or apart from; without `job` and `labels`, those of this job
+    itself."""
 
     job: Name | None = None
     labels: dict[str, str] = {}
     over: Name = HOSTNAME
     """The node label whose domains count; the node itself, if not given."""
     weight: Annotated[int, Field(ge=1, le=100)] | None = None
-    """Given: a wish of this weight, not a must."""
+    """If given, a preference of this weight instead of a requirement."""
 
 
 class SpreadWords(ScenarioModel):
-    """Keep tasks even over domains; without `job` and `labels`, those of this job itself."""
+    """The tasks to keep even over domains; without `job` and `labels`, those of this job itself."""
 
     over: Name = HOSTNAME
     """The node label whose domains count; the node itself, if not given."""
     max_skew: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    """No domain has more tasks than this above the emptiest."""
+    """No domain has more tasks than this above the emptiest domain."""
     job: Name | None = None
     labels: dict[str, str] = {}
     required: bool = True
 
 
 class AskWords(ScenarioModel):
-    """What each task needs and where it may run."""
+    """The request of each task, and the nodes where it may run."""
 
     gpus: Gpus | None = None
     """Whole GPUs for each task, or a fraction of one."""
     gpu_memory: MemoryMib | None = None
-    """So much memory of a GPU, whichever it is."""
+    """GPU memory on a GPU of any model."""
     mig: MigWords | None = None
     devices: Annotated[int, Field(ge=1, le=64)] | None = None
-    """With a fraction or gpu_memory: of each of so many GPUs; 1, if not given."""
+    """With a fraction or gpu_memory: the number of GPUs, each with this amount; 1, if not given."""
     models: list[Name] = []
-    """GPU models that will do; any, if not given."""
+    """The GPU models that are acceptable; any, if not given."""
     cpu: Cpus = 0
     memory: MemoryMib = 0
     extra: dict[str, Annotated[int, Field(ge=0)]] = {}
     selector: dict[str, str] = {}
-    """Labels a node must have."""
+    """The labels that a node must have."""
     affinity: list[list[ConditionWords]] = []
     """One of these lists of conditions must hold for the node."""
     preferences: list[PreferenceWords] = []
@@ -269,14 +275,16 @@ class AskWords(ScenarioModel):
 
 
 class GroupWords(AskWords):
-    """A part of a job with its own tasks; what it does not say, it takes from the job."""
+    """A group of a job with tasks of its own; words that it does not give are taken from
+    the job."""
 
     name: Name
     tasks: Count = 1
     minimum: Annotated[int, Field(ge=0)] | None = None
-    """So many start with the job, the others when there is room; all, if not given."""
+    """The number of its tasks that start with the job, the others start when there is room; all, if
+    not given."""
     domain: DomainWords | None = None
-    """Its tasks close together."""
+    """A domain for the tasks of this group."""
 
 
 class JobWords(AskWords):
@@ -285,76 +293,190 @@ class JobWords(AskWords):
     name: Name
     queue: Name
     at: Seconds = 0
-    """When it is submitted."""
+    """The time of submission."""
     count: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """So many equal jobs, named NAME-0, NAME-1 and so on."""
+    """The number of equal jobs, named NAME-0, NAME-1 and so on."""
     tasks: Count | None = None
-    """How many tasks; 1, if not given."""
+    """The number of tasks; 1, if not given."""
     minimum: Annotated[int, Field(ge=1)] | None = None
-    """So many start together, the others when there is room; all, if not given."""
+    """The number of tasks that start together, the others start when there is room; all, if not
+    given."""
     groups: list[GroupWords] = []
-    """Instead of `tasks`: parts that differ."""
+    """The groups of tasks that differ, instead of `tasks`."""
     domain: DomainWords | None = None
-    """All its tasks close together."""
+    """A domain for all its tasks."""
     user: str = ""
     namespace: Name = "default"
     priority: Annotated[int, Field(ge=-(2**31) + 1, le=2**31 - 1)] = 0
     preemptible: bool = True
-    """False: it must stay within its queue's guarantee, and is then never stopped."""
+    """False: it must stay within its queue's guarantee, and is never a victim."""
     runs: Annotated[Seconds, Field(ge=1)] | None = None
-    """How long its tasks run; not given: until it is deleted. The scheduler does not see this."""
+    """The run time of its tasks; until it is deleted, if not given. The scheduler does not see
+    this."""
     expected: Seconds | None = None
-    """How long the scheduler is told that it runs."""
+    """The run time that the scheduler is told."""
     fails_after: Annotated[Seconds, Field(ge=1)] | None = None
-    """Its first task fails once, this long after it started, and is replaced."""
+    """The time after its start at which its first task fails once and is replaced."""
     deleted_at: Seconds | None = None
-    """Its user deletes it then."""
+    """The time at which its user deletes it."""
     displaces_after: SecondsOrNever = 0
-    """How long it waits for free room before others are displaced for it."""
+    """The time for which it waits for free room before others are displaced for it."""
     stale_after: SecondsOrNever | None = None
-    """How long it may run below its minimum; as the settings say, if not given."""
+    """The time for which it may run below its minimum; as the settings say, if not given."""
     saves_every: Annotated[Seconds, Field(ge=1)] | None = None
-    """It saves its work this often, and goes on from there; not given: it starts over."""
+    """The period of its own checkpoints; a restart continues from the last. Not given: it starts
+    over."""
     saves_within: Annotated[Seconds, Field(ge=1)] | None = None
-    """It can be asked to save before it is evicted, and may take so long; not given: it cannot."""
+    """It accepts checkpoint requests and may take this long to answer; not given: it does not."""
     saving: SecondsOrNever | None = None
-    """How long it really takes when asked; all that it may, if not given; or it `never` answers."""
+    """The time that it really takes to save on request; `saves_within`, if not given; `never`: no
+    answer."""
     max_run: Annotated[Seconds, Field(ge=1)] | None = None
-    """How long it may run at a stretch; then it saves, if it can, and stops."""
+    """The maximum run time at a stretch; then it saves, if it can, and stops."""
     overrun: Annotated[Overrun, Field(strict=False)] | None = None
-    """What becomes of it then: `end`, if not given, or `requeue`."""
+    """The action after that: `end`, if not given, or `requeue`."""
     hurry: Annotated[Seconds, Field(ge=1)] | None = None
-    """Whoever makes room for it gets at most so long to save."""
+    """The longest time that victims of this job get to save."""
     terminates: Annotated[SecondsOrNever, default("10s")] = 10
-    """How long its tasks keep their devices once evicted; `never`, as stuck ones do."""
+    """The time for which its tasks keep their devices after an eviction; `never`, like
+    stuck pods."""
 
 
 class EventWords(ScenarioModel):
-    """Something that happens; exactly one of the words besides `at`."""
+    """An event; exactly one of the words besides `at`."""
 
     at: Seconds
     node_gone: Name | None = None
-    """A node fails; what ran on it is lost."""
+    """A node fails; its tasks are lost."""
     node_back: Name | None = None
-    """It returns, or is well again."""
+    """A node returns, or is healthy again."""
     node_silent: Name | None = None
-    """It does not answer any more; what runs there stands still."""
+    """A node does not answer any more; its tasks make no progress."""
     node_leaves: Name | None = None
-    """It is about to go, as a spot machine does after its notice."""
+    """A node is about to go, like a spot machine after its notice."""
     node_breaks: Name | None = None
-    """Whatever works there from now on fails after half a minute."""
+    """Every task on the node fails after half a minute from now on."""
     node_mended: Name | None = None
-    """It does not any more."""
+    """Tasks on the node do not fail any more."""
     cordon: Name | None = None
-    """It takes no new tasks."""
+    """The node takes no new tasks."""
     uncordon: Name | None = None
-    """It takes tasks again."""
+    """The node takes tasks again."""
     delete: Name | None = None
     """A user deletes a job."""
 
 
 def names_of(entry: NodeWords | JobWords) -> list[str]:
-    """The names an entry stands for: its own, or numbered ones if it has a count."""
+    """Return the names of an entry: its own, or numbered ones if it has a count."""
     if entry.count is None:
         return [entry.name]
     return [f"{entry.name}-{number}" for number in range(entry.count)]
+
+
+class JobExpectation(ScenarioModel):
+    """An expectation about a job; about every copy, if it has a count."""
+
+    job: Name
+    at: Annotated[SecondsOrRest, default("rest")] = None
+    """The time; at rest, if not given."""
+    copies: Annotated[int, Field(ge=0)] | None = None
+    """The exact number of copies in this state for this reason, instead of all."""
+    state: (
+        Literal["absent", "waiting", "never", "running", "finished", "deleted", "overran"] | None
+    ) = None
+    """`never`: it waits and can never start; `absent`: not yet submitted; `overran`: ended at its
+    maximum run time."""
+    reason: Annotated[ReasonCode, Field(strict=False)] | None = None
+    """One of the reasons why it waits."""
+    tasks: Annotated[int, Field(ge=0)] | None = None
+    """The number of tasks that are bound or run, of all copies together."""
+    node: Name | None = None
+    """The node on which all of those tasks are."""
+    nodes: Annotated[int, Field(ge=0)] | None = None
+    """The number of different nodes of those tasks."""
+    devices: Annotated[int, Field(ge=0)] | None = None
+    """The number of different GPUs of those tasks."""
+    model: Name | None = None
+    """The model of all their GPUs."""
+    within: Name | None = None
+    """A level (a node label): all tasks are in one domain of it."""
+    started_at: Seconds | None = None
+    started_before: Name | None = None
+    """A job that started later than this one."""
+    finished_at: Seconds | None = None
+    waited_at_most: Seconds | None = None
+    """The time from submission to its start, or until now."""
+    waited_at_least: Seconds | None = None
+    restarts: Annotated[int, Field(ge=0)] | None = None
+    """The number of its tasks that were lost and replaced."""
+    evicted: Annotated[int, Field(ge=0)] | None = None
+    """The number of its tasks that were evicted without another place."""
+    moved: Annotated[int, Field(ge=0)] | None = None
+    """The number of its tasks that were moved to a place held for them."""
+    displaced_by: Name | None = None
+    """One of the jobs for which it was evicted or moved."""
+
+
+class QueueExpectation(ScenarioModel):
+    """An expectation about a queue and all queues below it."""
+
+    queue: Name
+    at: Annotated[SecondsOrRest, default("rest")] = None
+    """The time; at rest, if not given."""
+    model: Name | None = None
+    """Count GPUs of this model only."""
+    gpus: Gpus | None = None
+    """The exact number of its GPUs."""
+    gpus_at_most: Gpus | None = None
+    gpus_at_least: Gpus | None = None
+    share: Gpus | None = None
+    """The share that it should have now, in GPUs."""
+    running: Annotated[int, Field(ge=0)] | None = None
+    """The number of its running jobs."""
+    waiting: Annotated[int, Field(ge=0)] | None = None
+    """The number of its waiting jobs."""
+
+
+class NodeExpectation(ScenarioModel):
+    """An expectation about a node."""
+
+    node: Name
+    at: Annotated[SecondsOrRest, default("rest")] = None
+    """The time; at rest, if not given."""
+    gpus: Gpus | None = None
+    """The number of its GPUs in use."""
+    tasks: Annotated[int, Field(ge=0)] | None = None
+    """The number of tasks on it."""
+
+
+def _kind(value: object) -> str | None:
+    """Return the kind of an expectation: the first word that names an object decides."""
+    if isinstance(value, Mapping):
+        kinds = (kind for kind in ("job", "queue", "node") if kind in value)
+        return next((f"{kind} expectation" for kind in kinds), None)
+    return None
+
+
+ExpectWords = Annotated[
+    Annotated[JobExpectation, Tag("job expectation")]
+    | Annotated[QueueExpectation, Tag("queue expectation")]
+    | Annotated[NodeExpectation, Tag("node expectation")],
+    Discriminator(_kind),
+]
+
+
+class ScenarioWords(ScenarioModel):
+    """A cluster, the events that happen to it, and the expected result."""
+
+    name: Name
+    about: str = ""
+    """The idea that the scenario teaches."""
+    settings: SettingsWords = SettingsWords()
+    topologies: list[TopologyWords] = Field(default_factory=list[TopologyWords])
+    nodes: Annotated[list[NodeWords], Field(min_length=1)]
+    queues: Annotated[list[QueueWords], Field(min_length=1)]
+    jobs: list[JobWords] = Field(default_factory=list[JobWords])
+    events: list[EventWords] = Field(default_factory=list[EventWords])
+    expect: list[ExpectWords] = Field(default_factory=list[ExpectWords])
+    until: Seconds | None = None
+    """The end of the simulation; not given: when nothing happens any more."""

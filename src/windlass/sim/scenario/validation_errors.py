@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from windlass.model.errors import close_names
 from windlass.model.validation.amounts import shown
 from windlass.model.validation.problems import listed
-from windlass.sim.scenario import scenario_schema, schema
+from windlass.sim.scenario import schema
 from windlass.sim.scenario.yaml_lines import Spot
 
 _EXPECTED = {
@@ -53,9 +53,9 @@ _WORDS: dict[str, type[schema.ScenarioModel]] = {
     "near": schema.NeighbourWords,
     "apart": schema.NeighbourWords,
     "spread": schema.SpreadWords,
-    "job expectation": scenario_schema.JobExpectation,
-    "queue expectation": scenario_schema.QueueExpectation,
-    "node expectation": scenario_schema.NodeExpectation,
+    "job expectation": schema.JobExpectation,
+    "queue expectation": schema.QueueExpectation,
+    "node expectation": schema.NodeExpectation,
 }
 """The model of each word that opens a mapping."""
 
@@ -133,7 +133,7 @@ def _bounds(error: ErrorDetails, found: str, context: Mapping[str, Any]) -> str:
 
 def _unknown_word(loc: tuple[str | int, ...]) -> str:
     openers = [step for step in loc[:-1] if step in _WORDS]
-    known = (_WORDS[str(openers[-1])] if openers else scenario_schema.ScenarioWords).model_fields
+    known = (_WORDS[str(openers[-1])] if openers else schema.ScenarioWords).model_fields
     close = close_names(str(loc[-1]), known)
     if close:
         return f'this word is not known here; did you mean "{close[0]}"?'

@@ -1,12 +1,12 @@
-"""The formats of traces, one reader each, and how to tell them apart by their first lines.
+"""The formats of traces, one reader each, and their detection by the first lines.
 
-philly   timestamp,duration,num_gpus,gpu_time,cluster      seconds; the cluster is the team
-muri     job_id,num_gpu,submit_time,…,model_name,duration   milliseconds
-csv      submit_s,duration_s,gpus[,team,user,name,said_s]   our own, in seconds
-openb    num_gpu,gpu_milli,creation_time,deletion_time     seconds; pods without GPUs are left out
-swf      the Standard Workload Format: eighteen numbers a line, processors taken for GPUs
+    philly   timestamp,duration,num_gpus,gpu_time,cluster      seconds; the cluster is the team
+    muri     job_id,num_gpu,submit_time,…,model_name,duration  milliseconds
+    csv      submit_s,duration_s,gpus[,team,user,name,said_s]  our own, in seconds
+    openb    num_gpu,gpu_milli,creation_time,deletion_time     seconds; pods without GPUs skipped
+    swf      the Standard Workload Format: eighteen numbers a line, processors taken for GPUs
 
-A reader answers None for a line that is right, but no job to be played: no GPUs, or it never ran.
+A reader returns None for a valid line that is no playable job: without GPUs, or never run.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ Reader: TypeAlias = Callable[[Sequence[str]], Iterator[TraceJob | None]]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The jobs of a trace, in the order in which they came."""
+    """The jobs of a trace, in the order of arrival."""
 
     jobs: tuple[TraceJob, ...]
     left_out: int = 0
-    """How many lines are of no job that could be played: without GPUs, or it never ran."""
+    """The number of lines that are no playable job: without GPUs, or never run."""
 
 
 def read_trace(lines: Sequence[str], format_: str | None = None) -> tuple[TraceJob, ...]:
-    """The jobs of a trace, in the order in which they came."""
+    """Return the jobs of a trace, in the order of arrival."""
     return read_all(lines, format_).jobs
 
 
 def read_all(lines: Sequence[str], format_: str | None = None) -> Trace:
-    """The same, and how many lines were left out."""
+    """Return the jobs of a trace with the number of lines left out."""
     found = list(FORMATS[format_ or guess(lines)](lines))
     some = [job for job in found if job is not None]
     if found and not some:
@@ -57,7 +57,7 @@ def read_all(lines: Sequence[str], format_: str | None = None) -> Trace:
 
 
 def guess(lines: Sequence[str]) -> str:
-    """The format that the first lines look like."""
+    """Return the name of the format that the first lines look like."""
     first = first_line(lines)
     if first is None:
         raise TraceError(None, "it is empty; a trace begins with a line of column names")
@@ -155,10 +155,10 @@ FORMATS: Mapping[str, Reader] = {
     "csv": _csv,
     "swf": _swf,
 }
-"""Every format that is understood, by the name it has on the command line."""
+"""Every supported format, by its name on the command line."""
 _SIGNS = {
     "philly": {"timestamp", "num_gpus"},
     "muri": {"num_gpu", "submit_time"},
     "openb": {"num_gpu", "gpu_milli"},
 }
-"""Columns by which a format is known."""
+"""The columns by which a format is detected."""

@@ -20,24 +20,25 @@ from windlass.model.resources import Request
 from windlass.sim.traces.rows import MOST_GPUS, TraceError, TraceRow, lines_of, table
 
 LEAST_CPU = 100
-"""What a pod takes that asks for no CPU at all."""
+"""The CPU of a pod that requests none, in milli-CPU."""
 MEMORY_MIB = 16 * 1024
-"""What every model is said to have: the trace does not tell, and no model is to seem dearer."""
+"""The memory assumed for every model: the trace does not contain it, and no model should seem more
+valuable."""
 MOST = 10**12
-"""Of CPU thousandths and MiB: more is no machine."""
+"""The largest plausible value of milli-CPU and MiB of a machine."""
 MOST_ON_A_NODE = 64
-"""GPUs; as many as a node of a replay may have."""
+"""The largest number of GPUs of a node in a replay."""
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 PODS = 1000
-"""How many pods a node takes: the trace knows no such limit."""
+"""The number of pods that a node takes: the trace has no such limit."""
 
 Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
 class TracePod:
-    """One pod of the trace, and when it came and went, in seconds, where the file says so."""
+    """One pod of the trace, with its start and end in seconds where the file has them."""
 
     name: str
     request: Request
@@ -46,22 +47,22 @@ class TracePod:
 
 
 def read_nodes(file: str) -> list[Node]:
-    """The nodes of a node list, by name."""
+    """Return the nodes of a node list, by name."""
     return sorted(_read(file, NODE_COLUMNS, _node), key=lambda node: node.name)
 
 
 def read_pods(file: str) -> list[TracePod]:
-    """The pods of a pod list, by name."""
+    """Return the pods of a pod list, by name."""
     return sorted(_read(file, POD_COLUMNS, _pod), key=lambda pod: pod.name)
 
 
 def went_before(came: str) -> str:
-    """The sentence for a pod that left before it came."""
+    """Return the error sentence for a pod that ended before it started."""
     return f'deletion_time is before creation_time, "{came}"; write when it ended'
 
 
 def _read(file: str, columns: Sequence[str], make: Callable[[TraceRow], Made]) -> list[Made]:
-    """What is made of each row; the first column is its name."""
+    """Return the objects made of each row; the first column is the name."""
     try:
         with open(file, "rb") as stream:
             lines = lines_of(stream.read())

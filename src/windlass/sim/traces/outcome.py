@@ -1,8 +1,9 @@
-"""What came of a trace: how long jobs took and waited, what was lost, and how evenly teams fared.
+"""The outcome of a trace: completion and waiting times of jobs, lost work, and fairness between
+teams.
 
-A *wait* is all the time in which a job did no work that lasted: from submission to its end, without
-its own run time. The bounded slowdown of a job is the time it took as a multiple of its run time,
-where runs below ten seconds count as ten.
+The *wait* of a job is all the time in which it did no lasting work: from submission to its end,
+without its own run time. The bounded slowdown of a job is its completion time divided by its run
+time, where runs below ten seconds count as ten.
 """
 
 from __future__ import annotations
@@ -35,36 +36,36 @@ class TraceOutcome:
     preemptions: int
     lost_gpu_hours: float
     jain: float
-    """Of the teams' mean bounded slowdowns."""
+    """Jain's index of the teams' mean bounded slowdowns."""
     median_slowdown: float
     finished: int
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A job and what became of it."""
+    """A job and its result."""
 
     job: TraceJob
     record: GangRecord
 
     @property
     def took_s(self) -> int:
-        """From submission to its end."""
+        """The seconds from submission to its end."""
         return (self.record.ended or 0) - self.record.submitted
 
     @property
     def wait_s(self) -> int:
-        """Of that, what was not its own run."""
+        """The part of that time that was not its own run, in seconds."""
         return max(0, self.took_s - self.job.runs_s)
 
     @property
     def slowdown(self) -> float:
-        """Bounded: how many times its run time it took."""
+        """The bounded slowdown: its completion time as a multiple of its run time."""
         return max(1.0, self.took_s / max(self.job.runs_s, BOUND_S))
 
 
 def outcome(simulation: Simulation, jobs: Sequence[TraceJob], restart_s: int) -> TraceOutcome:
-    """The numbers of a trace that was played to its end."""
+    """Return the numbers of a trace that was played to its end."""
     done = done_of(simulation, jobs)
     waits = sorted(each.wait_s for each in done)
     took, count = sum(each.took_s for each in done), max(1, len(done))
@@ -90,14 +91,14 @@ def outcome(simulation: Simulation, jobs: Sequence[TraceJob], restart_s: int) ->
 
 
 def done_of(simulation: Simulation, jobs: Sequence[TraceJob]) -> list[Done]:
-    """The finished jobs, in the order of the trace."""
+    """Return the finished jobs, in the order of the trace."""
     arrivals = zip(jobs, simulation.workload.arrivals, strict=True)
     pairs = ((job, simulation.records.get(arrival.gang.id)) for job, arrival in arrivals)
     return [Done(job, found) for job, found in pairs if found and found.stage is GangStage.FINISHED]
 
 
 def jain(values: Sequence[float]) -> float:
-    """Jain's index: 1 if all are equal, 1/n if one has it all."""
+    """Return Jain's index: 1 if all values are equal, 1/n if one has everything."""
     squares = sum(each * each for each in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
@@ -110,5 +111,5 @@ def _means(done: Iterable[Done]) -> list[float]:
 
 
 def _at(ranked: Sequence[Number], percent: int) -> Number | int:
-    """The smallest value that so many percent do not exceed."""
+    """Return the smallest value that this percentage of values does not exceed."""
     return ranked[-(-len(ranked) * percent // 100) - 1] if ranked else 0

@@ -1,8 +1,8 @@
 """A trace as a workload: gangs of up to a node's GPUs per task, saved when they are stopped.
 
-A job of at most as many GPUs as the largest node has is one task; a larger one takes whole nodes,
-the largest first, and for the rest part of one. The scheduler is told nothing of its run time
-unless it is meant to be known.
+A job with at most as many GPUs as the largest node is one task; a larger one takes whole nodes, the
+largest first, and a part of one for the rest. The scheduler does not know the run time unless
+`Replay.known` is set.
 """
 
 from __future__ import annotations
@@ -22,39 +22,40 @@ from windlass.sim.traces.rows import TraceJob
 from windlass.sim.workload import Arrival, Workload
 
 CPU_PER_GPU, MIB_PER_GPU = 8000, 64 * 1024
-"""What a job asks for with each GPU, in part with part of one: traces do not tell."""
+"""The request for each GPU of a job, in proportion for a fraction: traces do not contain it."""
 EVERYBODY = "everybody"
-"""The queue of jobs that name no team, and of all where the order is not between teams."""
+"""The queue of jobs without a team, and of all jobs where the order is not between teams."""
 LEAST_EPOCH_S = 60
-"""Searches in vain are made again at epochs, which are longer where nothing is stopped soon."""
+"""The shortest epoch in seconds: failed searches are repeated at epochs, which are longer where
+nothing is stopped soon."""
 NEVER_S = 1 << 40
 SAVES_WHEN_STOPPED = 1 << 40
-"""An instant that never comes: nothing done before it is lost."""
+"""A checkpoint time in the far future, so that no work is ever lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How a trace is to be played."""
+    """The way in which a trace is played."""
 
     order: Ordering = Ordering.FAIR
     known: bool = False
-    """Does the scheduler know how long each job will run?"""
+    """True if the scheduler knows the run time of each job."""
     restart_s: int = 30
     min_run_s: int = 1800
     reserve_after_s: int | None = None
-    """After waiting so long the head of a line is promised a place; None: never."""
+    """The wait in seconds after which the first job gets a reservation; None: never."""
     age_s: int = 0
     by_team: bool | None = None
-    """A queue for each team; None: where the order is fair."""
+    """True for one queue per team; None: only where the order is fair."""
 
     @property
     def has_teams(self) -> bool:
-        """Does each team stand in a queue of its own?"""
+        """True if each team has a queue of its own."""
         return self.order is Ordering.FAIR if self.by_team is None else self.by_team
 
 
 def cluster_of(nodes: int, gpus: int) -> tuple[Node, ...]:
-    """So many equal nodes of so many GPUs, with CPU and memory for them."""
+    """Return this many equal nodes with this many GPUs, and CPU and memory in proportion."""
     width = len(str(nodes))
     cpu, memory = CPU_PER_GPU * gpus, MIB_PER_GPU * gpus
     cards = (Gpu("GPU", 80 * 1024),) * gpus
@@ -63,7 +64,7 @@ def cluster_of(nodes: int, gpus: int) -> tuple[Node, ...]:
 
 
 def workload_of(jobs: Sequence[TraceJob], nodes: Sequence[Node], how: Replay) -> Workload:
-    """The jobs on these nodes; what is larger than all of them is cut down to their size."""
+    """Return the jobs on these nodes; a job larger than all nodes is cut down to their size."""
     sizes = sorted((len(node.gpus) for node in nodes if node.gpus), reverse=True)
     teams = sorted({_queue(job, how) for job in jobs})
     arrivals = tuple(
@@ -75,13 +76,14 @@ def workload_of(jobs: Sequence[TraceJob], nodes: Sequence[Node], how: Replay) ->
 
 
 def larger_than(jobs: Iterable[TraceJob], nodes: Iterable[Node]) -> int:
-    """How many jobs ask for more GPUs than all nodes have, and are cut down."""
+    """Return the number of jobs that request more GPUs than all nodes have, and are cut down."""
     total = sum(len(node.gpus) for node in nodes)
     return sum(job.gpus > total for job in jobs)
 
 
 def _split(gpus: int, sizes: Sequence[int]) -> list[int]:
-    """The GPUs of each task: whole nodes, the largest first, and part of one for the rest."""
+    """Return the GPUs of each task: whole nodes, the largest first, and a part of one for
+    the rest."""
     counts: list[int] = []
     for size in sizes:
         if not gpus:

@@ -1,7 +1,7 @@
-"""A trace as rows, whatever its format: when a job came, what it asked for, how long it ran.
+"""A trace as rows, independent of its format: arrival, request and run time of each job.
 
-Every reader takes numbered lines and answers jobs; what it cannot read it refuses with the line and
-what to do. Times are whole seconds, a run lasts at least one.
+Every reader takes numbered lines and returns jobs; a line that it cannot read is refused with its
+number and advice. Times are whole seconds, and a run lasts at least one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from windlass.model.gpus import WHOLE
 
 LONGEST_S = 10 * 365 * 86400
 LATEST_S = 8 * 10**9
-"""Instants may be counted from the first job or from 1970; milliseconds would lie beyond this."""
+"""The latest valid time: times count from the first job or from 1970, and milliseconds would lie
+beyond this."""
 MOST_GPUS = 100_000
 
 
@@ -24,20 +25,20 @@ class TraceJob:
     """One job of a trace."""
 
     at: int
-    """Seconds after the first one came."""
+    """The seconds after the first job."""
     runs_s: int
     gpus: int
     team: str = ""
     user: str = ""
     name: str = ""
     said_s: int | None = None
-    """How long its user said it would run, where the trace knows."""
+    """The run time that its user announced, in seconds; None where the trace has none."""
     milli: int = WHOLE
-    """Of each GPU; less than a whole one is a share of it."""
+    """Milli-GPU of each GPU; below 1000 it is a fraction."""
 
 
 class TraceError(ValueError):
-    """A line is not what the format says; the message says what to do."""
+    """A line does not follow the format; the message says what to do."""
 
     def __init__(self, line: int | None, sentence: str) -> None:
         super().__init__(sentence)
@@ -52,30 +53,30 @@ class TraceRow:
     cells: dict[str, str]
 
     def text(self, column: str) -> str:
-        """A cell as it is; empty where there is none."""
+        """Return a cell as text; empty where there is none."""
         return self.cells.get(column, "").strip()
 
     def number(self, column: str, least: float, most: float) -> float:
-        """A cell as a number within bounds."""
+        """Return a cell as a number within bounds."""
         value = self._value(column)
         if not least <= value <= most:
             raise self._refusal(column, f"a number {_bounds(least, most)}")
         return value
 
     def whole(self, column: str, least: int, most: int) -> int:
-        """A cell as a whole number within bounds."""
+        """Return a cell as a whole number within bounds."""
         value = self._value(column)
         if not least <= value <= most or not value.is_integer():
             raise self._refusal(column, f"a whole number {_bounds(least, most)}")
         return int(value)
 
     def seconds(self, column: str, per_second: int = 1, least: int = 0) -> int:
-        """A time in whole seconds, of so many units each."""
+        """Return a time in whole seconds, from a cell with this many units per second."""
         value = self.number(column, 0, float(LONGEST_S) * per_second)
         return max(least, round(value / per_second))
 
     def instant(self, column: str, per_second: int = 1) -> int:
-        """When something happened, in whole seconds from wherever the trace counts."""
+        """Return a point in time in whole seconds, from the origin that the trace uses."""
         value = self.number(column, 0, math.inf)
         if value > LATEST_S * per_second:
             units = "seconds" if per_second == 1 else "milliseconds"
@@ -94,22 +95,23 @@ class TraceRow:
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things in words: "1 field", "2 fields"."""
+    """Return a number of things in words: "1 field", "2 fields"."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def lines_of(data: bytes) -> list[str]:
-    """The lines of a file, without the mark that some programs put before UTF-8."""
+    """Return the lines of a file, without a byte order mark."""
     return data.decode("utf-8-sig").splitlines()
 
 
 def first_line(lines: Sequence[str]) -> int | None:
-    """Where the first line is that is neither empty nor a comment; counted from 0."""
+    """Return the index of the first line that is neither empty nor a comment; None if there is
+    none."""
     return next((at for at, line in enumerate(lines) if not _says_nothing(line)), None)
 
 
 def table(lines: Sequence[str], needed: Sequence[str]) -> Iterator[TraceRow]:
-    """The rows of a comma-separated file with a header, maybe after comments and empty lines."""
+    """Yield the rows of a comma-separated file with a header, after comments and empty lines."""
     first = first_line(lines)
     if first is None:
         raise TraceError(None, "it is empty; a trace begins with a line of column names")
@@ -127,7 +129,8 @@ def _says_nothing(line: str) -> bool:
 
 
 def _cells(lines: Iterable[str], before: int) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each row, and the line on which it begins, where so many lines went before."""
+    """Yield the cells of each row and the line on which it begins, where `before` lines
+    came first."""
     rows = csv.reader(lines, strict=True)
     while True:
         line = before + rows.line_num + 1
@@ -165,7 +168,7 @@ def _bounds(least: float, most: float) -> str:
 
 
 def in_order(jobs: Iterable[TraceJob]) -> tuple[TraceJob, ...]:
-    """The jobs as they came, counted from the first one."""
+    """Return the jobs sorted by arrival, with times counted from the first one."""
     some = sorted(jobs, key=lambda each: each.at)
     if not some:
         raise TraceError(None, "there is no job in it; is it the right file?")

@@ -1,7 +1,7 @@
-"""The course of a replay, for pictures: what was used, useful and stranded, and whose it was.
+"""Samples of a replay over time, for plots: used, useful and stranded GPUs, by queue.
 
-Instants are kept at equal distances; when there are too many of them every second one is left away
-and the distance doubles, so a month and a minute both fit a page.
+Samples are kept at equal distances. When there are too many, every second one is dropped and the
+distance doubles, so that a month and a minute both fit a page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FIRST_S = 60
 
 @dataclass(frozen=True, slots=True)
 class TraceSample:
-    """One instant; amounts in thousandths of GPUs."""
+    """One sample; amounts in milli-GPU."""
 
     at: int
     capacity: int
@@ -24,20 +24,20 @@ class TraceSample:
     stranded: int
     """Free, but on nodes that cannot take the trace's typical task."""
     queues: dict[str, int]
-    """What each queue has."""
+    """The allocation of each queue."""
     waiting: int
-    """Gangs with tasks that wait."""
+    """The number of gangs with waiting tasks."""
 
 
 class Samples:
-    """Looks at a simulation now and then."""
+    """Takes samples of a simulation at regular distances."""
 
     def __init__(self) -> None:
         self.taken: list[TraceSample] = []
         self._every, self._next = FIRST_S, 0
 
     def look(self, simulation: Simulation) -> None:
-        """Take a sample if it is time for one."""
+        """Take a sample if one is due."""
         now, meter = simulation.cluster.now, simulation.meter
         if now < self._next:
             return

@@ -1,9 +1,10 @@
-"""Whether a node admits a pod, in the order and with the words of a real kubelet (1.36).
+"""Admission of a pod by a node, in the order and with the words of a real kubelet (1.36).
 
-A kubelet counts what it has itself admitted, not what the API server says. The reasons that reach
+A kubelet counts what it has admitted itself, not what the API server says. The reasons that reach
 the user are OutOfpods, OutOfcpu, OutOfmemory, OutOf<device>, NodeAffinity and TaintToleration; of
-several it tells the first. One departure on purpose: a real kubelet lets a pod in that asks for a
-device its node has never heard of; for GPUs that would hide a scheduler's mistake, so we refuse.
+several it reports the first. One departure on purpose: a real kubelet admits a pod that requests a
+device its node has never reported; for GPUs that would hide a scheduler's mistake, so this one
+refuses it.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ class AdmissionDenied:
 
 @dataclass(slots=True)
 class Room:
-    """What a node has and what is taken, as its kubelet counts."""
+    """The capacity of a node and the used part, as its kubelet counts."""
 
     name: str
     allocatable: Amounts
-    """As last reported; `pods` is a resource like the others."""
+    """The amounts as last reported; `pods` is a resource like the others."""
     gpus: int = 0
-    """All that are there, healthy or not."""
+    """The number of all GPUs, healthy or not."""
     labels: dict[str, str] = field(default_factory=dict[str, str])
     taints: tuple[Taint, ...] = ()
     used: Amounts = field(default_factory=dict[str, int])
@@ -55,17 +56,18 @@ class Room:
             _add(self.lingering, asked, -1)
 
     def linger(self, asked: Mapping[str, int]) -> None:
-        """The pod is gone from the API server, its containers still run."""
+        """Note that a pod is gone from the API server while its containers still run."""
         _add(self.lingering, asked, 1)
 
 
 def judge(room: Room, pod: Pod, asked: Mapping[str, int]) -> AdmissionDenied | None:
-    """The first thing that speaks against the pod, or None."""
+    """Return the first reason to refuse the pod; None if it is admitted."""
     return next(_objections(room, pod, asked), None)
 
 
 def no_devices(asked: int, free: int, healthy: int, cause: Cause) -> AdmissionDenied:
-    """The device manager's refusal: it cannot give what the node's allocatable promised."""
+    """Return the refusal of the device manager: it cannot allocate what the node's allocatable
+    promised."""
     if healthy:
         what = (
             f"requested number of devices unavailable for {GPU}. "
@@ -77,7 +79,7 @@ def no_devices(asked: int, free: int, healthy: int, cause: Cause) -> AdmissionDe
 
 
 def blame(room: Room, name: str, asked: int, free: int) -> Cause:
-    """Why so much of a resource is not to be had, though so much is free."""
+    """Return the cause for which a resource is short, given the free amount."""
     lingering = room.lingering.get(name, 0)
     if asked <= free + lingering:
         return Cause.LINGERING

@@ -1,7 +1,7 @@
-"""What the process of a pod finds around itself, as a container would: pure.
+"""The environment of a pod's process, as a container would see it: pure.
 
-There is no mount, so that the places of files are told by variables: where the annotations are
-shown and where the termination message goes. Its address is one of loopback.
+There are no mounts, so variables name the files: the annotations of the downward API and the
+termination message. The address of the pod is on loopback.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MAP = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 
 
 def environment(pod: Pod, container: Container, ip: str, folder: Path) -> dict[str, str]:
-    """The variables of a container; what it says itself counts before what we say."""
+    """Return the variables of a container; its own variables override the defaults."""
     ours = {
         "WINDLASS_CHECKPOINT_FILE": str(shown_at(folder)),
         "WINDLASS_CHECKPOINT_HOST": ip,
@@ -26,23 +26,23 @@ def environment(pod: Pod, container: Container, ip: str, folder: Path) -> dict[s
 
 
 def shown_at(folder: Path) -> Path:
-    """The file of the downward API that shows all annotations."""
+    """Return the file of the downward API that contains all annotations."""
     return folder / "annotations"
 
 
 def last_word_at(folder: Path) -> Path:
-    """Where the process leaves its termination message."""
+    """Return the file in which the process leaves its termination message."""
     return folder / "termination-log"
 
 
 def shown(annotations: dict[str, str]) -> str:
-    """Annotations as the downward API shows them: sorted, one a line, quoted."""
+    """Return annotations in the format of the downward API: sorted, one per line, quoted."""
     lines = (f"{key}={json.dumps(annotations[key])}" for key in sorted(annotations))
     return "\n".join(lines)
 
 
 def _value(pod: Pod, variable: Variable, ip: str) -> str:
-    """A variable's own value, or that of the field that it names."""
+    """Return the value of a variable, or of the field that it names."""
     if variable.value_from is None or variable.value_from.field_ref is None:
         return variable.value
     path, meta = variable.value_from.field_ref.field_path, pod.metadata

@@ -1,4 +1,4 @@
-"""Whether a node's labels and taints suit a pod, as far as a kubelet looks."""
+"""Node labels and taints against a pod, as far as a kubelet checks them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from windlass_lab.fake_kubelet.wire import PodSpec, Requirement, SelectorTerm, T
 
 
 def suits(spec: PodSpec, node: str, labels: Mapping[str, str]) -> bool:
-    """Whether the node has the labels that the pod's selector and required affinity ask for."""
+    """Return whether the node has the labels that the pod's selector and required affinity need."""
     if any(labels.get(key) != value for key, value in spec.node_selector.items()):
         return False
     affinity = spec.affinity and spec.affinity.node_affinity
@@ -18,7 +18,7 @@ def suits(spec: PodSpec, node: str, labels: Mapping[str, str]) -> bool:
 
 
 def tolerates(spec: PodSpec, taints: Iterable[Taint]) -> bool:
-    """Whether the pod tolerates the NoExecute taints; a kubelet leaves NoSchedule to others."""
+    """Return whether the pod tolerates the NoExecute taints; a kubelet ignores NoSchedule."""
     return all(
         any(_covers(toleration, taint) for toleration in spec.tolerations)
         for taint in taints

@@ -1,9 +1,9 @@
-"""Pods whose command really runs: one process each, ended by its own number and with its kubelet.
+"""Pods whose command really runs: one process each, ended by its own pid and with its kubelet.
 
-    launch ──▶ running ── ends by itself, or by SIGTERM, or by SIGKILL ──▶ told
+    launch ──▶ running ── ends by itself, or by SIGTERM, or by SIGKILL ──▶ reported
 
-Only the first container of a pod is run, and its children are its own business. Without images and
-mounts, a command names a program of this machine; `environment` says what it finds around itself.
+Only the first container of a pod is run, and its children are not tracked. Without images and
+mounts, a command names a program of this machine; `environment` sets its variables.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Tell: TypeAlias = Callable[[Exit], None]
 NOT_STARTED = 128
 """The exit code of a container that could not be started."""
 LONGEST_MESSAGE = 4096
-"""A kubelet keeps no more of a termination message."""
+"""The length to which a kubelet cuts a termination message."""
 
 
 class Processes:
-    """The processes of all pods that asked for one; at most so many at once."""
+    """The processes of all pods that request one; their number is bounded."""
 
     def __init__(self, most: int) -> None:
         self.launched: list[str] = []
@@ -46,16 +46,16 @@ class Processes:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The processes that run, by the uid of their pods."""
+        """Return the pids of the running processes, by the uid of their pods."""
         return {uid: process.pid for uid, process in self._running.items()}
 
     def said(self, uid: str) -> str:
-        """What the process of a pod has written so far, or had."""
+        """Return what the process of a pod has written so far."""
         log = self._home(uid) / "log"
         return log.read_text(errors="replace") if log.exists() else ""
 
     def launch(self, pod: Pod, ip: str, tell: Tell) -> None:
-        """Start a pod's command; how it ended is told in the loop, also if it never began."""
+        """Start a pod's command; its end is reported in the loop, also if it could not start."""
         loop, uid = asyncio.get_running_loop(), pod.metadata.uid
         try:
             process = self._start(pod, ip)
@@ -79,17 +79,17 @@ class Processes:
         watcher.start()
 
     def kill(self, uid: str, *, at_once: bool) -> None:
-        """Tell a pod's process to end, or end it."""
+        """Send a pod's process SIGTERM, or SIGKILL if `at_once`."""
         if process := self._running.get(uid):
             process.send_signal(signal.SIGKILL if at_once else signal.SIGTERM)
 
     def show(self, pod: Pod) -> None:
-        """Let a pod's process see its annotations as they are now."""
+        """Update the annotations that a pod's process can read."""
         if pod.metadata.uid in self._running:
             _replace(shown_at(self._home(pod.metadata.uid)), shown(pod.metadata.annotations))
 
     def close(self) -> None:
-        """End all of them, and remove what they wrote."""
+        """End all processes and remove their files."""
         self._is_closing = True
         for process in self._running.values():
             process.kill()
@@ -129,7 +129,7 @@ class Processes:
         return Exit(128 - code if code < 0 else code, word.decode(errors="replace"))
 
     def _home(self, uid: str) -> Path:
-        """A pod's own folder, in one that goes away with us, however we go."""
+        """Return a pod's own folder, in one that is removed when this process ends."""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="windlass-pods-"))
             self._keeper = Keeper(self._folder)
@@ -137,7 +137,7 @@ class Processes:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Whoever reads it finds the old or the new, never half of it."""
+    """Replace a file atomically: a reader finds the old or the new text, never a part."""
     fresh = file.with_suffix(".new")
     fresh.write_text(text)
     fresh.replace(file)

@@ -1,4 +1,4 @@
-"""What a pod asks of its node: containers, init containers, sidecars, overhead."""
+"""The request of a pod: containers, init containers, sidecars, overhead."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from windlass_lab.fake_kubelet.quantities import milli, whole
 from windlass_lab.fake_kubelet.wire import Container, PodSpec
 
 Amounts = dict[str, int]
-"""Resource -> amount; cpu in thousandths of a core, memory in bytes, devices by the piece."""
+"""Amounts by resource; CPU in milli-CPU, memory in bytes, devices as a count."""
 
 _OF_WHOLE_PODS = ("cpu", "memory")
 """The resources that a pod may request as a whole, whatever its containers say."""
 
 
 def requested(spec: PodSpec) -> Amounts:
-    """The pod's effective request.
+    """Return the pod's effective request.
 
     Containers and sidecars (init containers that restart) run together and add up. A plain init
     container runs before them, beside the sidecars started so far, so the pod needs the larger.
@@ -37,7 +37,7 @@ def requested(spec: PodSpec) -> Amounts:
 
 
 def amounts(quantities: Mapping[str, str]) -> Amounts:
-    """A resource list as integers."""
+    """Return a resource list as integers."""
     return {
         name: milli(quantity) if name == "cpu" else whole(quantity)
         for name, quantity in quantities.items()

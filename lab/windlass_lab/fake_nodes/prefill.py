@@ -27,7 +27,7 @@ from windlass_lab.fake_nodes.register_nodes import in_parallel, register
 
 @dataclass(frozen=True, slots=True)
 class PrefillPods:
-    """What the pods are like."""
+    """The properties of the pods."""
 
     namespace: str = "default"
     prefix: str = "filled"
@@ -72,7 +72,7 @@ def _places(machine: Machine, filling: PrefillPods) -> int:
 
 
 def _turns(fleet: Sequence[Machine], filling: PrefillPods) -> Iterator[str]:
-    """Node after node, as often as each has places."""
+    """Yield node after node, as often as each has places."""
     for turn in range(max((_places(machine, filling) for machine in fleet), default=0)):
         yield from (machine.name for machine in fleet if turn < _places(machine, filling))
 

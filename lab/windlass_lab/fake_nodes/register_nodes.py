@@ -1,4 +1,4 @@
-"""Nodes made known to the API server, many at once."""
+"""Registration of nodes at the API server, many at once."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from windlass_lab.fake_nodes.nodes import NODES, node_object, node_status, taint
 
 
 async def register(api: Api, machines: Iterable[tuple[Machine, int]], habits: Habits) -> None:
-    """Create the nodes, each with so many healthy GPUs; one that exists is told anew."""
+    """Create the nodes, each with this many healthy GPUs; an existing one is updated."""
     jobs = (_register(api, machine, gpus, habits) for machine, gpus in machines)
     await in_parallel(habits.in_flight, jobs)
 
 
 async def report(api: Api, machine: Machine, healthy_gpus: int) -> None:
-    """Write the node's status: it is ready, and so many GPUs are allocatable."""
+    """Write the node's status: it is ready, and this many GPUs are allocatable."""
     body = {"status": node_status(machine, healthy_gpus, now().stamp)}
     await api.patch(f"{NODES}/{machine.name}/status", body, kind=Patch.STRATEGIC)
 
 
 async def in_parallel(limit: int, jobs: Iterable[Awaitable[Any]]) -> None:
-    """Await them all, at most `limit` at a time; the first error ends it."""
+    """Await all jobs, at most `limit` at a time; the first error ends it."""
     waiting = iter(jobs)
 
     async def work() -> None:

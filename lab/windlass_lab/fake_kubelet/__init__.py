@@ -10,9 +10,9 @@ pod_lifecycle, node_agent. With I/O: kubelet, status_writer, heartbeats, process
 """
 
 from windlass_lab.fake_kubelet.allocation_audit import Cause
-from windlass_lab.fake_kubelet.defaults import Habits
 from windlass_lab.fake_kubelet.device_allocations import DeviceAllocations
 from windlass_lab.fake_kubelet.kubelet import Kubelet, play, playing
+from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_nodes.machines import Fleet, Machine, uniform
 
 __all__ = [

@@ -16,7 +16,7 @@ import msgspec
 from windlass.kube.client.client import Api
 from windlass.kube.client.errors import ApiError, Conflict, NotFound
 from windlass_lab.fake_kubelet.clock import micro_stamp
-from windlass_lab.fake_kubelet.defaults import Habits
+from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_kubelet.wire import Versioned
 from windlass_lab.fake_nodes.nodes import LEASES, lease_object
 from windlass_lab.fake_nodes.register_nodes import in_parallel

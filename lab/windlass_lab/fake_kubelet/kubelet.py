@@ -21,10 +21,10 @@ from windlass.kube.client.client import Api, connect
 from windlass.kube.client.errors import ApiError, NotFound
 from windlass.kube.client.watch import Change, ObjectGone, ObjectSeen, Watch
 from windlass_lab.fake_kubelet.clock import now
-from windlass_lab.fake_kubelet.defaults import Habits
 from windlass_lab.fake_kubelet.device_allocations import DeviceAllocations
 from windlass_lab.fake_kubelet.heartbeats import Heartbeats
 from windlass_lab.fake_kubelet.node_agent import Host
+from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_kubelet.pod_lifecycle import Effect, Exit, Kill, Launch, Wake, Write
 from windlass_lab.fake_kubelet.processes import Processes
 from windlass_lab.fake_kubelet.status_writer import StatusWriter

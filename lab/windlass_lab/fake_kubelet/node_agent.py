@@ -19,9 +19,8 @@ from windlass_lab.fake_kubelet.admit import (
     no_devices,
 )
 from windlass_lab.fake_kubelet.allocation_audit import Cause
-from windlass_lab.fake_kubelet.defaults import Habits
 from windlass_lab.fake_kubelet.device_allocations import DeviceAllocations, Unavailable
-from windlass_lab.fake_kubelet.pod_annotations import NEVER, Script, UnreadableScript, read
+from windlass_lab.fake_kubelet.pod_annotations import NEVER, Habits, Script, UnreadableScript, read
 from windlass_lab.fake_kubelet.pod_lifecycle import (
     ClockReading,
     ContainerStage,

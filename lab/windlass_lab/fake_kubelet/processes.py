@@ -9,7 +9,9 @@ mounts, a command names a program of this machine; `environment` sets its variab
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -19,9 +21,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from windlass_lab.control_plane.process import PASSED_ON, Keeper
-from windlass_lab.fake_kubelet.environment import environment, last_word_at, shown, shown_at
 from windlass_lab.fake_kubelet.pod_lifecycle import Exit
-from windlass_lab.fake_kubelet.wire import Pod
+from windlass_lab.fake_kubelet.wire import Container, Pod, Variable
 
 Tell: TypeAlias = Callable[[Exit], None]
 
@@ -141,3 +142,50 @@ def _replace(file: Path, text: str) -> None:
     fresh = file.with_suffix(".new")
     fresh.write_text(text)
     fresh.replace(file)
+
+
+_MAP = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
+
+
+def environment(pod: Pod, container: Container, ip: str, folder: Path) -> dict[str, str]:
+    """Return the variables of a container; its own variables override the defaults."""
+    ours = {
+        "WINDLASS_CHECKPOINT_FILE": str(shown_at(folder)),
+        "WINDLASS_CHECKPOINT_HOST": ip,
+        "WINDLASS_TERMINATION_LOG": str(last_word_at(folder)),
+    }
+    return ours | {each.name: _value(pod, each, ip) for each in container.env}
+
+
+def shown_at(folder: Path) -> Path:
+    """Return the file of the downward API that contains all annotations."""
+    return folder / "annotations"
+
+
+def last_word_at(folder: Path) -> Path:
+    """Return the file in which the process leaves its termination message."""
+    return folder / "termination-log"
+
+
+def shown(annotations: dict[str, str]) -> str:
+    """Return annotations in the format of the downward API: sorted, one per line, quoted."""
+    lines = (f"{key}={json.dumps(annotations[key])}" for key in sorted(annotations))
+    return "\n".join(lines)
+
+
+def _value(pod: Pod, variable: Variable, ip: str) -> str:
+    """Return the value of a variable, or of the field that it names."""
+    if variable.value_from is None or variable.value_from.field_ref is None:
+        return variable.value
+    path, meta = variable.value_from.field_ref.field_path, pod.metadata
+    if found := _MAP.fullmatch(path):
+        chosen = meta.labels if found[1] == "labels" else meta.annotations
+        return chosen.get(found[2], "")
+    fields = {
+        "metadata.name": meta.name,
+        "metadata.namespace": meta.namespace,
+        "metadata.uid": meta.uid,
+        "spec.nodeName": pod.spec.node_name,
+        "status.podIP": ip,
+    }
+    return fields.get(path, "")

@@ -17,7 +17,7 @@ import msgspec
 from windlass.kube.client.client import Api, Patch
 from windlass.kube.client.errors import Conflict
 from windlass_lab.fake_kubelet.clock import now
-from windlass_lab.fake_kubelet.defaults import Habits
+from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_kubelet.status import running
 from windlass_lab.fake_kubelet.wire import Pod
 from windlass_lab.fake_nodes.labels import GPU

@@ -9,7 +9,7 @@ from typing import Any
 from windlass.kube.client.client import Api, Patch
 from windlass.kube.client.errors import Conflict
 from windlass_lab.fake_kubelet.clock import now
-from windlass_lab.fake_kubelet.defaults import Habits
+from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_nodes.labels import node_labels
 from windlass_lab.fake_nodes.machines import Machine
 from windlass_lab.fake_nodes.nodes import NODES, node_object, node_status, taints

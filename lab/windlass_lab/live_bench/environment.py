@@ -18,7 +18,7 @@ from windlass.kube.client.auth import Access
 from windlass.kube.client.client import Api, connect
 from windlass.kube.client.errors import Conflict, NotFound, ServerFault, TooMany
 from windlass_lab.control_plane.plane import Options, Plane
-from windlass_lab.fake_kubelet.defaults import Habits
+from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_nodes.machines import Fleet
 from windlass_lab.fake_nodes.register_nodes import register
 from windlass_lab.live_bench.observer import Eyes, watching

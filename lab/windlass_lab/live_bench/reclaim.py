@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windlass_lab.fake_kubelet.defaults import Habits
 from windlass_lab.fake_kubelet.kubelet import playing
+from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_nodes.machines import Fleet
 from windlass_lab.live_bench.environment import opened
 from windlass_lab.live_bench.pods import BenchPod, create, singles

@@ -7,14 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from windlass_lab.fake_kubelet.admit import suits
 from windlass_lab.fake_kubelet.allocation_audit import Cause
-from windlass_lab.fake_kubelet.defaults import Habits
 from windlass_lab.fake_kubelet.device_allocations import DeviceAllocations
 from windlass_lab.fake_kubelet.node_agent import Host
-from windlass_lab.fake_kubelet.node_match import suits
+from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_kubelet.pod_lifecycle import ClockReading, Effect, Exit, Kill, Launch, Wake
-from windlass_lab.fake_kubelet.quantities import milli, whole
-from windlass_lab.fake_kubelet.requests import requested
+from windlass_lab.fake_kubelet.requests import milli, requested, whole
 from windlass_lab.fake_kubelet.wire import Node, Pod, PodSpec
 from windlass_lab.fake_nodes.labels import GPU
 from windlass_lab.fake_nodes.machines import GIB, Machine

@@ -13,31 +13,31 @@ VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One request, and what became of it."""
+    """One request and its outcome."""
 
     verb: str
     resource: str
-    """With its subresource: `pods/binding`."""
+    """The resource with its subresource: `pods/binding`."""
     path: str
     query: Mapping[str, str]
     body: bytes
     at: float
-    """Monotonic seconds."""
+    """The time in monotonic seconds."""
     number: int = 0
     is_sent: bool = False
-    """It was passed on to the server."""
+    """True if it was passed on to the server."""
     is_over: bool = False
-    """It was, and its answer has come or will not come any more."""
+    """True if it was sent and its answer has arrived, or never will."""
     status: int | None = None
-    """What the server answered, if it did."""
+    """The status code of the server's answer; 0 if there was none."""
 
     @property
     def is_write(self) -> bool:
-        """Was it to change something?"""
+        """Return whether it would change something."""
         return self.verb not in ("get", "list", "watch")
 
     def json(self) -> Any:
-        """The object that was sent."""
+        """Return the object that was sent."""
         return json.loads(self.body)
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class Call:
 
 
 def call_of(method: str, path: str, query: Mapping[str, str], body: bytes) -> Call:
-    """A request as the call that it is."""
+    """Return a request as a call."""
     resource, is_named = _resource(path)
     verb = VERBS.get(method) or ("get" if is_named else "list")
     if query.get("watch") == "true":
@@ -54,7 +54,8 @@ def call_of(method: str, path: str, query: Mapping[str, str], body: bytes) -> Ca
 
 
 def _resource(path: str) -> tuple[str, bool]:
-    """What a path names, and whether it names one object: /api/v1/… or /apis/group/version/…"""
+    """Return the resource that a path names (/api/v1/… or /apis/group/version/…), and whether it
+    names one object."""
     words = path.strip("/").split("/")
     rest = words[2:] if words[0] == "api" else words[3:]
     if len(rest) > 2 and rest[0] == "namespaces":

@@ -1,4 +1,4 @@
-"""What a proxy can do to a call: answer it, cut it off, hold it up, or end who made it."""
+"""The faults that a proxy can inject: answer a call, cut it off, delay it, or kill its caller."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass_lab.api_proxy.calls import Call
 
 
 class When(StrEnum):
-    """The two moments of a call at which something can be done."""
+    """The two moments of a call at which a fault can be injected."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -57,7 +57,7 @@ def lose() -> Hook:
 
 
 def hold(until: asyncio.Event) -> Hook:
-    """Let the call wait; until an event that never comes, it hangs."""
+    """Let the call wait; with an event that never comes, it hangs."""
 
     async def hook(_call: Call) -> Verdict:
         await until.wait()
@@ -67,7 +67,7 @@ def hold(until: asyncio.Event) -> Hook:
 
 
 def run(what: Callable[[], None]) -> Hook:
-    """Do something, such as deleting a node, and let the call go on."""
+    """Run a function, such as deleting a node, and let the call go on."""
 
     async def hook(_call: Call) -> Verdict:
         what()
@@ -77,7 +77,7 @@ def run(what: Callable[[], None]) -> Hook:
 
 
 def kill(pid: Callable[[], int]) -> Hook:
-    """End a process as a crash does: its call comes through or not, but never its answer."""
+    """Kill a process as in a crash: its call may arrive, but it never sees the answer."""
 
     async def hook(_call: Call) -> Verdict:
         with suppress(ProcessLookupError):

@@ -1,14 +1,14 @@
-"""A proxy in front of the API server that writes down every call and can make any of them fail.
+"""A proxy in front of the API server that records every call and can make any of them fail.
 
     async with recording(access) as proxy:
         proxy.write_kubeconfig(path)                       # for the program under test
         proxy.on("create", "pods/binding", answer(409), times=1)
         proxy.on("create", "pods/binding", kill(pid), when=When.AFTER)
 
-A hook is asked before a call is passed on, or after its answer has come and before that is passed
-back. It may wait (a delay; for ever: a hang), answer itself, or cut the connection. Towards the
-program it speaks plain HTTP on loopback; towards the API server it uses the access it was given.
-One proxy for each program: so its record says who asked.
+A hook is called before a call is passed on, or after its answer has arrived and before that is
+passed back. It may wait (a delay; for ever: a hang), answer itself, or cut the connection. Towards
+the program the proxy speaks plain HTTP on loopback; towards the API server it uses the access it
+was given. Each program has its own proxy, so that its record shows the calls of one program.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HOP = {"connection", "keep-alive", "transfer-encoding", "te", "upgrade", "host",
 
 @dataclass(slots=True)
 class ProxyRule:
-    """Which calls a hook is asked about, and how often it still is."""
+    """A hook, the calls to which it applies, and the number of calls left."""
 
     verb: str
     resource: str
@@ -43,10 +43,10 @@ class ProxyRule:
     times: int | None
     only: Callable[[Call], bool]
     met: int = 0
-    """How often it was asked."""
+    """The number of calls to which it was applied."""
 
     def applies(self, call: Call, when: When) -> bool:
-        """Is this its call and its moment?"""
+        """Return whether the rule applies to this call at this moment."""
         return (
             self.when is when
             and self.verb in ("*", call.verb)
@@ -56,7 +56,7 @@ class ProxyRule:
         )
 
     async def ask(self, call: Call) -> Verdict:
-        """What is to happen to the call."""
+        """Return the verdict of the hook about the call."""
         self.met += 1
         if self.times is not None:
             self.times -= 1
@@ -65,7 +65,7 @@ class ProxyRule:
 
 @dataclass(slots=True)
 class Proxy:
-    """The record of all calls, and what is done to them."""
+    """The record of all calls, and the rules that apply to them."""
 
     access: Access
     session: aiohttp.ClientSession
@@ -85,13 +85,14 @@ class Proxy:
         times: int | None = None,
         only: Callable[[Call], bool] = lambda _call: True,
     ) -> ProxyRule:
-        """Ask the hook at these calls, so often or for ever; `*` means any. Earlier rules first."""
+        """Call the hook at these calls, a number of times or always; `*` matches any. Earlier rules
+        come first."""
         rule = ProxyRule(verb, resource, when, hook, times, only)
         self.rules.append(rule)
         return rule
 
     def write_kubeconfig(self, path: Path) -> Path:
-        """Write the way to this proxy; whoever uses it comes in as the proxy does."""
+        """Write a kubeconfig that leads to this proxy; its users have the proxy's rights."""
         name = "proxy"
         config: dict[str, object] = {
             "apiVersion": "v1",
@@ -105,22 +106,22 @@ class Proxy:
         return path
 
     def writes(self) -> list[Call]:
-        """The calls that were to change something."""
+        """Return the calls that would change something."""
         return [each for each in self.calls if each.is_write]
 
     def under_way(self) -> list[Call]:
-        """The writes that the server may still carry out, though nobody waits for them any more."""
+        """Return the writes that the server may still carry out, though their caller is gone."""
         return [each for each in self.writes() if each.is_sent and not each.is_over]
 
     def cut_watches(self) -> int:
-        """Break the connection of every watch; how many there were."""
+        """Break the connection of every watch, and return their number."""
         watches = list(self._watches)
         for each in watches:
             each.close()
         return len(watches)
 
     def stand_still(self) -> None:
-        """Let no call begin and no event through, without a word, until `go_on`."""
+        """Let no call begin and no event through, without an answer, until `go_on`."""
         self._open.clear()
 
     def go_on(self) -> None:
@@ -128,7 +129,7 @@ class Proxy:
         self._open.set()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Pass one call on, with what the rules say about it."""
+        """Pass one call on, with the rules that apply to it."""
         body = await request.read()
         call = call_of(request.method, request.path, request.query, body)
         call.number = len(self.calls)
@@ -191,7 +192,7 @@ class Proxy:
 
 @asynccontextmanager
 async def recording(access: Access) -> AsyncGenerator[Proxy]:
-    """A proxy to where the access leads, on a free port of loopback."""
+    """Open a proxy to the API server of the access, on a free port of loopback."""
     connector = aiohttp.TCPConnector(limit=0)
     timeout = aiohttp.ClientTimeout(total=None)
     async with aiohttp.ClientSession(

@@ -1,6 +1,6 @@
-"""`windlass bench`: how fast the engine is, measured here and now.
+"""`windlass bench`: the speed of the engine, measured on this machine.
 
-Figures are times on this machine, one core; compare them within one run, not across machines.
+Figures are times on one core; compare them within one run, not across machines.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from windlass.state.cluster import Cluster
 
 TRIES = 5
-"""Short measurements are repeated, and the median counts."""
+"""The number of repetitions of short measurements; the median counts."""
 
 
 @click.group("bench")
@@ -60,7 +60,8 @@ command.add_command(bench_placement)
 @click.option("--seed", default=1, show_default=True, help="Another seed, other work.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def engine(nodes: int, pods: int, shapes: int, seed: int, as_json: bool) -> None:
-    """Decide a large backlog on a large cluster; then nothing, one pod, and the impossible."""
+    """Decide a large backlog on a large cluster; then nothing, one pod, and a gang that
+    cannot fit."""
     from windlass.sim.generate.backlog import Load
 
     figures = measure(Load(nodes, pods, shapes, seed=seed))
@@ -93,7 +94,7 @@ TEXTS = {
 
 
 def measure(size: Any) -> dict[str, Any]:
-    """All figures for one size."""
+    """Return all figures for one size."""
     from windlass.engine.cycle import plan
     from windlass.sim.generate.backlog import load
     from windlass.state.cluster import Cluster
@@ -130,7 +131,7 @@ def measure(size: Any) -> dict[str, Any]:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def displace(nodes: int, as_json: bool) -> None:
-    """Make room on crowded clusters: take back, move, and say that neither helps."""
+    """Make room on contended clusters: reclaim, consolidate, and prove that neither helps."""
     figures = measure_displacing(nodes)
     if as_json:
         click.echo(json.dumps(figures))
@@ -159,7 +160,7 @@ DISPLACING = {
     "consolidate_41_s": ("whole nodes by moving", 2),
     "cannot_fit_ms": ("may not displace enough", 1),
 }
-"""What is measured, and the bar on 500 nodes."""
+"""The measurements, with their bars on 500 nodes."""
 COUNTS = ("cycles", "served", "lost", "moved")
 TOLD = {
     "longest_cycle_s": "s for the longest cycle",
@@ -171,17 +172,17 @@ MOST_CYCLES = 100
 
 @dataclass(slots=True)
 class DisplacementTiming:
-    """How room was made in one scene."""
+    """The measurements of one contended cluster."""
 
     cycles: list[float] = field(default_factory=list[float])
-    """The seconds of each cycle; the last one found nothing more to do."""
+    """The seconds of each cycle; the last one decided nothing more."""
     served: int = 0
-    """Tasks that arrived and have their places."""
+    """The number of arrived tasks that have places."""
     lost: int = 0
     moved: int = 0
 
     def counts(self) -> dict[str, Any]:
-        """All but the sum of its cycles."""
+        """Return all figures but the sum of its cycles."""
         return {
             "cycles": len(self.cycles),
             "last_cycle_s": round(self.cycles[-1], 3),
@@ -192,7 +193,7 @@ class DisplacementTiming:
 
 
 def measure_displacing(nodes: int) -> dict[str, Any]:
-    """All figures for one size."""
+    """Return all figures for one size."""
     from windlass.sim.generate import contended
 
     courses = {
@@ -213,7 +214,7 @@ def measure_displacing(nodes: int) -> dict[str, Any]:
 
 
 def _course(scene: ContendedCluster) -> DisplacementTiming:
-    """Plan until nothing more is decided. What is evicted does not leave meanwhile."""
+    """Plan until nothing more is decided. Evicted tasks do not leave meanwhile."""
     from windlass.engine.cycle import plan
 
     cluster, course = _warm(scene), DisplacementTiming()
@@ -235,7 +236,7 @@ def _course(scene: ContendedCluster) -> DisplacementTiming:
 
 
 def _refusal(scene: ContendedCluster) -> float:
-    """The median milliseconds of the cycle that answers for a gang of yet another team."""
+    """Return the median milliseconds of the cycle that refuses a gang of yet another team."""
     from windlass.engine.cycle import plan
     from windlass.engine.plan import Verdict
     from windlass.model.events import GangGone
@@ -256,9 +257,10 @@ def _refusal(scene: ContendedCluster) -> float:
 
 
 def _passer(scene: ContendedCluster) -> int | None:
-    """How many cycles a pod waits that fits, and arrives while room is sought for others.
+    """Return the number of cycles that a fitting pod waits which arrives while room is searched for
+    others.
 
-    Each cycle searches for one gang only; None if that is all there is to search for.
+    Each cycle searches for one gang only; None if there is only one to search for.
     """
     from windlass.engine.cycle import plan
     from windlass.sim.generate.contended import passer
@@ -282,7 +284,7 @@ def _passer(scene: ContendedCluster) -> int | None:
 
 
 def _warm(scene: ContendedCluster) -> Cluster:
-    """The cluster of a scene, planned once before anybody arrives."""
+    """Return the cluster, planned once before the gangs arrive."""
     from windlass.engine.cycle import plan
     from windlass.state.cluster import Cluster
 
@@ -295,7 +297,7 @@ def _warm(scene: ContendedCluster) -> Cluster:
 
 
 def _one_pod(cluster: Cluster, plan: Callable[[Cluster], Plan]) -> float:
-    """The median time to plan after one more pod was seen."""
+    """Return the median time to plan after one more pod was seen."""
     from windlass.sim.generate.backlog import OPEN, single
 
     def again(at: int) -> float:
@@ -308,7 +310,7 @@ def _one_pod(cluster: Cluster, plan: Callable[[Cluster], Plan]) -> float:
 
 
 def _cannot_fit(cluster: Cluster) -> float:
-    """The median time of the proof, for a gang of one whole node more than is free."""
+    """Return the median time of the proof, for a gang of one whole node more than is free."""
     from windlass.engine.nodes import bounds
     from windlass.engine.nodes.node_index import NodeIndex
     from windlass.engine.nodes.topology import Topologies
@@ -327,7 +329,8 @@ def _cannot_fit(cluster: Cluster) -> float:
 
 
 def _gang(cluster: Cluster, plan: Callable[[Cluster], Plan]) -> float | None:
-    """The time to plan once a gang of 512 one-GPU pods was seen; None if it does not fit."""
+    """Return the time to plan after a gang of 512 one-GPU pods was seen; None if it does
+    not fit."""
     from windlass.model.events import GangGone
     from windlass.model.jobs import GangId
     from windlass.sim.generate.backlog import OPEN, many
@@ -353,7 +356,7 @@ def _timed(what: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def _median(what: Callable[[], Any]) -> float:
-    """The median milliseconds of several tries."""
+    """Return the median milliseconds of several tries."""
     return sorted(_timed(what)[0] for _ in range(TRIES))[TRIES // 2] * 1000
 
 

@@ -1,4 +1,4 @@
-"""`windlass bench eta`: how good ETAs are, on days that are played and asked about."""
+"""`windlass bench eta`: the accuracy of ETAs on simulated days."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from windlass_lab.trials.eta import EtaAccuracy
 
 BARS = {"error": 0.3, "coverage": 0.7}
-"""Under the one, at least the other."""
+"""The bars: the first below the limit, the second at least at it."""
 
 
 @click.command("eta")
@@ -39,10 +39,10 @@ BARS = {"error": 0.3, "coverage": 0.7}
 )
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 def command(*, seed: int, days: int, nodes: int, sigma: float, runs: int, json_: bool) -> None:
-    """Play days, ask on the way when waiting jobs will start, and compare with what came.
+    """Play days, forecast the start of waiting jobs on the way, and compare with the real starts.
 
-    What users state is wrong by a log-normal factor of this sigma; some state nothing. Only waits
-    over five minutes count.
+    Users' estimates are wrong by a log-normal factor of this sigma; some users give none. Only
+    waits over five minutes count.
     """
     from windlass_lab.trials.eta import Day, EtaComparison, ask_day, figures
 

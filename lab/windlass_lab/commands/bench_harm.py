@@ -1,4 +1,4 @@
-"""`windlass bench harm`: what displacing costs, by whom is displaced, on generated weeks."""
+"""`windlass bench harm`: the cost of displacement by the choice of victims, on generated weeks."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 def command(seeds: str, hours: int, nodes: int, json_: bool) -> None:
-    """Play generated weeks and tell what making room cost, side by side.
+    """Play generated weeks and print the cost of making room, side by side.
 
-    Windlass displaces whoever loses least and asks who can save; the others displace the youngest,
-    or by priority alone, and delete at once. docs/reference/bench.md says what the week is like.
+    Windlass chooses the victims with the lowest restart cost and requests checkpoints; the others
+    choose the youngest, or by priority alone, and delete at once. docs/reference/bench.md describes
+    the week.
     """
     from windlass.cli.output import as_json
     from windlass.model.settings import Victims
@@ -68,7 +69,7 @@ def _numbers(found: dict[str, Harm]) -> dict[str, object]:
 
 
 def _ratio(found: dict[str, Harm], name: str) -> float:
-    """What least harm loses, as a part of what this one does."""
+    """Return the loss with the lowest restart cost, divided by that of this choice."""
     ours, theirs = found["least-harm"].gpu_hours_lost, found[name].gpu_hours_lost
     return round(ours / theirs, 3) if theirs else 0.0
 

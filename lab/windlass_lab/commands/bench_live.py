@@ -1,4 +1,5 @@
-"""`windlass bench live`: Windlass and kube-scheduler on a real API server, measured here and now.
+"""`windlass bench live`: Windlass and kube-scheduler on a real API server, measured on this
+machine.
 
 Both get the same pods; binding alone shows what the API server can take. Compare figures within one
 run, not across machines.
@@ -124,7 +125,7 @@ ROWS = {
     "  s until all was read": ("read_s", "", ""),
     "  CPU s until the bind": ("first_bind_cpu_s", "", ""),
 }
-"""What is told in a row: by Windlass, by kube-scheduler, and with nothing to decide."""
+"""The rows: Windlass, kube-scheduler, and binding alone."""
 RATIOS = {
     "ratio_to_kube_scheduler": "times as many pods per second as kube-scheduler (must: above 1)",
     "ratio_to_bind_ceiling": "of what binding alone reaches (must: 0.6)",

@@ -1,4 +1,5 @@
-"""`windlass bench placement`: how much of a cluster's GPUs a policy fills, on a published trace."""
+"""`windlass bench placement`: the part of a cluster's GPUs that a policy fills, on a published
+trace."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 NAMES: tuple[str, ...] = ("random", "best-fit", "gpu-packing", "fgd", "windlass")
 MOST_SEEDS = 1000
 LONGEST_SEED = 18
-"""Digits of a seed."""
+"""The largest number of digits of a seed."""
 HEAD = {
     "allocation_at_100": "at 100 %",
     "allocation_at_130": "at 130 %",
@@ -60,7 +61,7 @@ HOURS = {"gpu_hours_asked": "GPU-hours asked", "gpu_hours": "allocated", "refuse
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(ctx: click.Context, policy: str, seeds: str, as_json: bool, **_: object) -> None:
-    """Place a trace's pods one by one and tell how full the cluster gets.
+    """Place a trace's pods one by one and print how full the cluster gets.
 
     The protocol of the FGD paper (USENIX ATC'23): docs/reference/bench-placement.md.
     """
@@ -162,7 +163,7 @@ def _names(text: str) -> list[str]:
 
 
 def seeds_of(text: str) -> list[int]:
-    """The seeds that a user named, such as 42-51."""
+    """Return the seeds that a user named, such as 42-51."""
     first, _, last = text.partition("-")
     if not _is_seed(first) or not _is_seed(last or first) or int(last or first) < int(first):
         raise click.UsageError(f'"{text}" are no seeds; write a number or two, such as 42-51')

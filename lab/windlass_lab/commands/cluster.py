@@ -90,9 +90,9 @@ def _print_versions() -> None:
 
 @contextmanager
 def _interruptible() -> Generator[None]:
-    """Ctrl-C, or a polite request to end, is the proper end of a cluster.
+    """Treat Ctrl-C and SIGTERM as the regular end of a cluster.
 
-    Also where Ctrl-C was ignored, as shells do for what they start in the background.
+    Also where Ctrl-C was ignored, as shells do for background processes.
     """
     ends = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(each, signal.default_int_handler) for each in ends]
@@ -106,7 +106,7 @@ def _interruptible() -> Generator[None]:
 
 
 def unused(wanted: Path) -> Path:
-    """The file, or another one where that belongs to a cluster which still answers."""
+    """Return the file, or another one if that belongs to a cluster which still answers."""
     found, number = wanted, 1
     while found.is_file() and _answers(found.read_text(errors="replace")):
         number += 1

@@ -1,4 +1,4 @@
-"""`windlass conformance`: ask our engine what the tests of another scheduler ask of theirs."""
+"""`windlass conformance`: play the test cases of another scheduler on our engine."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def command(ctx: click.Context, file: str, json_: bool, only: str | None) -> Non
     """Play the scenarios of another scheduler's tests and compare the outcomes.
 
     They are an outside opinion: a difference is no failure. Exits with 1 only if something that
-    must always hold does not: gangs whole, nothing given twice, no limit passed, nobody evicted
-    for nothing, and no more evictions than a scenario allows.
+    must always hold does not: gangs whole, no device allocated twice, no limit exceeded, no
+    eviction without a reason, and no more evictions than a scenario allows.
     """
     from windlass_lab.conformance.schema import read
 
@@ -71,7 +71,7 @@ def _judged(scenarios: Sequence[ForeignScenario]) -> Iterator[ConformanceVerdict
 
 
 def _group_of(scenario: ForeignScenario) -> str:
-    """A case that needs sub-groups or topology counts there and nowhere else."""
+    """Return the group of a case; one that needs sub-groups or topology counts only there."""
     if {"subgroups", "topology"} & set(scenario.features):
         return "sub_groups_or_topology"
     return scenario.mode.value

@@ -1,4 +1,4 @@
-"""Curves as SVG: a few lines over one pair of axes, in a file that needs nothing else."""
+"""Curves as SVG: a few lines over one pair of axes, in a self-contained file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Points: TypeAlias = Sequence[tuple[float, float]]
 WIDTH, HEIGHT, MARGIN = 720, 420, 48
 COLOURS = ("#8a8f98", "#c98a2b", "#3a9d6e", "#2f6fde", "#d1495b")
 MOST_POINTS = 260
-"""So many points of a line are drawn; the eye sees no more."""
+"""The number of points of a line that are drawn; more are not visible."""
 
 
 def svg(lines: Mapping[str, Points], across: str, up: str) -> str:
-    """One curve per name, with a key to the colours."""
+    """Return one curve per name, with a key to the colours."""
     right = max(x for points in lines.values() for x, _ in points)
     top = max([1.0, *(y for points in lines.values() for _, y in points)])
     parts = [_frame(right, top, across, up)]

@@ -1,6 +1,6 @@
-"""Foreign scenarios: what the tests of another scheduler expect, asked of ours.
+"""Foreign scenarios: the expectations of another scheduler's tests, compared with our engine.
 
-Belongs here: the words of their format, their translation into a snapshot, the rounds that are
+Belongs here: the schema of their format, their translation into a snapshot, the rounds that are
 played, and the comparison. Does not belong here: any exception for a case; a difference is listed,
 never hidden. No I/O: the command reads the file.
 """

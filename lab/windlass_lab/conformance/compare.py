@@ -1,9 +1,9 @@
-"""Compare what came of a scenario with what its authors expect, in three grades.
+"""Comparison of the outcome of a scenario with its expectations, in three grades.
 
-states       every task is where it should be in its life: the grade that counts
+states       every task is in the expected state: the grade that counts
 nodes        and on the node, with the free GPUs and within the numbers of binds expected
-invariants   what must hold whatever is expected: gangs whole, nothing given twice, no limit
-             passed, nobody evicted for nothing, no more evictions than its authors allow
+invariants   always: gangs whole, nothing allocated twice, no limit exceeded,
+             no eviction without a reason, no more evictions than allowed
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _RESTING = {
     TaskStatus.PIPELINED: TaskStatus.PENDING,
     TaskStatus.RELEASING: TaskStatus.PENDING,
 }
-"""What a state has become when a round is over."""
+"""The state that each state has become when a round is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConformanceVerdict:
-    """One case: how far we agree, and all that differs, in sentences."""
+    """One case: the grades, and all differences in sentences."""
 
     id: str
     agree: bool
@@ -54,7 +54,7 @@ def judge(scenario: schema.ForeignScenario) -> ConformanceVerdict:
 
 
 def compare(scenario: schema.ForeignScenario, played: ForeignOutcome) -> ConformanceVerdict:
-    """How what came of a scenario differs from what is expected of it."""
+    """Return the differences between the outcome of a scenario and its expectations."""
     expected = _expected(scenario)
     states = _first(_states(expected, moment) for moment in played.moments)
     nodes = _first(_nodes(scenario, expected, moment) for moment in played.moments)
@@ -70,7 +70,7 @@ def compare(scenario: schema.ForeignScenario, played: ForeignOutcome) -> Conform
 
 
 def _expected(scenario: schema.ForeignScenario) -> dict[str, list[schema.ExpectedState]]:
-    """What is expected of each task, by itself and as one of its job."""
+    """Return the expectations of each task, by itself and as one of its job."""
     found: dict[str, list[schema.ExpectedState]] = {}
     for job in scenario.jobs:
         for task in job.tasks:
@@ -89,7 +89,7 @@ def _rested(expected: schema.ExpectedState, stays: bool) -> schema.ExpectedState
 
 
 def _first(found: Iterator[list[str]]) -> list[str]:
-    """The differences at the first moment that has any."""
+    """Return the differences at the first moment that has any."""
     for rounds, sentences in enumerate(found):
         if sentences:
             when = f" ({rounds} rounds after it should have come to rest)" if rounds else ""
@@ -134,7 +134,7 @@ def _nodes(
 
 
 def _counts(expect: schema.Expectations, played: ForeignOutcome) -> list[str]:
-    """Bounds on what harms nobody."""
+    """Return the differences in the number of harmless actions."""
     return [
         *_above("binds", played.binds, expect.max_binds),
         *_above("places held", played.pipelines, expect.max_pipelines),

@@ -1,12 +1,12 @@
-"""Their GPUs as our devices, and what those who run already have of them.
+"""Their GPUs as our devices, and the allocations of running tasks.
 
-A node's whole GPUs come first. A MIG instance `Ng.…` is cut once and for all and charged as N
-GPUs: here it is N devices of a model named after the resource, so that queues are charged alike.
-The count of instances is kept as an extra resource too, for tasks that ask for several kinds.
+A node's whole GPUs come first. A MIG instance `Ng.…` is fixed and charged as N GPUs: here it is N
+devices of a model named after the resource, so that queues are charged alike. The count of
+instances is an extra resource too, for tasks that request several kinds.
 
-    strategy `mixed`     its whole GPUs serve nobody
+    strategy `mixed`     its whole GPUs are not usable
     strategy `single`    its GPUs are taken whole or not at all
-    legacy MIG on it     nobody knows what is taken: its instances serve nobody else
+    legacy MIG on it     the allocation is unknown: its instances are not usable
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _SIZE = re.compile(r"(\d+)g\.")
 
 
 class Untranslatable(WindlassError):
-    """A scenario says what our model has no words for."""
+    """A scenario contains something that our model cannot express."""
 
 
 def cards_of(node: schema.ForeignNode, is_spoilt: bool) -> tuple[Gpu, ...]:
-    """A node's devices: whole GPUs, then those that stand for MIG instances."""
+    """Return a node's devices: whole GPUs, then those that stand for MIG instances."""
     model = UNDIVIDED if node.mig_strategy == SINGLE else MODEL
     whole = Gpu(model, node.gpu_memory_mib, healthy=node.mig_strategy != MIXED)
     parts = [
@@ -43,13 +43,13 @@ def cards_of(node: schema.ForeignNode, is_spoilt: bool) -> tuple[Gpu, ...]:
 
 
 def size_of(resource: str) -> int:
-    """How many GPUs an instance of a MIG resource is charged as."""
+    """Return the number of GPUs that an instance of a MIG resource is charged as."""
     found = _SIZE.search(resource)
     return max(1, int(found[1])) if found else 1
 
 
 def asked_by(request: schema.ForeignRequest, task: schema.ForeignTask) -> GpuRequest | None:
-    """The devices that a task asks for."""
+    """Return the devices that a task requests."""
     if task.gpus is None and request.gpu_memory_mib:
         count, memory_mib = request.num_devices, round(request.gpu_memory_mib)
         asked = GpuRequest(count, memory_mib=memory_mib, models=(MODEL,))
@@ -77,7 +77,7 @@ def _share(devices: int, fraction: float) -> GpuRequest:
 
 
 class Shelf:
-    """The devices of one node, handed out to those who run there already."""
+    """The devices of one node, allocated to the tasks that run there already."""
 
     def __init__(self, cards: Iterable[Gpu]) -> None:
         self._cards = tuple(cards)
@@ -85,7 +85,8 @@ class Shelf:
         self._groups: dict[str, int] = {}
 
     def take(self, asked: GpuRequest | None, groups: list[str]) -> tuple[Slice, ...]:
-        """What a task has: shares of the devices of its groups, else the first that will do."""
+        """Return the devices of a task: fractions of the devices of its groups, else the first that
+        suit."""
         given: list[Slice] = []
         for at in range(asked.count if asked else 0):
             group = groups[at] if at < len(groups) else ""

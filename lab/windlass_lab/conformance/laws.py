@@ -1,7 +1,7 @@
-"""What must hold in every scenario, whatever its authors expect: each broken law is a sentence.
+"""The laws that hold in every scenario, whatever is expected: each violation is a sentence.
 
-Spoken of is only what the plan did; what was wrong before is not its fault. Places that are held
-count as taken as soon as those who leave them are gone.
+Only the effects of the plan count; problems from before are not its fault. Held places count as
+taken as soon as the tasks that leave them are gone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from windlass_lab.oracle import fit
 
 
 def broken_laws(cluster: Cluster, plan: Plan, was_whole: Mapping[GangId, bool]) -> list[str]:
-    """Everything wrong with a plan, in the cluster that has assumed it."""
+    """Return all violations of a plan, in the cluster that has assumed it."""
     bound = {cluster.tasks[each.task].gang for each in plan.binds}
     held = {hold.gang for hold in plan.holds if hold.firm}
     return [
@@ -34,7 +34,8 @@ def broken_laws(cluster: Cluster, plan: Plan, was_whole: Mapping[GangId, bool]) 
 
 
 def is_whole(gang: Gang, members: Iterable[Task], also: Iterable[Task] = ()) -> bool:
-    """Has a gang what it needs to run, counting those that work, have succeeded, or move?"""
+    """Return whether a gang has what it needs to run, counting tasks that work, have succeeded, or
+    move."""
     there = Counter(task.group for task in members if task.state in {*ACTIVE, TaskState.SUCCEEDED})
     there.update(task.group for task in also)
     return there.total() >= gang.needed() and all(
@@ -44,7 +45,7 @@ def is_whole(gang: Gang, members: Iterable[Task], also: Iterable[Task] = ()) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What a gang has, or is to have, of a node."""
+    """The amounts that a gang has, or will have, on a node."""
 
     gang: GangId
     node: str
@@ -53,12 +54,13 @@ class _Taken:
 
 
 def _taken(cluster: Cluster) -> list[_Taken]:
-    """What is occupied now."""
+    """Return the amounts that are occupied now."""
     return [_of_task(each) for each in cluster.tasks.values() if each.state in OCCUPYING]
 
 
 def _taken_later(cluster: Cluster, plan: Plan) -> list[_Taken]:
-    """What will be occupied once those who leave are gone, and those who hold a place have come."""
+    """Return the amounts that will be occupied once leaving tasks are gone and held places are
+    used."""
     latest = cluster.now - cluster.settings.stuck_after_s
     stay = [
         _of_task(each)
@@ -78,7 +80,7 @@ def _of_claim(gang: GangId, claim: PlaceClaim) -> _Taken:
 
 
 def _too_much(cluster: Cluster, by: set[GangId], taken: Sequence[_Taken]) -> Iterator[str]:
-    """Nodes and queues on which one of these gangs lies and that are then above what they have."""
+    """Yield the nodes and queues of these gangs that would exceed what they have."""
     for name in sorted({each.node for each in taken if each.gang in by}):
         node = cluster.nodes.get(name)
         if node is not None:
@@ -114,7 +116,7 @@ def _above_limit(cluster: Cluster, name: str, taken: Iterable[_Taken]) -> Iterat
 
 
 def _torn(cluster: Cluster, plan: Plan, was_whole: Mapping[GangId, bool]) -> Iterator[str]:
-    """Gangs that were touched and are neither whole nor gone; what moves counts as there."""
+    """Yield the touched gangs that are neither whole nor gone; a moving task counts as present."""
     moving = {each.task for each in plan.evictions if each.moves_to}
     bound = {cluster.tasks[each.task].gang for each in plan.binds}
     touched = (each.task for each in (*plan.binds, *plan.evictions))

@@ -1,10 +1,10 @@
-"""Play a foreign scenario: once, or round after round until it rests.
+"""Playing a foreign scenario: once, or round after round until it rests.
 
-A round is one cycle of ours. After it, what was bound runs, and what was evicted is gone and waits
-again under a new name, as its owner would recreate it; what the scenario says can never finish
-terminating stays. At least as many rounds are played as the scenario asks for before its states
-should match; if the last plan still did something, more follow until one does nothing, a few at
-most. The states must then stay as they are for as many rounds as the scenario says.
+A round is one cycle of ours. After it, bound tasks run, and evicted tasks are gone and wait again
+under a new name, as their owner would recreate them; tasks that the scenario marks as stuck stay.
+At least as many rounds are played as the scenario needs before its states should match; if the last
+plan still did something, more follow until one does nothing, a few at most. The states must then
+stay for as many rounds as the scenario says.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from windlass_lab.conformance.schema import Doing, PlayMode, TaskStatus
 from windlass_lab.conformance.translate import Translation, translate
 
 PATIENCE = 8
-"""Rounds beyond those asked for, if the states do not rest by then."""
+"""The number of additional rounds, if the states do not rest by then."""
 ROUND_S = 1
 
 STATUSES = {
@@ -38,7 +38,7 @@ STATUSES = {
 
 @dataclass(frozen=True, slots=True)
 class ObservedTask:
-    """Where a task is, in their words."""
+    """The place and state of a task, in their words."""
 
     status: TaskStatus
     node: str = ""
@@ -54,7 +54,7 @@ class Gpus:
 
 @dataclass(frozen=True, slots=True)
 class ForeignMoment:
-    """All tasks by their names, and all nodes, when they are compared."""
+    """All tasks by their names, and all nodes, at a comparison."""
 
     tasks: Mapping[str, ObservedTask]
     nodes: Mapping[str, Gpus]
@@ -62,19 +62,19 @@ class ForeignMoment:
 
 @dataclass(slots=True)
 class ForeignOutcome:
-    """What came of a scenario."""
+    """The outcome of a scenario."""
 
     moments: list[ForeignMoment] = field(default_factory=list[ForeignMoment])
-    """One, or one when it rests and one after each further round."""
+    """One moment, or one at rest and one after each further round."""
     binds: int = 0
     evictions: int = 0
     pipelines: int = 0
-    """The most that one round did."""
+    """The largest number in one round."""
     broken: list[str] = field(default_factory=list[str])
 
 
 def play(scenario: schema.ForeignScenario) -> ForeignOutcome:
-    """Play a scenario by its mode; Untranslatable if our model has no words for it."""
+    """Play a scenario by its mode; raise Untranslatable if our model cannot express it."""
     stage = _Stage(scenario, translate(scenario))
     if scenario.mode is PlayMode.SINGLE_PASS:
         stage.played.moments.append(stage.planned(stage.decide()))
@@ -106,14 +106,14 @@ class _Stage:
         }
 
     def round(self) -> Plan:
-        """One cycle, and what follows from it."""
+        """Run one cycle and its consequences."""
         done = self.decide()
         self._settle()
         self._cluster.advance(self._cluster.now + ROUND_S)
         return done
 
     def decide(self) -> Plan:
-        """One cycle, assumed to be carried out; the laws are looked at on the way."""
+        """Run one cycle and assume its plan; the laws are checked on the way."""
         cluster, played = self._cluster, self.played
         whole = {
             gang: is_whole(each, cluster.members(gang)) for gang, each in cluster.gangs.items()
@@ -128,7 +128,7 @@ class _Stage:
         return done
 
     def planned(self, done: Plan) -> ForeignMoment:
-        """What a pass has decided, before anything has happened."""
+        """Return the decisions of a pass, before anything has happened."""
         seen = dict(self.moment().tasks)
         for each in done.evictions:
             if each.moves_to:
@@ -140,7 +140,7 @@ class _Stage:
         return ForeignMoment(seen, self._gpus())
 
     def moment(self) -> ForeignMoment:
-        """What is, as things stand."""
+        """Return the current moment."""
         tasks = {self._names[each.id]: self._seen(each) for each in self._cluster.tasks.values()}
         return ForeignMoment(tasks, self._gpus())
 
@@ -153,7 +153,7 @@ class _Stage:
         return ObservedTask(STATUSES[task.state], task.node)
 
     def _gpus(self) -> dict[str, Gpus]:
-        """A device that is shared is being freed only if all who share it leave."""
+        """Return the GPUs by node; a shared device is being freed only if all its tasks leave."""
         leaving: dict[str, dict[int, bool]] = {name: {} for name in self._cluster.nodes}
         for task in self._cluster.tasks.values():
             if task.state in OCCUPYING:
@@ -168,7 +168,7 @@ class _Stage:
         }
 
     def _settle(self) -> None:
-        """What was bound runs; what was evicted is gone, and its owner makes it anew."""
+        """Let bound tasks run and evicted tasks go; their owner creates new ones."""
         for task in list(self._cluster.tasks.values()):
             if task.state is TaskState.BOUND:
                 self._cluster.apply(TaskStarted(task.id))

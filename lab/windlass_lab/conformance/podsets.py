@@ -1,9 +1,9 @@
-"""Their trees of podsets as our groups, which stand side by side.
+"""Their trees of podsets as our groups, which have one level.
 
 A podset becomes a group, named by its path. Where a node of the tree needs only some of its
-children, those with running tasks and then the first are the ones that count, and the others are
-elastic. A node that keeps its podsets close to each other becomes one group, if every task below
-it is needed: then nothing else is lost.
+children, those with running tasks and then the first count, and the others are elastic. A node that
+keeps its podsets close to each other becomes one group, if every task below it is needed: then
+nothing else is lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PodsetGroups:
     group_of: Mapping[str, str]
 
     def of(self, task: schema.ForeignTask) -> str:
-        """The group of a task; those that name none belong to the first podset."""
+        """Return the group of a task; a task without a podset belongs to the first one."""
         if task.subgroup is None:
             return next(iter(self.group_of.values()), "")
         if task.subgroup not in self.group_of:
@@ -36,7 +36,7 @@ class PodsetGroups:
 
 
 def parts_of(job: schema.ForeignJob) -> PodsetGroups:
-    """The groups of a job's gang."""
+    """Return the groups of a job's gang."""
     tasks = Counter(task.subgroup or "" for task in job.tasks)
     active = Counter(task.subgroup or "" for task in job.tasks if task.state in ACTIVE)
     groups: list[Group] = []
@@ -48,7 +48,7 @@ def parts_of(job: schema.ForeignJob) -> PodsetGroups:
 
 
 def domain_of(closeness: schema.Closeness | None) -> Domain | None:
-    """What must be close, else what would rather be."""
+    """Return the required domain, else the preferred one; None if there is neither."""
     if closeness is None:
         return None
     level = closeness.required or closeness.preferred
@@ -57,7 +57,7 @@ def domain_of(closeness: schema.Closeness | None) -> Domain | None:
 
 @dataclass(frozen=True, slots=True)
 class _Tasks:
-    """How many tasks each podset has, and how many of them run."""
+    """The number of tasks of each podset, and the number of running ones."""
 
     all: Counter[str]
     active: Counter[str]
@@ -88,7 +88,8 @@ def _flattened(
 
 
 def _is_one(tree: schema.Tree, tasks: _Tasks) -> bool:
-    """Does it keep its podsets together, need all of them, and do these ask for no more?"""
+    """Return whether a tree keeps its podsets together, needs all of them, and these need
+    no more."""
     return (
         domain_of(tree.topology) is not None
         and not tree.groups

@@ -1,8 +1,8 @@
 """Their queues as ours.
 
-Their quota is our guarantee, their weight over quota our weight, their priority our tier.
-Unlimited quota is a guarantee of all there is. CPU and memory are named only where somebody has a
-quota or a limit in them: else all queues are alike, and nothing follows from it.
+Their quota is our guarantee, their weight over quota our weight, their priority our tier. Unlimited
+quota is a guarantee of everything. CPU and memory are named only where a queue has a quota or a
+limit in them: otherwise all queues are alike.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from windlass_lab.conformance import schema
 from windlass_lab.conformance.schema import UNLIMITED
 
 FINEST = 1000
-"""Weights are told apart to this fraction."""
+"""The resolution of weights."""
 
 
 def queues_of(
     queues: Sequence[schema.ForeignQueue], capacity: Mapping[str, int], memory_unit: int
 ) -> tuple[Queue, ...]:
-    """The queues, in a cluster of this capacity whose memory is counted in this many bytes."""
+    """Return the queues, in a cluster of this capacity whose memory is counted in this
+    many bytes."""
     named = {GPU, *(each for queue in queues for each in _spoken_of(queue))}
     units = {GPU: Fraction(WHOLE), CPU: Fraction(1), MEMORY: Fraction(schema.MB, memory_unit)}
     weights = _weights(queues, has_gpus=capacity[GPU] > 0)
@@ -55,9 +56,10 @@ def queues_of(
 
 
 def _kept_by_parents(queues: dict[str, Queue], stated: set[tuple[str, str]]) -> Iterable[Queue]:
-    """Promises that a parent could not keep, as it can: a part of its own guarantee each.
+    """Yield the queues with guarantees cut to a part of the parent's guarantee, where they exceed
+    it.
 
-    Theirs caps a child by its parent as it goes; ours refuses to promise more than there is.
+    Theirs limits a child by its parent at run time; ours refuses to guarantee more than there is.
     """
     below: dict[str, list[str]] = {}
     for queue in queues.values():
@@ -91,7 +93,8 @@ def _spoken_of(queue: schema.ForeignQueue) -> list[str]:
 
 
 def _weights(queues: Sequence[schema.ForeignQueue], has_gpus: bool) -> list[int]:
-    """One weight per queue, for all resources: that of GPUs, or of CPUs where there are no GPUs."""
+    """Return one weight per queue, for all resources: that of GPUs, or of CPUs where there are no
+    GPUs."""
     told = [(each.gpu if has_gpus else each.cpu_milli).over_quota_weight for each in queues]
     parts = [Fraction(1 if each < 0 else each).limit_denominator(FINEST) for each in told]
     scale = lcm(*(each.denominator for each in parts))

@@ -1,8 +1,8 @@
-"""The words of a file of foreign scenarios, as they are written.
+"""The schema of a file of foreign scenarios.
 
 Names and units are the corpus's own (GPUs, cores, bytes, MB, minutes; -1 is unlimited);
-`translate.py` turns them into ours. Keys that are not listed here carry nothing a decision could
-rest on: sources, checksums, and what its authors never verified.
+`translate.py` turns them into ours. Keys that are not listed here do not affect a decision:
+sources, checksums, and values that its authors never verified.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MB = 1_000_000
 
 
 class PlayMode(StrEnum):
-    """How a scenario is played."""
+    """The way in which a scenario is played."""
 
     FULL_CYCLE = "full_cycle"
     """All actions, round after round, until the states rest."""
@@ -28,7 +28,7 @@ class PlayMode(StrEnum):
 
 
 class TaskStatus(StrEnum):
-    """Where a task is."""
+    """The state of a task."""
 
     PENDING = "Pending"
     BINDING = "Binding"
@@ -36,7 +36,7 @@ class TaskStatus(StrEnum):
     RUNNING = "Running"
     RELEASING = "Releasing"
     STUCK = "StuckInReleasing"
-    """Terminating, and never done with it."""
+    """Terminating for ever."""
     PIPELINED = "Pipelined"
     """Placed on capacity that is still being freed; our *held*."""
     SUCCEEDED = "Succeeded"
@@ -44,7 +44,7 @@ class TaskStatus(StrEnum):
 
 
 class Doing(StrEnum):
-    """What a pass may do."""
+    """The actions that a pass may take."""
 
     ALLOCATE = "allocate"
     CONSOLIDATE = "consolidation"
@@ -54,7 +54,7 @@ class Doing(StrEnum):
 
 
 class ForeignAmounts(msgspec.Struct, frozen=True):
-    """What a queue may have of one resource."""
+    """The amounts of one resource that a queue may have."""
 
     quota: float = UNLIMITED
     limit: float = UNLIMITED
@@ -74,7 +74,7 @@ class ForeignQueue(msgspec.Struct, frozen=True):
 
 
 class ForeignNode(msgspec.Struct, frozen=True):
-    """A machine; MIG instances are cut once and for all."""
+    """A machine; MIG instances are fixed."""
 
     name: str
     gpus: int = 0
@@ -95,7 +95,7 @@ class ForeignTopology(msgspec.Struct, frozen=True):
 
 
 class Closeness(msgspec.Struct, frozen=True):
-    """Tasks inside one domain of a topology, by all means or if possible; empty: anywhere."""
+    """A required or preferred domain of a topology; empty: anywhere."""
 
     topology: str = ""
     required: str | None = None
@@ -103,7 +103,7 @@ class Closeness(msgspec.Struct, frozen=True):
 
 
 class Podset(msgspec.Struct, frozen=True):
-    """Tasks of which so many start together."""
+    """Tasks of which a minimum starts together."""
 
     name: str
     min_available: int = 1
@@ -111,7 +111,7 @@ class Podset(msgspec.Struct, frozen=True):
 
 
 class Tree(msgspec.Struct, frozen=True):
-    """A gang, or a part of one: it needs so many of its parts, or all."""
+    """A gang, or a part of one: it needs this many of its parts, or all."""
 
     name: str = ""
     podsets: list[Podset] = []
@@ -121,7 +121,7 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 class ForeignRequest(msgspec.Struct, frozen=True):
-    """What each task of a job asks."""
+    """The request of each task of a job."""
 
     gpus: float = 0
     gpu_fraction: float | None = None
@@ -142,7 +142,8 @@ class ForeignTask(msgspec.Struct, frozen=True):
     gpus: float | None = None
     mig: dict[str, int] = {}
     legacy_mig: bool = False
-    """It uses MIG in a way that nobody counts: it is never placed, and spoils its node for MIG."""
+    """It uses MIG in a way that is not counted: it is never placed, and makes its node unusable for
+    MIG."""
     node_names_allowed: list[str] | None = None
     task_priority: int = 0
 
@@ -172,14 +173,14 @@ class ExpectedState(msgspec.Struct, frozen=True):
 
 
 class ExpectedNode(msgspec.Struct, frozen=True):
-    """Whole GPUs that are free, and that are being freed."""
+    """The whole GPUs that are free, and that are being freed."""
 
     idle_gpus: int | None = None
     releasing_gpus: int | None = None
 
 
 class Expectations(msgspec.Struct, frozen=True):
-    """What its authors expect of a scenario; the bounds are upper ones."""
+    """The expectations of a scenario's authors; the bounds are upper bounds."""
 
     jobs: dict[str, ExpectedState] = {}
     tasks: dict[str, ExpectedState] = {}
@@ -190,7 +191,7 @@ class Expectations(msgspec.Struct, frozen=True):
 
 
 class ForeignScenario(msgspec.Struct, frozen=True):
-    """A cluster, what may be done, and what should come of it."""
+    """A cluster, the allowed actions, and the expected outcome."""
 
     id: str
     mode: PlayMode
@@ -217,7 +218,7 @@ class Corpus(msgspec.Struct, frozen=True):
 
 
 def read(data: bytes, file: str) -> list[ForeignScenario]:
-    """The scenarios in the bytes of a file."""
+    """Return the scenarios in the bytes of a file."""
     try:
         return msgspec.json.decode(data, type=Corpus).scenarios
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

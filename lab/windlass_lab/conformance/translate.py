@@ -1,7 +1,8 @@
 """A foreign scenario as a snapshot of ours.
 
-What we have and they do not (usage over time, reservations, a least time between exchanges) is
-turned off. Queues, devices and trees of groups: `quotas.py`, `cards.py`, `trees.py`.
+Features that we have and they do not (usage over time, reservations, a minimum time between
+exchanges) are turned off. Queues, devices and trees of groups: `queues.py`, `devices.py`,
+`podsets.py`.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ from windlass_lab.conformance.schema import Doing, TaskStatus
 
 NOW = 2_000_000_000
 FAR_S = 1_000_000_000
-"""Longer than any scenario takes."""
+"""A time in seconds that is longer than any scenario."""
 RAN_S = 60
-"""What runs has run for so long."""
+"""The run time in seconds of running tasks."""
 GRACE_S = {schema.PlayMode.SINGLE_PASS: 60, schema.PlayMode.FULL_CYCLE: 0}
-"""How long a gang may run below its minimum: the corpus plays its rounds without any grace."""
+"""The seconds for which a gang may run below its minimum: the corpus plays its rounds without any
+grace."""
 
 DISPLACING = {
     Doing.CONSOLIDATE: Displacing.CONSOLIDATE,
@@ -64,7 +66,7 @@ class Translation:
 
 
 def translate(scenario: schema.ForeignScenario) -> Translation:
-    """The scenario as a snapshot; Untranslatable if our model has no words for it."""
+    """Return the scenario as a snapshot; raise Untranslatable if our model cannot express it."""
     world = _World(scenario)
     gangs: list[Gang] = []
     tasks: list[Task] = []
@@ -107,7 +109,7 @@ def _settings(scenario: schema.ForeignScenario) -> Settings:
 
 
 def _displacing(actions: list[Doing]) -> tuple[Displacing, ...]:
-    """What is listed; whoever reclaims or preempts may also move what it would else evict."""
+    """Return the listed actions; a preemptor may also move a victim instead of evicting it."""
     listed = {DISPLACING[each] for each in actions if each in DISPLACING}
     if listed:
         listed.add(Displacing.CONSOLIDATE)
@@ -136,7 +138,7 @@ def _s(seconds: float | None) -> int:
 
 
 class _World:
-    """The nodes, the unit of memory, and who has which device."""
+    """The nodes, the unit of memory, and the allocated devices."""
 
     def __init__(self, scenario: schema.ForeignScenario) -> None:
         self.unit = _memory_unit(scenario)
@@ -162,7 +164,7 @@ class _World:
         )
 
     def capacity(self) -> dict[str, int]:
-        """What the cluster has, per dimension."""
+        """Return the capacity of the cluster, per dimension."""
         nodes = self.nodes.values()
         return {
             GPU: sum(WHOLE * len(node.gpus) for node in nodes),
@@ -173,7 +175,7 @@ class _World:
     def task(
         self, id_: TaskId, job: schema.ForeignJob, task: schema.ForeignTask, group: str
     ) -> Task:
-        """A task; those that run have their devices, those that are held a claim."""
+        """Return a task; a running one has its devices, a held one has a claim."""
         request = Request(
             cpu_milli=round(job.request.cpu * 1000),
             memory_mib=-(-int(job.request.memory) // self.unit),
@@ -198,7 +200,7 @@ class _World:
         )
 
     def holds(self) -> tuple[Hold, ...]:
-        """The places that are kept for those who wait."""
+        """Return the places that are held for waiting tasks."""
         return tuple(Hold(gang, tuple(claims), firm=True) for gang, claims in self._claims.items())
 
     def _shelf(self, task: schema.ForeignTask) -> Shelf:
@@ -218,7 +220,8 @@ def _constraints(task: schema.ForeignTask) -> Constraints:
 
 
 def _memory_unit(scenario: schema.ForeignScenario) -> int:
-    """Bytes that count as one of our MiB: a megabyte, or less where a scenario is that small."""
+    """Return the bytes that count as one of our MiB: a megabyte, or less where a scenario is that
+    small."""
     amounts = [node.memory for node in scenario.nodes]
     amounts += [job.request.memory for job in scenario.jobs]
     return gcd(schema.MB, *(int(amount) for amount in amounts))

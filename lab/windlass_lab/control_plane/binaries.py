@@ -1,8 +1,8 @@
-"""Where the programs of the control plane come from: PATH, else the cache, else a build.
+"""The source of the control plane's programs: PATH, else the cache, else a build.
 
-One version is pinned, by the go.mod in `controlplane/`; what lies in PATH is taken if it is at
-least as new as the lab needs. etcd before 3.5.13 looks as if it worked, but cannot report the
-progress of a watch, so that watches with bookmarks end in an error.
+One version is pinned, by the go.mod in `controlplane/`; a program in PATH is used if it is at least
+as new as the lab needs. etcd before 3.5.13 seems to work, but cannot report the progress of a
+watch, so that watches with bookmarks end in an error.
 
 Controllers that only tests need are pinned by the go.mod in `controllers/` and never taken from
 PATH: they must match the manifests that were copied with them.
@@ -25,12 +25,13 @@ from windlass_lab.control_plane.versions import KUBERNETES_VERSION, PROGRAMS
 Version = tuple[int, ...]
 
 FAMILY = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
-"""Taken from PATH together or not at all: a controller may not be newer than its API server."""
+"""Programs taken from PATH together or not at all: a controller may not be newer than its API
+server."""
 NAMES = ("etcd", *FAMILY, "kubectl")
 CONTROLLERS = ("jobset", "lws", "trainer", "karpenter")
 """Controllers of other projects; Karpenter with KWOK, its cloud provider for tests."""
 TESTED = (*NAMES, "helm", *CONTROLLERS)
-"""With what only tests need."""
+"""All programs, including those that only tests need."""
 OLDEST: dict[str, Version] = {
     "etcd": (3, 5, 13),
     "helm": (3, 17, 0),
@@ -52,22 +53,23 @@ class ProgramBinary:
 
     @property
     def version_text(self) -> str:
-        """The version as people write it."""
+        """The version as text, such as 1.36.4."""
         return ".".join(map(str, self.version))
 
     @property
     def manifests(self) -> Path:
-        """The folder with what a cluster needs before this controller can run in it."""
+        """The folder with the manifests that a cluster needs before this controller can
+        run in it."""
         return manifests_folder(self.path)
 
 
 def say(line: str) -> None:
-    """Tell the person at the terminal how far it is."""
+    """Print a progress line to stderr."""
     print(line, file=sys.stderr, flush=True)
 
 
 def find(names: Sequence[str] = NAMES, tell: Tell = say) -> dict[str, ProgramBinary]:
-    """These programs, built if need be; raises `PartsMissing` if they cannot be had."""
+    """Return these programs, built if needed; raise `PartsMissing` if they cannot be built."""
     there = look_for(names)
     missing = [name for name in names if name not in there]
     if missing:
@@ -77,13 +79,14 @@ def find(names: Sequence[str] = NAMES, tell: Tell = say) -> dict[str, ProgramBin
 
 
 def look_for(names: Sequence[str] = NAMES) -> dict[str, ProgramBinary]:
-    """Those of these programs that are there already, in PATH or in the cache."""
+    """Return those of these programs that exist already, in PATH or in the cache."""
     there = _in_path(names)
     return there | _in_cache(name for name in names if name not in there)
 
 
 def cache_folder() -> Path:
-    """Where built programs of the pinned version are kept, for all checkouts of this user."""
+    """Return the folder with built programs of the pinned version, for all checkouts of
+    this user."""
     own = os.environ.get("WINDLASS_CACHE")
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return (Path(own) if own else Path(home, "windlass")) / f"controlplane-{KUBERNETES_VERSION}"
@@ -108,9 +111,9 @@ def _in_cache(names: Iterable[str]) -> dict[str, ProgramBinary]:
 
 
 def _ask_version(name: str, path: Path) -> ProgramBinary | None:
-    """The program with the version it reports; None if it does not run here.
+    """Return the program with the version it reports; None if it does not run here.
 
-    Controllers report none; the names of their files do.
+    Controllers report no version; the names of their files contain it.
     """
     if name in CONTROLLERS:
         return _part(name, path, PROGRAMS[name].version)
@@ -125,6 +128,6 @@ def _ask_version(name: str, path: Path) -> ProgramBinary | None:
 
 
 def _part(name: str, path: Path, text: str) -> ProgramBinary | None:
-    """The program with the version that the text says; None if it says none."""
+    """Return the program with the version in the text; None if there is none."""
     found = re.search(r"(\d+)\.(\d+)\.(\d+)", text)
     return ProgramBinary(name, path, tuple(map(int, found.groups()))) if found else None

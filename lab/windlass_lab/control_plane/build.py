@@ -1,8 +1,8 @@
-"""Build the programs of the lab from pinned modules with the Go toolchain, once per machine.
+"""The build of the lab's programs from pinned modules with the Go toolchain, once per machine.
 
-The first build takes minutes, so it says how far it is. Each program appears in the cache
-folder whole or not at all, and a build that was broken off goes on where it stopped. A lock
-file lets only one process build; the others wait and say so.
+The first build takes minutes, so it prints its progress. Each program appears in the cache folder
+whole or not at all, and an interrupted build continues where it stopped. A lock file lets only one
+process build; the others wait and say so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SIGN_OF_LIFE_SECONDS = 20
 
 
 def build(names: Sequence[str], folder: Path, tell: Tell) -> None:
-    """Build those of these programs that the folder lacks; raises `PartsMissing` if it cannot."""
+    """Build those of these programs that the folder lacks; raise `PartsMissing` if that fails."""
     go = _find_go(names)
     wanted = [PROGRAMS[name] for name in names]
     try:
@@ -92,7 +92,8 @@ def _alone(lock: Path, tell: Tell) -> Generator[None]:
 
 
 def _build_one(go: str, program: Program, folder: Path, tell: Tell) -> None:
-    """Build beside the folder's programs and move into place: what is there is always whole."""
+    """Build beside the folder's programs and move the result into place: the programs there are
+    always whole."""
     began = time.monotonic()
     name = program.name
     part, log = folder / f".{program.file_name}.part", folder / f"{name}.build.log"
@@ -157,7 +158,8 @@ def _flags() -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """The user's environment, but for what would build something else than the pinned modules."""
+    """Return the user's environment without variables that would build other versions than the
+    pinned ones."""
     kept = {k: v for k, v in os.environ.items() if k not in {"GOOS", "GOARCH", "GOFLAGS"}}
     return kept | {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOWORK": "off"}
 

@@ -1,8 +1,8 @@
-"""The words that start each program of the plane.
+"""The command line of each program of the plane.
 
-Everything listens on 127.0.0.1. The API server authorizes as production does (Node and RBAC);
-only what would slow a rig down without testing anything is eased: etcd does not wait for the
-disk, and clients of the plane's own are not throttled.
+All programs listen on 127.0.0.1. The API server authorizes as in production (Node and RBAC); only
+settings that would slow tests without testing anything are relaxed: etcd does not wait for the
+disk, and the plane's own clients are not throttled.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from urllib.parse import quote
 
 HOST = "127.0.0.1"
 MANY = (5000, 10_000)
-"""Requests per second, and at once: more than it can do, so that no limiter is measured."""
+"""Requests per second, and at once: more than a client can do, so that no limiter is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlaneLayout:
-    """Where everything of one plane is."""
+    """The paths and addresses of one plane."""
 
     folder: Path
     ports: Mapping[str, int]
 
     @property
     def users(self) -> Path:
-        """The folder of everybody's kubeconfig but the administrator's."""
+        """The folder of all kubeconfigs but the administrator's."""
         return self.folder / "users"
 
     @property
     def etcd(self) -> str:
-        """Where etcd answers."""
+        """The address of etcd."""
         return f"http://{HOST}:{self.ports['etcd']}"
 
     def url(self, name: str) -> str:
-        """Where this server answers."""
+        """Return the address of this server."""
         return self.etcd if name == "etcd" else f"https://{HOST}:{self.ports[name]}"
 
     def kubeconfig(self, user: str) -> Path:
-        """The file with which this user comes in."""
+        """Return the kubeconfig of this user."""
         return self.users / f"{quote(user, safe='')}.kubeconfig"
 
     def secret(self, name: str) -> str:
-        """A file of certificates or keys."""
+        """Return the path of a certificate or key file."""
         return str(self.folder / "pki" / name)
 
 
 def words_of(name: str, layout: PlaneLayout, audit: bool = False) -> list[str]:
-    """The flags of this program, without those that the caller adds."""
+    """Return the flags of this program, without those that the caller adds."""
     if name == "etcd":
         return _etcd(layout)
     serving = [
@@ -97,7 +97,7 @@ def _api_server(layout: PlaneLayout) -> list[str]:
 
 
 def _audit(layout: PlaneLayout) -> list[str]:
-    """Every request once, when it is answered, without the objects."""
+    """Return the flags that log every request once, when it is answered, without the objects."""
     policy = layout.folder / "audit-policy.json"
     rules = {
         "apiVersion": "audit.k8s.io/v1",

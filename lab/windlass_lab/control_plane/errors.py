@@ -1,4 +1,4 @@
-"""What can go wrong with the lab, each told so that the reader can mend it.
+"""The errors of the lab, each with advice.
 
 WindlassError
 └── LabError
@@ -12,12 +12,13 @@ from windlass.model.errors import WindlassError
 
 
 class LabError(WindlassError):
-    """The lab cannot do what was asked."""
+    """The lab cannot do what was requested."""
 
 
 class PartsMissing(LabError):
-    """The programs of a control plane cannot be had on this machine."""
+    """The programs of a control plane are not available on this machine."""
 
 
 class PlaneFailed(LabError):
-    """A program of the control plane does not run as it should; its last words are in the text."""
+    """A program of the control plane does not run as it should; the end of its log is in
+    the text."""

@@ -1,4 +1,4 @@
-"""Kubeconfig files that carry their certificates in them, so that they can be copied."""
+"""Kubeconfig files that contain their certificates, so that they can be copied."""
 
 from __future__ import annotations
 

@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from windlass.kube.client.auth import Access
 
 READY_SECONDS = 180
-"""A machine that builds and tests at the same time is slow, not broken."""
+"""The time to wait for readiness: a machine that builds and tests at the same time is slow, not
+broken."""
 POLL_SECONDS = 0.05
 ROOM_BYTES = 4 << 30
-"""What must be free in memory for a plane to live there; etcd alone sets 128 MiB aside."""
+"""The memory that must be free for a plane in memory; etcd alone reserves 128 MiB."""
 SERVER_NAMES = (
     *("localhost", "127.0.0.1"),
     *("kubernetes", "kubernetes.default", "kubernetes.default.svc"),
@@ -49,7 +50,7 @@ READY_PATHS = {"etcd": "/readyz", "kube-apiserver": "/readyz"}
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What kind of plane it is to be."""
+    """The properties of a plane."""
 
     controllers: bool = True
     """Run kube-controller-manager: Jobs get pods, lost nodes get taints, garbage is collected."""
@@ -59,13 +60,13 @@ class Options:
     flags: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     """More flags by program; of two that say the same, the later one counts."""
     port: int | None = None
-    """Of the API server; any free one by default."""
+    """The port of the API server; any free one by default."""
     folder: Path | None = None
-    """Where to keep logs, keys and data; a temporary folder, removed at the end, by default."""
+    """The folder of logs, keys and data; by default a temporary one, removed at the end."""
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """What runs, in the order in which it starts."""
+        """The programs that run, in the order of their start."""
         more = {"kube-controller-manager": self.controllers, "kube-scheduler": self.scheduler}
         return ("etcd", "kube-apiserver", *(name for name, wanted in more.items() if wanted))
 
@@ -92,7 +93,7 @@ class Plane:
 
     @property
     def kubeconfig(self) -> Path:
-        """The file with which an administrator comes in."""
+        """The kubeconfig of an administrator."""
         return self.folder / "kubeconfig"
 
     def __enter__(self) -> Self:
@@ -128,7 +129,7 @@ class Plane:
         await asyncio.to_thread(self.close)
 
     def close(self) -> None:
-        """End everything, the API server before its store."""
+        """End all processes, the API server before its store."""
         for process in reversed(self._processes.values()):
             process.stop(at_once=self.options.folder is None)
         if self._keeper:
@@ -136,7 +137,8 @@ class Plane:
         self._ports.give_back()
 
     def start(self, name: str) -> None:
-        """Start a stopped program at its old address, with its old data, until it is ready."""
+        """Start a stopped program at its old address, with its old data, and wait until it is
+        ready."""
         self._process(name).start()
         self.wait_ready(name)
 
@@ -145,23 +147,23 @@ class Plane:
         self._process(name).stop(at_once=at_once)
 
     def pause(self, name: str) -> None:
-        """Let a program stand still: it keeps its connections, and answers nobody."""
+        """Stop a program's process: it keeps its connections and does not answer."""
         self._process(name).pause()
 
     def resume(self, name: str) -> None:
-        """Let a paused program go on."""
+        """Continue a paused program."""
         self._process(name).resume()
 
     def pid(self, name: str) -> int | None:
-        """The number of a program's process while it runs."""
+        """Return the pid of a program while it runs; None otherwise."""
         return self._process(name).pid
 
     def log(self, name: str) -> Path:
-        """What a program has written."""
+        """Return the log file of a program."""
         return self._process(name).log
 
     def wait_ready(self, *names: str) -> None:
-        """Wait until these programs say that they are ready."""
+        """Wait until these programs are ready."""
         deadline = time.monotonic() + READY_SECONDS
         for name in names:
             while not self._is_ready(name):
@@ -173,23 +175,23 @@ class Plane:
                 time.sleep(POLL_SECONDS)
 
     def compact(self) -> int:
-        """Make the store forget all history up to now; watches that lag behind get a 410."""
+        """Compact the store's history up to now; watches that lag behind get a 410."""
         now = post(self.layout.etcd, "/v3/kv/range", {"key": "AA=="})["header"]["revision"]
         post(self.layout.etcd, "/v3/kv/compaction", {"revision": now, "physical": True})
         return int(now)
 
     def user_kubeconfig(self, name: str, groups: Sequence[str] = ()) -> Path:
-        """The file with which this user comes in, with no rights but what RBAC grants."""
+        """Return the kubeconfig of a user who has only the rights that RBAC grants."""
         return self._write_access(self.layout.kubeconfig(name), name, groups)
 
     def api_access(self, user: str | None = None, groups: Sequence[str] = ()) -> Access:
-        """Access for our own client, as the administrator or as a user."""
+        """Return access for our own client, as the administrator or as a user."""
         from windlass.kube.client.auth import load  # noqa: PLC0415  the rig runs without the client
 
         return load(str(self.user_kubeconfig(user, groups) if user else self.kubeconfig), None)
 
     def _prepare(self) -> None:
-        """Everything that must be there before the first process starts."""
+        """Write everything that must exist before the first process starts."""
         self.parts = find(self.options.programs)
         self.folder = self.options.folder or _temporary_folder()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -234,7 +236,8 @@ class Plane:
 
 
 def _temporary_folder() -> Path:
-    """In memory if there is room; a small /dev/shm, as in a container, will not do."""
+    """Create a temporary folder, in memory if there is room; a small /dev/shm, as in a container,
+    is not used."""
     memory = Path("/dev/shm")
     roomy = memory.is_dir() and shutil.disk_usage(memory).free >= ROOM_BYTES
     return Path(tempfile.mkdtemp(prefix="windlass-", dir=memory if roomy else None))

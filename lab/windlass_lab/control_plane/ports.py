@@ -1,9 +1,8 @@
 """Ports for servers that must come back at the same address.
 
-A port that the kernel hands out for 0 may be taken by any outgoing connection while its server
-is down for a while. So ports come from below the range of outgoing connections, and a file lock
-keeps planes of other processes away from them, also while nobody listens. The lock ends with
-its process.
+A port that the kernel chooses may be taken by any outgoing connection while its server is down. So
+ports come from below the range of outgoing connections, and a file lock keeps planes of other
+processes away from them, also while no server listens. The lock ends with its process.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ RANGE = range(20_000, 30_000)
 
 
 class PortPool:
-    """Ports of 127.0.0.1 that nobody else uses until they are given back."""
+    """Ports of 127.0.0.1 that no other process uses until they are given back."""
 
     def __init__(self) -> None:
         self._locks: list[IO[bytes]] = []
@@ -31,7 +30,7 @@ class PortPool:
         self._folder = Path(tempfile.gettempdir(), f"windlass-ports-{os.getuid()}")
 
     def claim(self, wish: int | None = None) -> int:
-        """A free port: this one, or any."""
+        """Return a free port: the wished one, or any."""
         first = random.randrange(len(RANGE))
         wishes = [wish] if wish else [*RANGE[first:], *RANGE[:first]]
         for port in wishes:
@@ -41,7 +40,7 @@ class PortPool:
         raise PlaneFailed(f"{what} of 127.0.0.1 is in use; choose another or stop who uses it")
 
     def give_back(self) -> None:
-        """Let others have them."""
+        """Release the ports."""
         while self._locks:
             self._locks.pop().close()
 

@@ -22,14 +22,16 @@ from windlass_lab.control_plane import reaper as keeper
 from windlass_lab.control_plane.errors import PlaneFailed
 
 PATIENCE_SECONDS = 5
-"""An API server with open watches would take a minute over its farewell."""
+"""The seconds between SIGTERM and SIGKILL; an API server with open watches would take a minute to
+stop."""
 LAST_LINES = 15
 PASSED_ON = {"PATH", "HOME", "TMPDIR", "GOGC", "GOMAXPROCS", "GOMEMLIMIT"}
-"""Nothing else of the environment: etcd, for one, takes every flag from a variable too."""
+"""The environment variables that are passed on. No others: etcd, for one, reads every flag from a
+variable too."""
 
 
 class Keeper:
-    """Sees to it that processes do not outlive this one; see `keeper`."""
+    """Ensures that processes do not outlive this one; see `reaper`."""
 
     def __init__(self, folder: Path | None) -> None:
         words = [sys.executable, "-I", "-S", keeper.__file__, *([str(folder)] if folder else [])]
@@ -38,15 +40,15 @@ class Keeper:
         )
 
     def add(self, pid: int) -> None:
-        """This process is to end with us."""
+        """Register a process that must end with this one."""
         self._tell(f"+{pid}\n")
 
     def forget(self, pid: int) -> None:
-        """This process has ended; its number may soon be somebody else's."""
+        """Remove a process that has ended; its pid may be reused soon."""
         self._tell(f"-{pid}\n")
 
     def close(self) -> None:
-        """End what is left and, if the folder is temporary, remove it."""
+        """End the remaining processes and remove a temporary folder."""
         if self._process.stdin and not self._process.stdin.closed:
             with suppress(BrokenPipeError):
                 self._process.stdin.close()
@@ -60,7 +62,7 @@ class Keeper:
 
 
 class Process:
-    """A program of the plane with the words that start it."""
+    """A program of the plane with its command line."""
 
     def __init__(
         self,
@@ -70,7 +72,7 @@ class Process:
         keeper: Keeper,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """Prepare it; the variables are added to the environment that is passed on."""
+        """Prepare the process; the variables are added to the environment that is passed on."""
         self.name = name
         self.words = tuple(words)
         self.log = log
@@ -80,16 +82,16 @@ class Process:
 
     @property
     def pid(self) -> int | None:
-        """Its number while it runs."""
+        """The pid while it runs; None otherwise."""
         return self._running.pid if self._running else None
 
     @property
     def is_running(self) -> bool:
-        """Has it been started, and not ended since?"""
+        """Return whether it was started and has not ended since."""
         return self._running is not None and self._running.poll() is None
 
     def start(self) -> None:
-        """Start it; what it writes is added to its log."""
+        """Start it; its output is appended to its log."""
         if self.is_running:
             raise PlaneFailed(f"{self.name} runs already, as process {self.pid}")
         self.stop()  # one that has ended by itself is still to be forgotten
@@ -107,7 +109,7 @@ class Process:
         self._keeper.add(self._running.pid)
 
     def stop(self, *, at_once: bool = False) -> None:
-        """End it if it runs: politely first, or at once, as a crash would."""
+        """End it if it runs: with SIGTERM first, or at once, as in a crash."""
         if not (process := self._running):
             return
         process.send_signal(signal.SIGKILL if at_once else signal.SIGTERM)
@@ -121,21 +123,21 @@ class Process:
         self._running = None
 
     def pause(self) -> None:
-        """Stop the process where it is: connections stay open, nobody answers."""
+        """Stop the process where it is: connections stay open and are not answered."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused process go on."""
+        """Continue a paused process."""
         self._signal(signal.SIGCONT)
 
     def check(self) -> None:
-        """Raise `PlaneFailed` with its last words if it is not running."""
+        """Raise `PlaneFailed` with the end of its log if it is not running."""
         if not self.is_running:
             status = self._running.returncode if self._running else "none"
             raise PlaneFailed(f"{self.name} ended with status {status}; {self.last_words()}")
 
     def last_words(self) -> str:
-        """The end of its log, to be put into a message."""
+        """Return the end of its log, for a message."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return f"the end of {self.log}:\n" + "\n".join(lines[-LAST_LINES:])
 

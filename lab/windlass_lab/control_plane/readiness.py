@@ -1,6 +1,6 @@
-"""Ask a server of the plane something, plainly and synchronously: is it ready, compact the store.
+"""Plain synchronous requests to the servers of the plane: readiness, and compaction of the store.
 
-http.client and not urllib, since that one would ask a proxy named in the environment.
+They use http.client and not urllib, which would use a proxy named in the environment.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ANSWER_SECONDS = 5
 
 
 def is_ready(url: str, path: str, context: ssl.SSLContext | None) -> bool:
-    """Does the server answer this path with 200?"""
+    """Return whether the server answers this path with 200."""
     try:
         return _ask("GET", url, path, context, None)[0] == 200
     except (OSError, HTTPException):
@@ -23,7 +23,7 @@ def is_ready(url: str, path: str, context: ssl.SSLContext | None) -> bool:
 
 
 def post(url: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Send JSON over plain HTTP and return the JSON that comes back."""
+    """Send JSON over plain HTTP and return the JSON of the answer."""
     status, answer = _ask("POST", url, path, None, json.dumps(body))
     if status != 200:
         raise OSError(f"{url}{path} answered {status}: {answer.decode(errors='replace')}")

@@ -1,10 +1,10 @@
-"""Ends a plane's processes when the process that started them is gone, however it went.
+"""A process that ends a plane's processes when the process that started them is gone.
 
-Runs as a process of its own, as a plain script without the rest of Windlass, so that it starts
-at once. It reads `+pid` and `-pid` lines from a pipe that only the owner holds. When the pipe
-closes, be it at a proper stop or because the owner was killed, it kills what is left and
-removes the temporary folder. A parent-death signal would not do: Linux ties it to the thread
-that started the child, not to the process.
+It runs as a plain script without the rest of Windlass, so that it starts at once. It reads `+pid`
+and `-pid` lines from a pipe that only the owner holds. When the pipe closes, at a regular stop or
+because the owner was killed, it kills the remaining processes and removes the temporary folder. A
+parent-death signal would not do: Linux ties it to the thread that started the child, not to the
+process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import suppress
 
 
 def keep(lines: Iterable[str], folder: str | None) -> None:
-    """Follow who runs until the lines end; then nobody does."""
+    """Track the running processes until the lines end; then kill the remaining ones."""
     running: set[int] = set()
     for line in lines:
         change, pid = line[0], int(line[1:])

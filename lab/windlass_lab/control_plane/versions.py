@@ -1,7 +1,7 @@
 """The programs that the lab builds, at the versions that its go.mod files pin.
 
 No other file names a version: `PROGRAMS` says where each program comes from, and the go.mod of that
-folder says which version it is.
+folder pins its version.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class Program:
 
     name: str
     folder: Path
-    """Holds the go.mod and go.sum that pin what is built."""
+    """The folder with the go.mod and go.sum that pin the build."""
     module: str
     """The Go module whose version is the program's."""
     package: str
     """The package to build, a part of `module`."""
     manifests: tuple[str, ...] = ()
-    """Folders of `module` with what a cluster needs before the program can run in it: custom
-    resource definitions and webhook configurations. Copied beside the built program."""
+    """Folders of `module` with the manifests that a cluster needs before the program can run:
+    custom resource definitions and webhook configurations. Copied beside the built program."""
 
     @property
     def version(self) -> str:

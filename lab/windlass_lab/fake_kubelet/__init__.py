@@ -1,19 +1,18 @@
 """A fake kubelet that plays up to a thousand nodes against a real API server.
 
-It registers nodes with GPU labels, renews leases, admits and runs pods as their annotations say,
-and keeps a device book: the witness that no GPU was promised twice. Nothing of a scheduler belongs
-here, and nothing is shared with one but the transport (`windlass.kube`): a witness reads with its
-own eyes.
+It renews leases, admits and runs pods as their annotations say, and records the allocation of
+devices: the proof that no GPU was allocated twice. Nothing of a scheduler belongs here, and nothing
+is shared with one but the transport (`windlass.kube.client`), so that the fake kubelet does not
+repeat mistakes of the scheduler.
 
-Pure: book, history, quantities, requests, suits, admit, script, status, sitter, host, fleet,
-labels, nodes, environment. With I/O: kubelet, writer, heartbeats, register, fill, processes; clock
-reads the clock.
+Pure: device_allocations, allocation_audit, requests, node_match, admit, pod_annotations, status,
+pod_lifecycle, node_agent. With I/O: kubelet, status_writer, heartbeats, processes, clock.
 """
 
 from windlass_lab.fake_kubelet.allocation_audit import Cause
-from windlass_lab.fake_kubelet.defaults import Habits
 from windlass_lab.fake_kubelet.device_allocations import DeviceAllocations
 from windlass_lab.fake_kubelet.kubelet import Kubelet, play, playing
+from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_nodes.machines import Fleet, Machine, uniform
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""The lines of the device book, and an auditor who reads nothing else.
+"""The entries of the device history, and an audit that reads nothing else.
 
-The auditor follows each device from line to line and knows nothing of how the book decides, so it
-would notice if the book handed out a device twice.
+The audit follows each device from entry to entry and knows nothing of the allocation code, so it
+would notice if a device was allocated twice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 
 class AllocationEvent(StrEnum):
-    """What happened to a device, or to a node's devices."""
+    """The kind of an entry about a device, or about all devices of a node."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -24,22 +24,22 @@ class AllocationEvent(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why a pod was refused; only the first speaks against the scheduler."""
+    """The cause of a refusal; only the first is a mistake of the scheduler."""
 
     OVERBOOKED = "overbooked"
     """More was bound to the node than it has, although the API server showed all of it."""
     LINGERING = "lingering"
-    """It would fit but for containers whose pods are already gone from the API server."""
+    """It would fit without containers whose pods are already gone from the API server."""
     UNHEALTHY = "unhealthy"
-    """It would fit but for devices that have failed."""
+    """It would fit if no device had failed."""
     MISPLACED = "misplaced"
     """The node's labels or taints do not suit the pod."""
     ORDERED = "ordered"
-    """The test asked for it."""
+    """The test requested it."""
 
 
 class AllocationEntry(msgspec.Struct, frozen=True):
-    """One line of the history."""
+    """One entry of the history."""
 
     number: int
     kind: AllocationEvent
@@ -59,7 +59,7 @@ class AdmissionRefusal(msgspec.Struct, frozen=True):
 
 
 def audit(history: Iterable[AllocationEntry]) -> Iterator[str]:
-    """A sentence for everything in the history that must never happen."""
+    """Yield a sentence for everything in the history that must never happen."""
     holders: dict[str, str] = {}
     usable: dict[str, bool] = {}
     for entry in history:

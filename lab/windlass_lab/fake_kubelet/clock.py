@@ -1,4 +1,4 @@
-"""The only place where the fake kubelet looks at a clock."""
+"""The clock of the fake kubelet; no other of its modules reads one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from windlass_lab.fake_kubelet.pod_lifecycle import ClockReading
 
 
 def now() -> ClockReading:
-    """Now, for timers and for the API server."""
+    """Return the current time, for timers and for the API server."""
     return ClockReading(time.monotonic(), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 
 def micro_stamp() -> str:
-    """Now as a Lease wants it, with microseconds."""
+    """Return the current time with microseconds, as a Lease needs it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,11 +1,12 @@
-"""The device book: which pod holds which GPU of which node, and everything that led to it.
+"""The device allocations of all nodes: which pod holds which GPU, and the history that led to it.
 
-It is the witness against the scheduler. A device is handed out when a pod is admitted and comes
-back when its containers have ended, whatever the API server says meanwhile. So a scheduler that
-books a device twice cannot make the book wrong; it makes it refuse, and the refusal is recorded.
+They prove or disprove that a scheduler books devices twice. A device is allocated when a pod is
+admitted and returned when its containers have ended, whatever the API server says meanwhile. A
+scheduler that books a device twice cannot corrupt the record; the second pod is refused, and the
+refusal is recorded.
 
-    free ──hand_out──▶ held ──give_back──▶ free          fail/heal work on free and held devices;
-                                                         a failed device is never handed out
+    free ──hand_out──▶ held ──give_back──▶ free          fail/heal apply to free and held devices;
+                                                         a failed device is never allocated
 
 Pure: no clock, no socket. The history is numbered, and `violations` reads nothing but the history.
 """
@@ -26,7 +27,7 @@ from windlass_lab.fake_kubelet.allocation_audit import (
 
 
 class Unavailable(Exception):
-    """Fewer healthy devices are free than were asked for."""
+    """Fewer healthy devices are free than were requested."""
 
     def __init__(self, asked: int, free: int) -> None:
         super().__init__(f"{asked} devices were asked for, but {free} are free and healthy")
@@ -34,7 +35,7 @@ class Unavailable(Exception):
 
 
 class DeviceAllocations:
-    """Devices of all nodes, who holds them, and the history of both."""
+    """The devices of all nodes, their holders, and the history of both."""
 
     def __init__(self) -> None:
         self.history: list[AllocationEntry] = []
@@ -49,7 +50,7 @@ class DeviceAllocations:
         return node in self._devices
 
     def add(self, node: str, devices: Sequence[str]) -> None:
-        """Enter a node with its devices."""
+        """Add a node with its devices."""
         if node in self._devices:
             raise ValueError(f"node {node} is in the book already; remove it first")
         self._devices[node] = tuple(devices)
@@ -57,7 +58,7 @@ class DeviceAllocations:
         self._write(AllocationEvent.ADDED, node, devices)
 
     def remove(self, node: str) -> None:
-        """Strike out a node: the machine is gone, and with it whatever ran there."""
+        """Remove a node: the machine is gone, with everything that ran there."""
         for holder in list(self._held[node]):
             self.give_back(node, holder)
         devices = self._devices.pop(node)
@@ -66,7 +67,8 @@ class DeviceAllocations:
         self._write(AllocationEvent.REMOVED, node, devices)
 
     def hand_out(self, node: str, holder: str, count: int) -> tuple[str, ...]:
-        """Give `holder` so many devices of the node; those it holds already are its answer."""
+        """Allocate this many devices of the node to `holder` and return them; return those it holds
+        already."""
         if (held := self._held[node].get(holder)) is not None:
             return held
         free = self.free(node)
@@ -79,7 +81,7 @@ class DeviceAllocations:
         return devices
 
     def give_back(self, node: str, holder: str) -> tuple[str, ...]:
-        """Take back what `holder` has of the node; nothing, if it has nothing."""
+        """Return the devices that `holder` has on the node to the node; none, if it has none."""
         devices = self._held[node].pop(holder, ())
         for device in devices:
             del self._holder[device]
@@ -87,14 +89,14 @@ class DeviceAllocations:
         return devices
 
     def fail(self, node: str, device: str) -> None:
-        """The device is unhealthy: it stays with its holder and is handed out no more."""
+        """Mark the device unhealthy: it stays with its holder and is not allocated again."""
         self._known(node, device)
         if device not in self._failed:
             self._failed.add(device)
             self._write(AllocationEvent.FAILED, node, (device,))
 
     def heal(self, node: str, device: str) -> None:
-        """The device is healthy again."""
+        """Mark the device healthy again."""
         self._known(node, device)
         if device in self._failed:
             self._failed.remove(device)
@@ -105,15 +107,15 @@ class DeviceAllocations:
         self.refusals.append(AdmissionRefusal(self._next(), node, holder, reason, cause))
 
     def devices(self, node: str) -> tuple[str, ...]:
-        """All devices of the node, healthy or not."""
+        """Return all devices of the node, healthy or not."""
         return self._devices[node]
 
     def healthy(self, node: str) -> int:
-        """How many devices of the node are healthy, held or not: what its allocatable says."""
+        """Return the number of healthy devices of the node, held or not: its allocatable."""
         return sum(device not in self._failed for device in self._devices[node])
 
     def free(self, node: str) -> tuple[str, ...]:
-        """The devices that could be handed out now."""
+        """Return the devices that could be allocated now."""
         return tuple(
             device
             for device in self._devices[node]
@@ -121,28 +123,29 @@ class DeviceAllocations:
         )
 
     def held(self, node: str) -> dict[str, tuple[str, ...]]:
-        """Who holds which devices of the node."""
+        """Return the devices of the node that are held, by holder."""
         return {holder: devices for holder, devices in self._held[node].items() if devices}
 
     def held_by(self, holder: str) -> tuple[str, ...]:
-        """The devices of one holder, on whichever node."""
+        """Return the devices of one holder, on any node."""
         return tuple(device for device, who in self._holder.items() if who == holder)
 
     def overbooked(self) -> list[AdmissionRefusal]:
-        """The refusals that show a double booking."""
+        """Return the refusals that show a double booking."""
         return [refusal for refusal in self.refusals if refusal.cause is Cause.OVERBOOKED]
 
     def violations(self) -> list[str]:
-        """What the history shows that must never happen; an empty list if all is well."""
+        """Return everything in the history that must never happen; empty if all is well."""
         return [*audit(self.history)]
 
     def checkpoint(self) -> bytes:
-        """Everything, as a kubelet keeps it in its checkpoint file over a restart."""
+        """Return all allocations as bytes, as a kubelet keeps them in its checkpoint file over a
+        restart."""
         return msgspec.json.encode(_Checkpoint(self.history, self.refusals))
 
     @classmethod
     def restored(cls, checkpoint: bytes) -> DeviceAllocations:
-        """The book as it was when the checkpoint was written."""
+        """Return the allocations of a checkpoint."""
         saved = msgspec.json.decode(checkpoint, type=_Checkpoint)
         book = cls()
         book.history, book.refusals = saved.history, saved.refusals

@@ -1,7 +1,8 @@
-"""Leases renewed for all nodes, evenly over the period, so that the controllers see them alive.
+"""Lease renewals for all nodes, evenly over the period, so that the controllers see the nodes
+alive.
 
 A Lease is written whole with the version of the last answer, which costs the API server one write
-and no read; it is read only after somebody else has written it.
+and no read; it is read only after another client has written it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import msgspec
 from windlass.kube.client.client import Api
 from windlass.kube.client.errors import ApiError, Conflict, NotFound
 from windlass_lab.fake_kubelet.clock import micro_stamp
-from windlass_lab.fake_kubelet.defaults import Habits
+from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_kubelet.wire import Versioned
 from windlass_lab.fake_nodes.nodes import LEASES, lease_object
 from windlass_lab.fake_nodes.register_nodes import in_parallel
@@ -23,17 +24,17 @@ from windlass_lab.fake_nodes.register_nodes import in_parallel
 log = logging.getLogger(__name__)
 
 _BATCHES = 20
-"""A period's renewals are sent in so many batches."""
+"""The number of batches in which the renewals of one period are sent."""
 
 _decoder = msgspec.json.Decoder(Versioned)
 
 
 class Heartbeats:
-    """The Leases of the nodes that are there."""
+    """The Leases of the existing nodes."""
 
     def __init__(self, api: Api, habits: Habits, is_silent: Callable[[str], bool]) -> None:
         self.node_uids: dict[str, str] = {}
-        """The nodes to renew for, with the uid their Lease is owned by."""
+        """The nodes to renew for, with the uid of the Node that owns the Lease."""
         self.renewals = 0
         self._api = api
         self._habits = habits
@@ -43,7 +44,7 @@ class Heartbeats:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is under way."""
+        """Return whether a request is under way."""
         return self._under_way > 0
 
     async def run(self) -> None:

@@ -21,10 +21,10 @@ from windlass.kube.client.client import Api, connect
 from windlass.kube.client.errors import ApiError, NotFound
 from windlass.kube.client.watch import Change, ObjectGone, ObjectSeen, Watch
 from windlass_lab.fake_kubelet.clock import now
-from windlass_lab.fake_kubelet.defaults import Habits
 from windlass_lab.fake_kubelet.device_allocations import DeviceAllocations
 from windlass_lab.fake_kubelet.heartbeats import Heartbeats
 from windlass_lab.fake_kubelet.node_agent import Host
+from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_kubelet.pod_lifecycle import Effect, Exit, Kill, Launch, Wake, Write
 from windlass_lab.fake_kubelet.processes import Processes
 from windlass_lab.fake_kubelet.status_writer import StatusWriter
@@ -37,7 +37,7 @@ from windlass_lab.fake_nodes.register_nodes import register, report
 log = logging.getLogger(__name__)
 
 _SETTLE_S = 15.0
-"""Longer than a request may take."""
+"""The time in seconds to wait for requests under way, longer than a request may take."""
 
 _LOOKS_AGAIN_S = 0.1
 
@@ -57,7 +57,8 @@ async def playing(
     habits: Habits | None = None,
     book: DeviceAllocations | None = None,
 ) -> AsyncGenerator[Kubelet]:
-    """Play the nodes of the fleet meanwhile; begins when they are ready and all pods are known."""
+    """Play the nodes of the fleet while the context is open; it opens when they are ready and all
+    pods are known."""
     async with connect(access) as api:
         kubelet = Kubelet(api, fleet, habits, book)
         running = asyncio.create_task(kubelet.run())
@@ -76,7 +77,7 @@ async def playing(
 
 
 class Kubelet:
-    """All nodes of a fleet, their device book, and the faults that a test may cause."""
+    """All nodes of a fleet, their device allocations, and the faults that a test may cause."""
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class Kubelet:
             self.processes.close()
 
     async def settle(self) -> None:
-        """Begin nothing more and let the requests that are under way come to their end.
+        """Start no more requests and wait for those under way.
 
         A connection that is cancelled while it is being made may be left open for good.
         """
@@ -141,22 +142,22 @@ class Kubelet:
         self._lost.add(node)
 
     def bring_back(self, node: str) -> None:
-        """The lost node is back: it catches up and reports."""
+        """Reconnect a lost node: it catches up and reports."""
         self._lost.discard(node)
         self._catch_up(node)
 
     def pause(self, node: str) -> None:
-        """Stop the node's kubelet; containers run on, but nobody starts, kills or reports any."""
+        """Stop the node's kubelet; containers go on, but none is started, killed or reported."""
         self._host(node)
         self._paused.add(node)
 
     def resume(self, node: str) -> None:
-        """The paused kubelet goes on where it stood."""
+        """Continue a paused kubelet."""
         self._paused.discard(node)
         self._catch_up(node)
 
     async def restart(self, node: str) -> None:
-        """Stop the node's kubelet and start it anew; it registers its node again if need be."""
+        """Stop the node's kubelet and start it again; it registers its node again if needed."""
         host = self._host(node)
         self.pause(node)
         host.restart()
@@ -165,7 +166,7 @@ class Kubelet:
         self.resume(node)
 
     async def add(self, machine: Machine) -> None:
-        """Plug in another machine."""
+        """Add another machine."""
         if machine.name in self.hosts:
             raise ValueError(f"node {machine.name} is in this fleet already; delete it first")
         host = Host(machine, self.book, self.habits, len(self.hosts))
@@ -174,7 +175,7 @@ class Kubelet:
         self._catch_up(machine.name)
 
     async def delete_node(self, node: str) -> None:
-        """Take the machine away with all that runs on it, and its Node, as an autoscaler would."""
+        """Remove the machine with everything on it, and its Node, as an autoscaler would."""
         for uid in self._host(node).sitters:
             self.processes.kill(uid, at_once=True)
         del self.hosts[node]
@@ -187,13 +188,13 @@ class Kubelet:
             await self._api.delete(f"{NODES}/{node}")
 
     def fail_gpu(self, node: str, index: int, *, tell: bool = True) -> None:
-        """A GPU becomes unhealthy; unless told, allocatable still counts it."""
+        """Make a GPU unhealthy; allocatable still counts it unless `report` is set."""
         self.book.fail(node, self.book.devices(node)[index])
         if tell:
             self._tell_gpus(node)
 
     def heal_gpu(self, node: str, index: int) -> None:
-        """The GPU is healthy again."""
+        """Make the GPU healthy again."""
         self.book.heal(node, self.book.devices(node)[index])
         self._tell_gpus(node)
 
@@ -202,11 +203,11 @@ class Kubelet:
         self._host(node).to_refuse.extend([reason] * count)
 
     def slow_down(self, node: str, seconds: float) -> None:
-        """Let containers on the node start so much later."""
+        """Delay the start of containers on the node by this many seconds."""
         self._host(node).start_delay_s = seconds
 
     def release(self, uid: str) -> None:
-        """End the containers of a pod that would not obey its deletion."""
+        """End the containers of a pod that ignore its deletion."""
         for host in self.hosts.values():
             if uid in host.sitters:
                 self._carry_out(host, host.release(uid, now()))
@@ -300,7 +301,7 @@ class Kubelet:
             self._carry_out(host, host.exited(uid, exit, now()))
 
     def _catch_up(self, node: str) -> None:
-        """Do what was missed while the node was away."""
+        """Process what was missed while the node was away."""
         host = self._host(node)
         if self._is_away(node) or not self.ready.is_set():
             return

@@ -1,6 +1,7 @@
-"""A node's kubelet without its edges: sights come in, what to write and when to wake goes out.
+"""The kubelet of one node without I/O: observed objects in, writes and wake-up times out.
 
-Pure but for the device book, which it shares with the other nodes. `sitter.py` draws the lives.
+Pure but for the device allocations, which it shares with the other nodes. `pod_lifecycle.py` draws
+the states of a pod.
 """
 
 from __future__ import annotations
@@ -18,9 +19,8 @@ from windlass_lab.fake_kubelet.admit import (
     no_devices,
 )
 from windlass_lab.fake_kubelet.allocation_audit import Cause
-from windlass_lab.fake_kubelet.defaults import Habits
 from windlass_lab.fake_kubelet.device_allocations import DeviceAllocations, Unavailable
-from windlass_lab.fake_kubelet.pod_annotations import NEVER, Script, UnreadableScript, read
+from windlass_lab.fake_kubelet.pod_annotations import NEVER, Habits, Script, UnreadableScript, read
 from windlass_lab.fake_kubelet.pod_lifecycle import (
     ClockReading,
     ContainerStage,
@@ -41,11 +41,11 @@ from windlass_lab.fake_nodes.machines import Machine
 _TERMINAL = ("Succeeded", "Failed")
 _KILLED = Exit(status.KILLED)
 _EARLY_S = 0.002
-"""Timers of an event loop may ring so much too early."""
+"""The time in seconds by which timers of an event loop may fire early."""
 
 
 class Host:
-    """One machine: the pods on it, the room left, and what a test told it to do wrong."""
+    """One machine: the pods on it, the free capacity, and the faults that a test requested."""
 
     def __init__(
         self, machine: Machine, book: DeviceAllocations, habits: Habits, number: int = 0
@@ -54,9 +54,9 @@ class Host:
         self.room = Room(machine.name, _allocatable(machine), machine.gpus, node_labels(machine))
         self.sitters: dict[str, Sitter] = {}
         self.to_refuse: deque[str] = deque()
-        """Reasons for which the next pods are refused."""
+        """The reasons for which the next pods are refused."""
         self.start_delay_s = 0.0
-        """Added to every start."""
+        """The seconds added to every start."""
         self._book = book
         self._habits = habits
         self._addresses = Addresses(number)
@@ -65,7 +65,7 @@ class Host:
             book.add(machine.name, machine.devices())
 
     def saw(self, pod: Pod, now: ClockReading) -> list[Effect]:
-        """The API server shows a pod that is bound to this node."""
+        """Process a pod that the API server shows as bound to this node."""
         sitter = self.sitters.get(pod.metadata.uid)
         if sitter is None:
             self._meet(pod, now)
@@ -76,7 +76,7 @@ class Host:
         return self._effects()
 
     def reconcile(self, pods: Iterable[Pod], now: ClockReading) -> list[Effect]:
-        """All pods that the API server shows on this node, after a time of not looking."""
+        """Process all pods that the API server shows on this node, after a pause in watching."""
         found = sorted(pods, key=_running_first)
         for pod in found:
             self._out += self.saw(pod, now)
@@ -89,7 +89,7 @@ class Host:
         return self._effects()
 
     def missed(self, uid: str, now: ClockReading) -> list[Effect]:
-        """The API server shows the pod no more; its containers may still run."""
+        """Process that the API server shows the pod no more; its containers may still run."""
         sitter = self.sitters.get(uid)
         if sitter is not None and sitter.stage is ContainerStage.ENDED:
             del self.sitters[uid]
@@ -100,7 +100,7 @@ class Host:
         return self._effects()
 
     def woke(self, uid: str, now: ClockReading) -> list[Effect]:
-        """A time has come that the host asked to be woken at; it may have become void since."""
+        """Process a timer that the host requested; it may be obsolete."""
         sitter = self.sitters.get(uid)
         if sitter is not None and sitter.due - _EARLY_S <= now.at:
             sitter.due = NEVER
@@ -108,7 +108,7 @@ class Host:
         return self._effects()
 
     def exited(self, uid: str, exit: Exit, now: ClockReading) -> list[Effect]:
-        """The process of a pod has ended, of its own accord or because it was told to."""
+        """Process that the process of a pod has ended, by itself or on request."""
         sitter = self.sitters.get(uid)
         if sitter is not None and sitter.stage is ContainerStage.RUNNING:
             self._stop(sitter, now, exit)
@@ -117,17 +117,17 @@ class Host:
         return self._effects()
 
     def release(self, uid: str, now: ClockReading) -> list[Effect]:
-        """Containers that would not obey a deletion end after all."""
+        """End containers that ignored a deletion."""
         sitter = self.sitters.get(uid)
         if sitter is not None and sitter.stage in (ContainerStage.ENDING, ContainerStage.KILLED):
             self._make_end(sitter, now, _KILLED)
         return self._effects()
 
     def restart(self) -> None:
-        """The kubelet starts anew: what has no container yet is to be admitted again.
+        """Restart the kubelet: pods without a container must be admitted again.
 
-        Containers run on, ended ones are known to the runtime, and the book is kept, so that a pod
-        that is admitted again is given the devices it had.
+        Containers go on, the runtime knows ended ones, and allocations are kept, so that a pod that
+        is admitted again gets the devices that it had.
         """
         for uid, sitter in list(self.sitters.items()):
             if sitter.stage is ContainerStage.WAITING and not sitter.restarts:
@@ -135,12 +135,12 @@ class Host:
                 del self.sitters[uid]
 
     def learn(self, node: Node) -> None:
-        """The API server shows the node: others may have changed its labels and taints."""
+        """Take over the labels and taints of the Node object, which others may have changed."""
         self.room.labels = node.metadata.labels
         self.room.taints = tuple(node.spec.taints)
 
     def report_gpus(self) -> int:
-        """Count the healthy GPUs anew; from now on that many are allocatable."""
+        """Count the healthy GPUs and make that number allocatable."""
         if self.machine.gpus:
             self.room.allocatable[GPU] = self._book.healthy(self.machine.name)
         return self.room.allocatable.get(GPU, 0)
@@ -163,7 +163,7 @@ class Host:
             self._end_gracefully(sitter, now)
 
     def _admitted(self, pod: Pod) -> Sitter | None:
-        """The pod as a sitter that holds what it asked for; None if it was refused."""
+        """Admit the pod and return it with its devices; None if it was refused."""
         uid = pod.metadata.uid
         asked = requested(pod.spec) | {"pods": 1}
         try:
@@ -198,7 +198,8 @@ class Host:
         return AdmissionDenied(reason, message, Cause.ORDERED)
 
     def _try(self, pod: Pod, asked: Amounts) -> AdmissionDenied | None:
-        """Count and hand out, in the order of habit; devices go back if the count says no."""
+        """Count and allocate, in the configured order; devices are returned if the count
+        refuses."""
         if not self._habits.devices_first:
             return judge(self.room, pod, asked) or self._hand_out(pod, asked)
         refused = self._hand_out(pod, asked)
@@ -256,7 +257,7 @@ class Host:
                 pass
 
     def _stop(self, sitter: Sitter, now: ClockReading, exit: Exit) -> None:
-        """The containers have run their time; the pod's restart policy says what follows."""
+        """End the run of the containers; the pod's restart policy says what follows."""
         policy = sitter.pod.spec.restart_policy
         if policy == "Never" or (policy == "OnFailure" and exit.code == 0):
             self._end(sitter, now, exit)
@@ -287,7 +288,8 @@ class Host:
             self._wait(sitter, now, delay)
 
     def _obeys_after(self, sitter: Sitter) -> float:
-        """How long the containers take over a deletion; the grace bounds it, if anything does."""
+        """Return the seconds that the containers take to obey a deletion, bounded by the grace
+        period."""
         grace = sitter.pod.metadata.deletion_grace_period_seconds or 0
         if sitter.script.is_process:
             return grace
@@ -296,14 +298,14 @@ class Host:
         return NEVER if obeys == NEVER else min(obeys, grace)
 
     def _make_end(self, sitter: Sitter, now: ClockReading, exit: Exit) -> None:
-        """The containers end now; a process is killed and will say so itself."""
+        """End the containers now; a process is killed and reports its end itself."""
         if sitter.script.is_process:
             self._out.append(Kill(sitter.pod.metadata.uid, at_once=True))
         else:
             self._end(sitter, now, exit)
 
     def _end(self, sitter: Sitter, now: ClockReading, exit: Exit) -> None:
-        """The containers have ended: devices and room are free from here on."""
+        """Note that the containers have ended: devices and capacity are free from here on."""
         uid, lingered = sitter.pod.metadata.uid, sitter.stage is ContainerStage.KILLED
         self._book.give_back(self.machine.name, uid)
         self.room.free(sitter.asked, lingered=lingered)
@@ -318,7 +320,8 @@ class Host:
             self._remove(sitter, final)
 
     def _remove(self, sitter: Sitter, final: status.Status | None) -> None:
-        """Let go of a deleted pod, once; one that has no grace left awaits only its finalizers."""
+        """Order the removal of a deleted pod, once; without grace left it only waits for its
+        finalizers."""
         remove = not sitter.leaving and sitter.pod.metadata.deletion_grace_period_seconds != 0
         if final is not None or remove:
             self._out.append(Write(sitter.pod, final, remove))
@@ -335,7 +338,8 @@ class Host:
 
 
 class Addresses:
-    """A host's address and those of its pods: controllers read them, and processes live there."""
+    """The address of a host and those of its pods: controllers read them, and processes listen
+    there."""
 
     def __init__(self, number: int) -> None:
         self._network = f"{number // 256 % 64}.{number % 256}"
@@ -343,9 +347,9 @@ class Addresses:
         self.host = f"10.{self._network}.1"
 
     def next_pod(self, *, is_real: bool = False) -> str:
-        """An address of the host's network, used again after 250 others.
+        """Return an address of the host's network, reused after 250 others.
 
-        One that a process is to listen at is on loopback; the others are never dialled.
+        An address for a process is on loopback; the others are never dialled.
         """
         self._pods = self._pods % 250 + 1
         return f"{127 if is_real else 10}.{self._network}.{self._pods + 2}"
@@ -357,7 +361,7 @@ def _ending(sitter: Sitter, now: ClockReading, exit: Exit) -> Ending:
 
 
 def _running_first(pod: Pod) -> tuple[bool, str, str]:
-    """A kubelet that starts finds containers running; only then it admits by age."""
+    """Return the sort key of pods at a restart: running containers first, then by age."""
     meta = pod.metadata
     return pod.status.phase != "Running", meta.creation_timestamp, meta.uid
 

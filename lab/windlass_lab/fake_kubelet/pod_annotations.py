@@ -1,9 +1,9 @@
-"""What a pod's annotations tell the fake kubelet to do with it.
+"""The annotations of a pod that control the fake kubelet, and the defaults without them.
 
-fake.windlass.dev/starts-after: 2s        containers start so long after admission
-fake.windlass.dev/runs-for: 30s           then run so long (without it: for ever)
+fake.windlass.dev/starts-after: 2s        containers start this long after admission
+fake.windlass.dev/runs-for: 30s           then run this long (without it: for ever)
 fake.windlass.dev/exit-code: "1"          and end with this code (without it: 0)
-fake.windlass.dev/terminates-after: 10s   obey a deletion after so long, or "never"
+fake.windlass.dev/terminates-after: 10s   obey a deletion after this long, or "never"
 fake.windlass.dev/refuse: SomeReason      are not admitted, for this reason
 fake.windlass.dev/runs: process           the command really runs, as a process of this machine
 """
@@ -31,12 +31,12 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 
 class UnreadableScript(ValueError):
-    """An annotation is set to something that means nothing."""
+    """An annotation has an invalid value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The course of one pod; None leaves it to the kubelet's habits."""
+    """The course of one pod; None leaves a step to the kubelet's defaults."""
 
     starts_after_s: float | None = None
     runs_for_s: float = NEVER
@@ -44,14 +44,14 @@ class Script:
     terminates_after_s: float | None = None
     refuse: str = ""
     is_process: bool = False
-    """It runs as long as its process does, and ends as that ends."""
+    """True if it runs as long as its process, and ends as the process ends."""
 
 
 _DEFAULT = Script()
 
 
 def read(annotations: Mapping[str, str]) -> Script:
-    """The script in a pod's annotations."""
+    """Return the script in a pod's annotations."""
     if not any(key.startswith(PREFIX) for key in annotations):
         return _DEFAULT
     runs_for = _duration(annotations, RUNS_FOR)
@@ -93,3 +93,31 @@ def _is_process(annotations: Mapping[str, str]) -> bool:
         if key in annotations:
             raise UnreadableScript(f"{key} does not go with {RUNS}: the process decides")
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """Delays, periods and choices, the same for all nodes."""
+
+    starts_after_s: float = 0.0
+    """The seconds from admission until the containers run."""
+    terminates_after_s: float = 0.0
+    """The seconds from a deletion until the containers have stopped."""
+    kill_delay_s: float = 1.0
+    """The seconds from the disappearance of a pod in the API server until its containers
+    are dead."""
+    restart_delay_s: float = 10.0
+    """The seconds from the end of containers until their restart."""
+    lease_period_s: float = 10.0
+    lease_duration_s: int = 40
+    devices_first: bool = False
+    """Ask the device manager before counting, as kubelet 1.36 does: too many GPUs are then an
+    UnexpectedAdmissionError. Otherwise they are OutOfnvidia.com/gpu, which tells a double
+    booking from a device that failed meanwhile."""
+    untaint: bool = False
+    """Remove the not-ready taint of new nodes, for a control plane without controllers."""
+    processes: int = 0
+    """The number of pods that may really run at once, as processes of this machine; none by
+    default."""
+    in_flight: int = 16
+    """The number of concurrent writes; more only lengthen the wait on a small machine."""

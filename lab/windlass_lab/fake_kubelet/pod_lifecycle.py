@@ -26,7 +26,7 @@ from windlass_lab.fake_kubelet.wire import Pod
 
 
 class ContainerStage(Enum):
-    """Where the containers of a pod are."""
+    """The stage of a pod's containers."""
 
     WAITING = auto()
     RUNNING = auto()
@@ -36,14 +36,14 @@ class ContainerStage(Enum):
 
 
 class ClockReading(NamedTuple):
-    """Now: on the clock that timers follow, and as the API server writes it."""
+    """The current time: on the clock of the timers, and as the API server writes it."""
 
     at: float
     stamp: str
 
 
 class Exit(NamedTuple):
-    """How a process ended, and what it left as its termination message."""
+    """The end of a process, with its termination message."""
 
     code: int
     message: str = ""
@@ -58,13 +58,13 @@ class Sitter:
     asked: Amounts
     stage: ContainerStage = ContainerStage.WAITING
     due: float = NEVER
-    """When the stage ends by itself."""
+    """The time at which the stage ends by itself; None if it does not."""
     started: str = ""
     restarts: int = 0
     last: Ending | None = None
-    """How its containers ended before they were started again."""
+    """The end of its containers before their restart."""
     leaving: bool = False
-    """Its removal from the API server has been ordered."""
+    """True after its removal from the API server was ordered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Start the pod's command as a process, at home at this address."""
+    """Start the pod's command as a process that listens at this address."""
 
     pod: Pod
     ip: str
@@ -94,7 +94,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """End the pod's process: politely, or at once."""
+    """End the pod's process: with SIGTERM, or at once."""
 
     uid: str
     at_once: bool

@@ -1,15 +1,17 @@
-"""Pods whose command really runs: one process each, ended by its own number and with its kubelet.
+"""Pods whose command really runs: one process each, ended by its own pid and with its kubelet.
 
-    launch ──▶ running ── ends by itself, or by SIGTERM, or by SIGKILL ──▶ told
+    launch ──▶ running ── ends by itself, or by SIGTERM, or by SIGKILL ──▶ reported
 
-Only the first container of a pod is run, and its children are its own business. Without images and
-mounts, a command names a program of this machine; `environment` says what it finds around itself.
+Only the first container of a pod is run, and its children are not tracked. Without images and
+mounts, a command names a program of this machine; `environment` sets its variables.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -19,20 +21,19 @@ from pathlib import Path
 from typing import TypeAlias
 
 from windlass_lab.control_plane.process import PASSED_ON, Keeper
-from windlass_lab.fake_kubelet.environment import environment, last_word_at, shown, shown_at
 from windlass_lab.fake_kubelet.pod_lifecycle import Exit
-from windlass_lab.fake_kubelet.wire import Pod
+from windlass_lab.fake_kubelet.wire import Container, Pod, Variable
 
 Tell: TypeAlias = Callable[[Exit], None]
 
 NOT_STARTED = 128
 """The exit code of a container that could not be started."""
 LONGEST_MESSAGE = 4096
-"""A kubelet keeps no more of a termination message."""
+"""The length to which a kubelet cuts a termination message."""
 
 
 class Processes:
-    """The processes of all pods that asked for one; at most so many at once."""
+    """The processes of all pods that request one; their number is bounded."""
 
     def __init__(self, most: int) -> None:
         self.launched: list[str] = []
@@ -46,16 +47,16 @@ class Processes:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The processes that run, by the uid of their pods."""
+        """Return the pids of the running processes, by the uid of their pods."""
         return {uid: process.pid for uid, process in self._running.items()}
 
     def said(self, uid: str) -> str:
-        """What the process of a pod has written so far, or had."""
+        """Return what the process of a pod has written so far."""
         log = self._home(uid) / "log"
         return log.read_text(errors="replace") if log.exists() else ""
 
     def launch(self, pod: Pod, ip: str, tell: Tell) -> None:
-        """Start a pod's command; how it ended is told in the loop, also if it never began."""
+        """Start a pod's command; its end is reported in the loop, also if it could not start."""
         loop, uid = asyncio.get_running_loop(), pod.metadata.uid
         try:
             process = self._start(pod, ip)
@@ -79,17 +80,17 @@ class Processes:
         watcher.start()
 
     def kill(self, uid: str, *, at_once: bool) -> None:
-        """Tell a pod's process to end, or end it."""
+        """Send a pod's process SIGTERM, or SIGKILL if `at_once`."""
         if process := self._running.get(uid):
             process.send_signal(signal.SIGKILL if at_once else signal.SIGTERM)
 
     def show(self, pod: Pod) -> None:
-        """Let a pod's process see its annotations as they are now."""
+        """Update the annotations that a pod's process can read."""
         if pod.metadata.uid in self._running:
             _replace(shown_at(self._home(pod.metadata.uid)), shown(pod.metadata.annotations))
 
     def close(self) -> None:
-        """End all of them, and remove what they wrote."""
+        """End all processes and remove their files."""
         self._is_closing = True
         for process in self._running.values():
             process.kill()
@@ -129,7 +130,7 @@ class Processes:
         return Exit(128 - code if code < 0 else code, word.decode(errors="replace"))
 
     def _home(self, uid: str) -> Path:
-        """A pod's own folder, in one that goes away with us, however we go."""
+        """Return a pod's own folder, in one that is removed when this process ends."""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="windlass-pods-"))
             self._keeper = Keeper(self._folder)
@@ -137,7 +138,54 @@ class Processes:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Whoever reads it finds the old or the new, never half of it."""
+    """Replace a file atomically: a reader finds the old or the new text, never a part."""
     fresh = file.with_suffix(".new")
     fresh.write_text(text)
     fresh.replace(file)
+
+
+_MAP = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
+
+
+def environment(pod: Pod, container: Container, ip: str, folder: Path) -> dict[str, str]:
+    """Return the variables of a container; its own variables override the defaults."""
+    ours = {
+        "WINDLASS_CHECKPOINT_FILE": str(shown_at(folder)),
+        "WINDLASS_CHECKPOINT_HOST": ip,
+        "WINDLASS_TERMINATION_LOG": str(last_word_at(folder)),
+    }
+    return ours | {each.name: _value(pod, each, ip) for each in container.env}
+
+
+def shown_at(folder: Path) -> Path:
+    """Return the file of the downward API that contains all annotations."""
+    return folder / "annotations"
+
+
+def last_word_at(folder: Path) -> Path:
+    """Return the file in which the process leaves its termination message."""
+    return folder / "termination-log"
+
+
+def shown(annotations: dict[str, str]) -> str:
+    """Return annotations in the format of the downward API: sorted, one per line, quoted."""
+    lines = (f"{key}={json.dumps(annotations[key])}" for key in sorted(annotations))
+    return "\n".join(lines)
+
+
+def _value(pod: Pod, variable: Variable, ip: str) -> str:
+    """Return the value of a variable, or of the field that it names."""
+    if variable.value_from is None or variable.value_from.field_ref is None:
+        return variable.value
+    path, meta = variable.value_from.field_ref.field_path, pod.metadata
+    if found := _MAP.fullmatch(path):
+        chosen = meta.labels if found[1] == "labels" else meta.annotations
+        return chosen.get(found[2], "")
+    fields = {
+        "metadata.name": meta.name,
+        "metadata.namespace": meta.namespace,
+        "metadata.uid": meta.uid,
+        "spec.nodeName": pod.spec.node_name,
+        "status.podIP": ip,
+    }
+    return fields.get(path, "")

@@ -19,23 +19,23 @@ KILLED, TERMINATED = 137, 143
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How the containers of a pod ended."""
+    """The end of the containers of a pod."""
 
     exit_code: int
     started: str
     finished: str
     restarts: int = 0
     message: str = ""
-    """What the container left as its termination message."""
+    """The termination message of the container."""
 
 
 def rejected(reason: str, message: str) -> Status:
-    """A pod that was not admitted: no container ever ran."""
+    """Return the status of a pod that was not admitted: no container ever ran."""
     return {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"}
 
 
 def creating(pod: Pod, stamp: str, host_ip: str) -> Status:
-    """Admitted; the containers are being made."""
+    """Return the status of an admitted pod whose containers are being made."""
     waiting = {"waiting": {"reason": "ContainerCreating"}}
     return {
         "phase": "Pending",
@@ -47,7 +47,8 @@ def creating(pod: Pod, stamp: str, host_ip: str) -> Status:
 
 
 def running(pod: Pod, started: str, ips: tuple[str, str], last: Ending | None = None) -> Status:
-    """All containers run and are ready; `last` is how they ended before."""
+    """Return the status of a pod whose containers run and are ready; `last` is their end before a
+    restart."""
     host_ip, pod_ip = ips
     state = {"running": {"startedAt": started}}
     return {
@@ -62,7 +63,7 @@ def running(pod: Pod, started: str, ips: tuple[str, str], last: Ending | None = 
 
 
 def crashed(pod: Pod, ending: Ending) -> Status:
-    """The containers ended and will be started again after a while."""
+    """Return the status of a pod whose containers ended and will be restarted."""
     state = {"waiting": {"reason": "CrashLoopBackOff"}}
     return {
         "phase": "Running",
@@ -72,7 +73,7 @@ def crashed(pod: Pod, ending: Ending) -> Status:
 
 
 def ended(pod: Pod, ending: Ending) -> Status:
-    """All containers have ended for good."""
+    """Return the status of a pod whose containers have ended for good."""
     succeeded = ending.exit_code == 0
     why = "PodCompleted" if succeeded else "PodFailed"
     state, restarts = {"terminated": _terminated(ending)}, ending.restarts

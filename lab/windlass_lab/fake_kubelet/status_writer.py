@@ -1,8 +1,8 @@
 """Pod statuses and removals on their way to the API server.
 
-The latest word about a pod wins: what has not been sent when the next status comes is merged with
-it. A fixed number of workers send, and never two about one pod, so that statuses arrive in order.
-What belongs to a node that is cut off is parked until the node is back.
+The latest status of a pod wins: a status that has not been sent when the next one comes is merged
+with it. A fixed number of workers send, and never two about one pod, so that statuses arrive in
+order. Writes of a node that is cut off are parked until the node is back.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class StatusWriter:
 
     def __init__(self, api: Api, workers: int, is_away: Callable[[str], bool]) -> None:
         self.rejected: list[str] = []
-        """Writes that the API server would not have, as sentences; there should be none."""
+        """The writes that the API server refused, as sentences; there should be none."""
         self._api = api
         self._workers = workers
         self._is_away = is_away
@@ -40,7 +40,7 @@ class StatusWriter:
         self._idle.set()
 
     def order(self, write: Write) -> None:
-        """Have it written soon."""
+        """Queue a write."""
         uid = write.pod.metadata.uid
         earlier = self._wanted.get(uid)
         if earlier is None:
@@ -52,22 +52,22 @@ class StatusWriter:
             self._enqueue(uid)
 
     def unpark(self, node: str) -> None:
-        """The node is back: send what has waited for it."""
+        """Send the writes that waited for a node that is back."""
         for uid in self._parked.pop(node, ()):
             self._enqueue(uid)
 
     def forget(self, node: str) -> None:
-        """The node is gone for good, and with it whatever it had to say."""
+        """Drop the writes of a node that is gone for good."""
         for uid in self._parked.pop(node, ()):
             self._wanted.pop(uid, None)
 
     async def wait_idle(self) -> None:
-        """Until everything is written but what is parked."""
+        """Wait until everything is written but parked writes."""
         await self._idle.wait()
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is under way."""
+        """Return whether a request is under way."""
         return bool(self._busy)
 
     async def run(self) -> None:
@@ -142,7 +142,7 @@ class StatusWriter:
 
 
 def path(pod: Pod) -> str:
-    """Where the pod lives."""
+    """Return the API path of the pod."""
     return f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}"
 
 

@@ -1,7 +1,8 @@
-"""What the fake kubelet reads of Kubernetes objects: narrow Structs, everything else is skipped.
+"""The fields that the fake kubelet reads of Kubernetes objects: narrow structs, everything else is
+skipped.
 
-They are the kubelet's own on purpose. It is the witness against the scheduler, and a witness who
-reads with the scheduler's eyes would repeat its mistakes.
+They are the kubelet's own on purpose: if it read with the scheduler's structs, it would repeat the
+scheduler's mistakes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import msgspec
 
 
 class Wire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """An object of the API server, as far as we look."""
+    """The base of all structs: unknown fields are skipped."""
 
 
 class Meta(Wire, frozen=True):
@@ -138,6 +139,6 @@ class Node(Wire, frozen=True):
 
 
 class Versioned(Wire, frozen=True):
-    """Anything of which only the version is of interest."""
+    """An object of which only the version matters."""
 
     metadata: Meta

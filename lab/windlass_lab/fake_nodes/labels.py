@@ -10,7 +10,7 @@ GPU = "nvidia.com/gpu"
 
 
 class Card(NamedTuple):
-    """What GPU Feature Discovery reads from the driver about a model."""
+    """The properties of a model that GPU Feature Discovery reads from the driver."""
 
     product: str
     family: str
@@ -39,7 +39,7 @@ _OPERANDS = ("container-toolkit", "dcgm-exporter", "device-plugin", "driver")
 
 
 def node_labels(machine: Machine) -> dict[str, str]:
-    """All labels of the machine's node; what the machine itself says comes last."""
+    """Return all labels of the machine's node; the machine's own labels override the others."""
     labels = {
         HOSTNAME: machine.name,
         "kubernetes.io/arch": "amd64",
@@ -85,7 +85,7 @@ def _gpu_labels(machine: Machine) -> dict[str, str]:
 
 
 def card_of(model: str) -> Card:
-    """What is known about a model, or an error that names the known ones."""
+    """Return the properties of a model; raise an error that names the known models."""
     if model not in CARDS:
         raise ValueError(f"GPU model {model!r} is not known; choose one of {', '.join(CARDS)}")
     return CARDS[model]

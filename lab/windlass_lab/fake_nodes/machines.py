@@ -1,4 +1,4 @@
-"""The machines that the fake kubelet plays: sizes, GPUs, and where they stand."""
+"""The machines that the fake kubelet plays: sizes, GPUs, and racks."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Machine:
     model: str = "H100-80GB"
     labels: dict[str, str] = field(default_factory=dict[str, str])
     taints: tuple[tuple[str, str, str], ...] = ()
-    """Key, value, effect."""
+    """The taints as (key, value, effect)."""
 
     def devices(self) -> tuple[str, ...]:
-        """The ids of its GPUs, as a device plug-in would name them."""
+        """Return the ids of its GPUs, as a device plug-in would name them."""
         return tuple(f"GPU-{self.name}-{index}" for index in range(self.gpus))
 
 
@@ -36,7 +36,7 @@ Fleet = tuple[Machine, ...]
 def uniform(
     count: int, *, gpus: int = 8, model: str = "H100-80GB", prefix: str = "node", per_rack: int = 16
 ) -> Fleet:
-    """So many machines of one kind, in racks of `per_rack` in three zones."""
+    """Return this many machines of one kind, in racks of `per_rack` in three zones."""
     return tuple(
         Machine(name=f"{prefix}-{index:04}", gpus=gpus, model=model, labels=_place(index, per_rack))
         for index in range(count)

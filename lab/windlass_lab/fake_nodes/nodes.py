@@ -20,7 +20,7 @@ _PRESSURES = {
 
 
 def node_object(machine: Machine, healthy_gpus: int, stamp: str) -> dict[str, Any]:
-    """The whole Node; its status is kept on POST, so one request makes it ready."""
+    """Return the whole Node; its status is kept on POST, so one request makes it ready."""
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -34,12 +34,12 @@ def node_object(machine: Machine, healthy_gpus: int, stamp: str) -> dict[str, An
 
 
 def taints(machine: Machine) -> list[dict[str, str]]:
-    """The taints that the machine brings along."""
+    """Return the taints of the machine."""
     return [{"key": key, "value": value, "effect": effect} for key, value, effect in machine.taints]
 
 
 def node_status(machine: Machine, healthy_gpus: int, stamp: str) -> dict[str, Any]:
-    """The Node's status: sizes, allocatable without failed GPUs, and that it is ready."""
+    """Return the Node's status: sizes, allocatable without failed GPUs, and the condition Ready."""
     return {
         "capacity": _resources(machine, machine.gpus),
         "allocatable": _resources(machine, healthy_gpus),
@@ -50,7 +50,7 @@ def node_status(machine: Machine, healthy_gpus: int, stamp: str) -> dict[str, An
 
 
 def lease_object(name: str, node_uid: str, seconds: int, renewed: str) -> dict[str, Any]:
-    """The node's Lease; it goes with the node."""
+    """Return the node's Lease; it is deleted with the node."""
     owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node_uid}
     return {
         "apiVersion": "coordination.k8s.io/v1",

@@ -17,7 +17,7 @@ import msgspec
 from windlass.kube.client.client import Api, Patch
 from windlass.kube.client.errors import Conflict
 from windlass_lab.fake_kubelet.clock import now
-from windlass_lab.fake_kubelet.defaults import Habits
+from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_kubelet.status import running
 from windlass_lab.fake_kubelet.wire import Pod
 from windlass_lab.fake_nodes.labels import GPU
@@ -27,7 +27,7 @@ from windlass_lab.fake_nodes.register_nodes import in_parallel, register
 
 @dataclass(frozen=True, slots=True)
 class PrefillPods:
-    """What the pods are like."""
+    """The properties of the pods."""
 
     namespace: str = "default"
     prefix: str = "filled"
@@ -72,7 +72,7 @@ def _places(machine: Machine, filling: PrefillPods) -> int:
 
 
 def _turns(fleet: Sequence[Machine], filling: PrefillPods) -> Iterator[str]:
-    """Node after node, as often as each has places."""
+    """Yield node after node, as often as each has places."""
     for turn in range(max((_places(machine, filling) for machine in fleet), default=0)):
         yield from (machine.name for machine in fleet if turn < _places(machine, filling))
 

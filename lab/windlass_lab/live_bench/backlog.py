@@ -1,7 +1,7 @@
 """A backlog of pods, from the moment the scheduler has read it until everything is written.
 
-The pods are there before the scheduler starts, so that making them costs nobody anything. The clock
-begins when it has read them (or binds the first, should that be noticed earlier), so that deciding
+The pods exist before the scheduler starts, so that creating them costs no scheduler anything. The
+clock begins when it has read them (or binds the first, if that is seen earlier), so that deciding
 counts and starting a process does not; it stops when the last pod is bound and no more Events or
 conditions come.
 """
@@ -26,18 +26,18 @@ SERVERS = ("kube-apiserver", "etcd")
 
 @dataclass(frozen=True, slots=True)
 class BacklogResult:
-    """How a backlog went."""
+    """The measurements of one backlog."""
 
     pods: int
-    """So many were seen bound."""
+    """The number of pods that were seen bound."""
     seconds: float
     start_s: float = 0.0
-    """From the start of the process until it had read everything."""
+    """The seconds from the start of the process until it had read everything."""
     cpu_ms_per_pod: float = 0.0
     server_cpu_ms_per_pod: float = 0.0
-    """Of the API server and its store."""
+    """The CPU time of the API server and its store."""
     all_cpu_ms_per_pod: float = 0.0
-    """Of everybody, with us who watch (and bind, if nobody else does)."""
+    """The CPU time of all processes, including the observer (which also binds in `bind_alone`)."""
     rss_mib: float = 0.0
 
     @property
@@ -47,7 +47,7 @@ class BacklogResult:
 
 
 async def race(name: str, pods: Sequence[BenchPod], fleet: Fleet, queues: Queues) -> BacklogResult:
-    """Let a scheduler place the pods."""
+    """Let a scheduler place the pods, and measure it."""
     keys = [pod.key for pod in pods]
     async with opened(fleet, queues) as scene:
         await create(scene.api, pods, NAMES[name])
@@ -82,7 +82,7 @@ async def bind_alone(pods: Sequence[BenchPod], fleet: Fleet, queues: Queues) -> 
 
 
 class _Used:
-    """The processor time that is used from now on."""
+    """The CPU time that is used from now on."""
 
     def __init__(self, scene: BenchEnvironment, pods: int, scheduler: int | None = None) -> None:
         servers = [scene.plane.pid(name) for name in SERVERS]
@@ -92,7 +92,7 @@ class _Used:
         self._before = self._now()
 
     def told(self, outcome: BacklogResult) -> BacklogResult:
-        """The outcome with what was used for it."""
+        """Return the outcome with the CPU time that was used for it."""
         pairs = zip(self._now(), self._before, strict=True)
         scheduler, servers, here = ((now - then) * 1000 / self._pods for now, then in pairs)
         return replace(

@@ -1,7 +1,7 @@
-"""A fresh control plane with nodes and queues: where one measurement is made.
+"""A fresh control plane with nodes and queues, for one measurement.
 
-Without kube-controller-manager, so that nobody else works meanwhile: what it would do for pods and
-nodes (service accounts, taints of new nodes) is not asked for.
+Without kube-controller-manager, so that no other process works meanwhile: what it would do for pods
+and nodes (service accounts, taints of new nodes) is not needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from windlass.kube.client.auth import Access
 from windlass.kube.client.client import Api, connect
 from windlass.kube.client.errors import Conflict, NotFound, ServerFault, TooMany
 from windlass_lab.control_plane.plane import Options, Plane
-from windlass_lab.fake_kubelet.defaults import Habits
+from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_nodes.machines import Fleet
 from windlass_lab.fake_nodes.register_nodes import register
 from windlass_lab.live_bench.observer import Eyes, watching
@@ -33,7 +33,7 @@ Queues = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class BenchEnvironment:
-    """A control plane, a client of it, and what is seen there."""
+    """A control plane, a client of it, and an observer."""
 
     plane: Plane
     access: Access
@@ -46,7 +46,8 @@ class BenchEnvironment:
 async def opened(
     fleet: Fleet, queues: Queues, *, with_nodes: bool = True
 ) -> AsyncGenerator[BenchEnvironment]:
-    """A control plane with these queues and nodes; kube-scheduler is there and does not run."""
+    """Open a control plane with these queues and nodes; kube-scheduler is available and does not
+    run."""
     flags = {"kube-apiserver": [NOT_NEEDED]}
     async with Plane(Options(controllers=False, scheduler=True, flags=flags)) as plane:
         await asyncio.to_thread(plane.stop, "kube-scheduler", at_once=True)

@@ -1,4 +1,4 @@
-"""What the figures are called, how they are drawn together over rounds, and their ratios."""
+"""The names of the figures, their medians over rounds, and their ratios."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from typing import TypeAlias
 Figures: TypeAlias = dict[str, float]
 
 DIGITS = {"per_s": 0, "bound": 0, "ms": 1, "mib": 0, "s": 2, "pod": 2}
-"""By the end of a name."""
+"""The number of digits, by the end of a name."""
 RATIOS = {
     "ratio_to_kube_scheduler": ("windlass_pods_per_s", "kube_scheduler_pods_per_s"),
     "ratio_to_bind_ceiling": ("windlass_pods_per_s", "bind_ceiling_per_s"),
     "cpu_ratio_to_kube_scheduler": ("kube_scheduler_all_cpu_ms_per_pod", "all_cpu_ms_per_pod"),
     "cpu_ratio_to_bind_ceiling": ("bind_ceiling_all_cpu_ms_per_pod", "all_cpu_ms_per_pod"),
 }
-"""Each is taken within a round, because machines have faster and slower minutes.
+"""The ratios, each taken within a round, because machines have faster and slower minutes.
 
-Where cores are shared with others, processor time is the steadier measure: what costs half as much
-goes twice as fast on a machine of its own that is busy.
+Where cores are shared with others, CPU time is the steadier measure.
 """
 
 
 def drawn_together(rounds: Mapping[str, list[float]]) -> Figures:
-    """The median of each figure, and of each ratio."""
+    """Return the median of each figure and of each ratio."""
     found = {name: _rounded(name, median(values)) for name, values in rounds.items() if values}
     for name, (above, below) in RATIOS.items():
         pairs = list(zip(rounds.get(above, ()), rounds.get(below, ()), strict=False))

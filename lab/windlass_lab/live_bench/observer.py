@@ -1,7 +1,7 @@
-"""Who is bound, refused or running, and when: seen on a watch of our own.
+"""The observer of a measurement: when each pod is bound, refused or running, seen on its own watch.
 
-What a scheduler says of itself is not asked. Times are those of the wall clock, because they are
-compared with those in logs.
+It does not use what a scheduler says of itself. Times are those of the wall clock, because they are
+compared with times in logs.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from windlass.kube.client.watch import Change, Key, ObjectGone, Watch
 from windlass_lab.control_plane.errors import LabError
 
 PATIENCE_S = 180.0
-"""If nothing has happened for so long, nothing will."""
+"""The seconds without any change after which nothing more is expected."""
 QUIET_S = 2.0
-"""Longer than Windlass lets a message ripen before it is written."""
+"""The seconds of silence that end a measurement; longer than Windlass delays a message before
+writing it."""
 POLL_S = 0.1
 
 
 class ObservedStruct(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """An object of the API server, as far as we look."""
+    """The base of all structs: unknown fields are skipped."""
 
 
 class ObservedMeta(ObservedStruct, frozen=True):
-    """Which object it is."""
+    """The identity of an object."""
 
     name: str
     namespace: str = ""
@@ -38,20 +39,20 @@ class ObservedMeta(ObservedStruct, frozen=True):
 
 
 class Spec(ObservedStruct, frozen=True):
-    """Where it is."""
+    """The node of a pod."""
 
     node_name: str = ""
 
 
 class ObservedCondition(ObservedStruct, frozen=True):
-    """What is said about it."""
+    """One condition of a pod."""
 
     type: str
     status: str
 
 
 class ObservedStatus(ObservedStruct, frozen=True):
-    """How far it has come."""
+    """The status of a pod."""
 
     phase: str = ""
     conditions: list[ObservedCondition] = []
@@ -67,7 +68,7 @@ class ObservedPod(ObservedStruct, frozen=True):
 
 @asynccontextmanager
 async def watching(api: Api) -> AsyncGenerator[Eyes]:
-    """Watch all pods meanwhile; begins when all that are there have been seen."""
+    """Watch all pods while the context is open; it opens when all existing pods have been seen."""
     eyes = Eyes(api)
     task = asyncio.create_task(eyes.run())
     try:
@@ -80,7 +81,7 @@ async def watching(api: Api) -> AsyncGenerator[Eyes]:
 
 
 class Eyes:
-    """When each pod was first seen bound, refused and running."""
+    """The times at which each pod was first seen bound, refused and running."""
 
     def __init__(self, api: Api) -> None:
         self.bound: dict[Key, float] = {}
@@ -97,12 +98,12 @@ class Eyes:
         await self.watch.run(self._see)
 
     async def wait_bound(self, keys: Collection[Key]) -> float:
-        """Wait until all of these are bound; answers when the last one was."""
+        """Wait until all of these are bound, and return the time of the last bind."""
         await self._wait(keys, self.bound, "bound")
         return max(self.bound[key] for key in keys)
 
     def count_bound(self, keys: Iterable[Key]) -> int:
-        """How many of these are bound."""
+        """Return how many of these are bound."""
         return sum(key in self.bound for key in keys)
 
     async def wait_running(self, keys: Collection[Key]) -> None:
@@ -110,12 +111,13 @@ class Eyes:
         await self._wait(keys, self.running, "running")
 
     async def wait_refused(self, keys: Collection[Key]) -> list[float]:
-        """Wait until each of these is told that it cannot be placed; answers when, in order."""
+        """Wait until each of these has a refusal, and return the times in order."""
         await self._wait(keys, self.refused, "told that they cannot be placed")
         return sorted(self.refused[key] for key in keys)
 
     async def wait_quiet(self) -> float:
-        """Wait until no pod changes and no Event comes any more; answers when the last one did."""
+        """Wait until no pod changes and no Event comes any more, and return the time of the last
+        change."""
         count, at = await self._count_events(), self.changed_at
         while time.time() - max(at, self.changed_at) < QUIET_S:
             await asyncio.sleep(POLL_S)
@@ -157,7 +159,7 @@ class Eyes:
             self.refused[key] = now
 
     async def _count_events(self) -> int:
-        """How many Events there are: one is read, and the server says how many are left."""
+        """Return the number of Events: one is read, and the server says how many remain."""
         found = _count.decode(await self._api.get("/api/v1/events", {"limit": "1"}))
         return len(found.items) + found.metadata.remaining_item_count
 
@@ -179,4 +181,4 @@ def _refuses(condition: ObservedCondition) -> bool:
 
 
 Say = Callable[[str], None]
-"""Told how far a measurement has come."""
+"""A callback for progress messages."""

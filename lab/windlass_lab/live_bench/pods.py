@@ -1,4 +1,4 @@
-"""The pods of the measurements, and how they are made: in the order of their names."""
+"""The pods of the measurements and their creation, in the order of their names."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from windlass_lab.fake_nodes.labels import GPU
 from windlass_lab.fake_nodes.register_nodes import in_parallel
 
 IN_FLIGHT = 16
-"""More only wait inside an API server on a small machine."""
+"""The number of concurrent requests; more only wait inside an API server on a small machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchPod:
-    """A pod to be made; with a node it is bound from the beginning."""
+    """A pod to be created; with a node it is bound from the beginning."""
 
     name: str
     namespace: str = "default"
@@ -29,33 +29,33 @@ class BenchPod:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Namespace and name."""
+        """The namespace and name."""
         return self.namespace, self.name
 
     @property
     def path(self) -> str:
-        """Where it is found once it is made."""
+        """The API path of the pod."""
         return f"{self.folder}/{self.name}"
 
     @property
     def folder(self) -> str:
-        """Where it is made."""
+        """The API path to which it is posted."""
         return f"/api/v1/namespaces/{self.namespace}/pods"
 
 
 def singles(count: int, prefix: str = "pod", gpus: int = 1, **labels: str) -> list[BenchPod]:
-    """Pods that stand for themselves."""
+    """Return pods without a gang."""
     return [BenchPod(f"{prefix}-{at:05}", gpus=gpus, labels=_marks(labels)) for at in range(count)]
 
 
 def gang(name: str, size: int, gpus: int = 1, namespace: str = "default") -> list[BenchPod]:
-    """Pods that start together."""
+    """Return the pods of one gang."""
     labels = {GANG: name, MINIMUM: str(size)}
     return [BenchPod(f"{name}-{at:05}", namespace, gpus, labels) for at in range(size)]
 
 
 async def create(api: Api, pods: Sequence[BenchPod], scheduler: str) -> dict[tuple[str, str], str]:
-    """Make the pods for a scheduler; answers the uid of each."""
+    """Create the pods for a scheduler, and return the uid of each."""
     uids: dict[tuple[str, str], str] = {}
 
     async def make(pod: BenchPod) -> None:

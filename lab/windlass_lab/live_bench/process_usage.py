@@ -1,4 +1,4 @@
-"""What a process has used: processor time and memory, as Linux tells it."""
+"""The CPU time and memory that a process has used, as Linux reports it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ USER, SYSTEM = 11, 12
 
 
 def cpu_s(pid: int) -> float:
-    """Seconds of processor time that a process has used, in all its threads."""
+    """Return the seconds of CPU time that a process has used, in all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[USER]) + int(fields[SYSTEM])) / TICKS_PER_S
 
 
 def peak_mib(pid: int) -> float:
-    """The most memory that a process has had resident, in MiB."""
+    """Return the largest resident memory of a process so far, in MiB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024

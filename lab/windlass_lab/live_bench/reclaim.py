@@ -1,27 +1,27 @@
-"""Taking back what is guaranteed: one queue has borrowed every GPU, and another asks for its own.
+"""Reclaim of a guarantee: one queue has borrowed every GPU, and another requests its own.
 
-The nodes are played, since the pods that are evicted have to end before others can begin; they end
-as soon as they are asked to. The clock begins when the scheduler has read everything and stops when
-the last pod that asked is bound.
+The nodes are played by the fake kubelet, since evicted pods have to end before others can start;
+they end as soon as they are deleted. The clock begins when the scheduler has read everything and
+stops when the last requesting pod is bound.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from windlass_lab.fake_kubelet.defaults import Habits
 from windlass_lab.fake_kubelet.kubelet import playing
+from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_nodes.machines import Fleet
 from windlass_lab.live_bench.environment import opened
 from windlass_lab.live_bench.pods import BenchPod, create, singles
 from windlass_lab.live_bench.schedulers import NAMES, WINDLASS, running
 
 IDLE = Habits(lease_period_s=3600.0)
-"""Nobody reads heartbeats where no controllers run."""
+"""The heartbeat settings: no controller reads heartbeats here."""
 
 
 async def reclaim(fleet: Fleet, count: int) -> float:
-    """Seconds until so many one-GPU pods have taken back what others had borrowed."""
+    """Return the seconds until this many one-GPU pods have reclaimed what others had borrowed."""
     gpus = sum(machine.gpus for machine in fleet)
     queues = {
         "borrower": {"namespaces": ["default"], "guarantee": {"gpu": gpus - count}},

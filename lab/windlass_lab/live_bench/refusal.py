@@ -1,9 +1,9 @@
-"""How soon a gang that cannot fit is told so.
+"""The time until a gang that cannot fit is refused.
 
-Every node has a pod of somebody else on one of its GPUs, so that most GPUs are free and no node is.
-A gang of 80 GPUs, on 10 whole nodes, comes while the scheduler runs. The clock begins when the last
-of its pods is made and stops when the first of them says `PodScheduled=False`; Windlass lets a
-message ripen for a second before it is written, so the moment of its decision is told too.
+Every node has a foreign pod on one of its GPUs, so that most GPUs are free and no node is. A gang
+of 80 GPUs, on 10 whole nodes, arrives while the scheduler runs. The clock begins when the last of
+its pods is created and stops when the first of them has `PodScheduled=False`; Windlass delays a
+message for a second before it is written, so the time of its decision is reported too.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ SIZE = 10
 
 @dataclass(frozen=True, slots=True)
 class RefusalTiming:
-    """Milliseconds from the last pod of the gang."""
+    """Milliseconds after the creation of the gang's last pod."""
 
     first_ms: float
-    """Until one of them is told."""
+    """Until one of them is refused."""
     all_ms: float
-    """Until all of them are."""
+    """Until all of them are refused."""
     decided_ms: float
-    """Until the scheduler knew; 0 if it does not say."""
+    """Until the scheduler had decided; 0 if it does not report that."""
 
 
 async def refusal(name: str, fleet: Fleet) -> RefusalTiming:
-    """The median of several gangs, one after the other."""
+    """Return the median over several gangs, one after the other."""
     gpus = fleet[0].gpus
     queues = {"all": {"namespaces": ["default"], "guarantee": {"gpu": len(fleet) * gpus}}}
     async with opened(fleet, queues) as scene:
@@ -76,7 +76,7 @@ async def _ask(scene: BenchEnvironment, scheduler: Running, pods: list[BenchPod]
 
 
 def _decided_at(scheduler: Running, since: float) -> float:
-    """When the first cycle ended that had all pods of the gang before it."""
+    """Return the end of the first cycle that had all pods of the gang."""
     if scheduler.name != WINDLASS:
         return since
     cycles = (each["at_s"] for each in lines(scheduler.log) if each["what"] == "cycle")

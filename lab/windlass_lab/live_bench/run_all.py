@@ -1,4 +1,4 @@
-"""All measurements in order: what is asked for, round by round, as figures."""
+"""All measurements in order, round by round, as figures."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ GPUS = 8
 GANG, GANGS, GANG_OF, RECLAIMED = 512, 100, 8, 1000
 TEAMS = 4
 AT_BEGINNING = (2, 5)
-"""So many times the nodes and the pods are there when the start is measured."""
+"""The factors of nodes and pods for the measurement of the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchSize:
-    """How large the cluster and the backlog are; what does not fit on it is made smaller."""
+    """The size of the cluster and of the backlog; a backlog that does not fit is made smaller."""
 
     nodes: int = 500
     pods: int = 4000
 
     @property
     def gpus(self) -> int:
-        """Of all nodes."""
+        """The number of GPUs of all nodes."""
         return self.nodes * GPUS
 
     @property
@@ -44,7 +44,7 @@ class BenchSize:
 
 @dataclass(slots=True)
 class BenchmarkRun:
-    """What is measured, and what came out so far."""
+    """The measurements to make, and the results so far."""
 
     size: BenchSize
     say: Say
@@ -53,14 +53,14 @@ class BenchmarkRun:
     )
 
     def note(self, **figures: float) -> None:
-        """Keep figures of this round, and say them."""
+        """Keep figures of this round, and print them."""
         for name, value in figures.items():
             self.rounds[name].append(value)
         self.say("    " + ", ".join(f"{name} {value:.4g}" for name, value in figures.items()))
 
 
 async def run(size: BenchSize, only: Sequence[str], rounds: int, say: Say) -> Figures:
-    """Measure what is named, so many times, and draw it together."""
+    """Make the named measurements in several rounds, and return the medians."""
     course = BenchmarkRun(size, say)
     for number in range(1, rounds + 1):
         for name in only:
@@ -107,7 +107,8 @@ async def _gang(course: BenchmarkRun) -> None:
 
 
 async def _gangs(course: BenchmarkRun) -> None:
-    """Gangs of several teams, each at the limit of its quota when all of its own have started."""
+    """Measure gangs of several teams, each at the limit of its quota when all of its own have
+    started."""
     size = course.size
     count = min(GANGS, size.gpus // GANG_OF)
     pods: list[BenchPod] = []
@@ -160,7 +161,7 @@ SCENARIOS: dict[str, Callable[[BenchmarkRun], Awaitable[None]]] = {
     "cannot-fit": _cannot_fit,
     "start": _start,
 }
-"""What can be measured, by the name that the command line takes."""
+"""The measurements, by their names on the command line."""
 
 
 def _one_queue(size: BenchSize) -> Queues:

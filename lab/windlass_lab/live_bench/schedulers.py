@@ -1,8 +1,8 @@
 """Windlass and kube-scheduler as processes, each as it would run in production.
 
-Both count from when they have read what is there and can begin to decide. Windlass says so in its
-log; kube-scheduler says so at /readyz. Its client limits are lifted, and so is Windlass's cap on
-evictions, since neither is to be measured.
+Both are measured from the moment at which they have read the cluster and can decide. Windlass logs
+this moment; kube-scheduler reports it at /readyz. Its client limits are lifted, and so is
+Windlass's cap on evictions, since neither is to be measured.
 """
 
 from __future__ import annotations
@@ -30,31 +30,32 @@ PROGRAM = "from windlass.cli import main; main()"
 UNCAPPED = "--evictions-per-queue-per-minute=1000000"
 WINDLASS, KUBE_SCHEDULER = "windlass", "kube-scheduler"
 NAMES = {WINDLASS: "windlass", KUBE_SCHEDULER: "default-scheduler"}
-"""What pods call each of them."""
+"""The schedulerName of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A scheduler at work."""
+    """A running scheduler."""
 
     name: str
     pid: int
     log: Path
     began_at: float
     in_step_at: float
-    """When it had read everything and could decide."""
+    """The time at which it had read everything and could decide."""
 
 
 @asynccontextmanager
 async def running(name: str, plane: Plane, level: str = "info") -> AsyncGenerator[Running]:
-    """A scheduler that works meanwhile; begins once it has read everything."""
+    """Run a scheduler while the context is open; it opens once the scheduler has read
+    everything."""
     using = _windlass(plane, level) if name == WINDLASS else _kube_scheduler(plane)
     async with using as found:
         yield found
 
 
 def lines(log: Path) -> Iterator[dict[str, Any]]:
-    """What Windlass has logged: each line with its time in seconds, `at_s`."""
+    """Yield the log lines of Windlass, each with its time in seconds, `at_s`."""
     for line in log.read_bytes().splitlines():
         try:
             found: dict[str, Any] = msgspec.json.decode(line)

@@ -1,7 +1,7 @@
-"""From the start of the process to its first bind, on a cluster that is large and in use.
+"""The time from the start of the process to its first bind, on a large cluster that is in use.
 
-A pod waits, everything else runs, and nobody holds the lease. One GPU is left on one node, so that
-only whoever has read all pods can bind the pod where it fits.
+One pod waits, all others run, and the lease is free. One GPU is left on one node, so that only a
+scheduler that has read all pods can bind the pod where it fits.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from windlass_lab.live_bench.schedulers import NAMES, running
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """How a scheduler began."""
+    """The measurements of a start."""
 
     read_s: float
-    """Until it had read everything."""
+    """The seconds until it had read everything."""
     first_bind_s: float
     cpu_s: float
-    """Processor time that the scheduler needed for it."""
+    """The CPU time that the scheduler needed for it, in seconds."""
     rss_mib: float
 
 
 async def begin(name: str, fleet: Fleet, pods: int) -> Beginning:
-    """Start a scheduler where so many pods run, or as many as there are GPUs, and one waits."""
+    """Start a scheduler where this many pods run (at most as many as there are GPUs) and
+    one waits."""
     last, *others = fleet
     gpus = sum(machine.gpus for machine in others)
     queues = {"all": {"namespaces": ["default"], "guarantee": {"gpu": gpus + last.gpus}}}

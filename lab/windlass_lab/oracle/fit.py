@@ -1,8 +1,8 @@
-"""The obvious version of what the engine computes fast: who fits where.
+"""The plain version of the filters: which task fits on which node.
 
 It loops over everything, keeps nothing, and knows only the model, so that it is wrong only where
-the model is. A snapshot is a `World`. (How well: `oracle_score.py`; shares and order:
-`tests/oracle_*.py`.)
+the model is. A snapshot is an `OracleCluster`. (Scores: `score.py`; shares and order:
+`tests/support/oracle_*.py`.)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from windlass.model.resources import Request
 
 
 class OracleCluster(Protocol):
-    """What is there, who asks, and who runs."""
+    """The nodes, gangs and tasks of a cluster."""
 
     @property
     def nodes(self) -> Sequence[Node]: ...
@@ -39,7 +39,7 @@ class OracleCluster(Protocol):
 
 
 def fits(world: OracleCluster, task: Task, node: Node) -> bool:
-    """Could this task start on this node now?"""
+    """Return whether this task could start on this node now."""
     return (
         accepts(node, task)
         and has_room(world, node, task.shape.request)
@@ -51,7 +51,7 @@ def fits(world: OracleCluster, task: Task, node: Node) -> bool:
 
 
 def accepts(node: Node, task: Task) -> bool:
-    """Do the node and the task accept each other, whatever else runs?"""
+    """Return whether the node and the task accept each other, independent of other tasks."""
     is_open = node.is_open or (not node.is_troubled and CORDON in node.taints)
     reached = all(
         any(matches(term, labels_of(node)) for term in terms)
@@ -61,7 +61,7 @@ def accepts(node: Node, task: Task) -> bool:
 
 
 def is_tolerated(node: Node, task: Task) -> bool:
-    """Does the task tolerate every taint of the node that is more than a wish?"""
+    """Return whether the task tolerates every hard taint of the node."""
     return all(
         tolerates(task.shape.constraints.tolerations, taint)
         for taint in node.taints
@@ -70,7 +70,7 @@ def is_tolerated(node: Node, task: Task) -> bool:
 
 
 def is_wanted(node: Node, task: Task) -> bool:
-    """Does the node satisfy the task's selector and required affinity?"""
+    """Return whether the node satisfies the task's selector and required affinity."""
     wants, labels = task.shape.constraints, labels_of(node)
     return all(labels.get(key) == value for key, value in wants.selector) and (
         not wants.affinity or any(matches(term, labels) for term in wants.affinity)
@@ -78,12 +78,13 @@ def is_wanted(node: Node, task: Task) -> bool:
 
 
 def labels_of(node: Node) -> Mapping[str, str]:
-    """A node's labels; every node has a hostname."""
+    """Return a node's labels; every node has a hostname."""
     return {HOSTNAME: node.name} | dict(node.labels)
 
 
 def has_room(world: OracleCluster, node: Node, request: Request) -> bool:
-    """Is there cpu, memory, a pod slot and every extra, and is every port free?"""
+    """Return whether CPU, memory, a pod slot and every extra resource suffice, and every port is
+    free."""
     asked, offered = amounts(request), allocatable(node)
     there = [task.shape.request for task in tenants(world, node)]
     taken = [amounts(each) for each in there]
@@ -94,7 +95,7 @@ def has_room(world: OracleCluster, node: Node, request: Request) -> bool:
 
 
 def clash(one: Request, other: Request) -> bool:
-    """Do two requests want the same port at the same address?"""
+    """Return whether two requests want the same port at the same address."""
     return any(
         (mine.number, mine.protocol) == (theirs.number, theirs.protocol)
         and (not mine.address or not theirs.address or mine.address == theirs.address)
@@ -104,19 +105,19 @@ def clash(one: Request, other: Request) -> bool:
 
 
 def amounts(request: Request) -> dict[str, int]:
-    """What a task takes of a node, apart from devices."""
+    """Return what a task takes of a node, apart from devices."""
     plain = {"cpu": request.cpu_milli, "memory": request.memory_mib, "pods": 1}
     return plain | dict(request.extra)
 
 
 def allocatable(node: Node) -> dict[str, int]:
-    """What a node offers, apart from devices."""
+    """Return what a node offers, apart from devices."""
     plain = {"cpu": node.cpu_milli, "memory": node.memory_mib, "pods": node.pods}
     return plain | dict(node.extra)
 
 
 def tenants(world: OracleCluster, node: Node) -> list[Task]:
-    """The tasks that occupy a node."""
+    """Return the tasks that occupy a node."""
     return [each for each in world.tasks if each.state in OCCUPYING and each.node == node.name]
 
 
@@ -126,7 +127,7 @@ def tenants(world: OracleCluster, node: Node) -> list[Task]:
 def choices(
     world: OracleCluster, node: Node, request: GpuRequest | None
 ) -> Iterator[tuple[Slice, ...]]:
-    """Every way to serve a request from a node's devices, given what runs there."""
+    """Yield every way to serve a request from a node's devices, given the running tasks."""
     taken = [given for task in tenants(world, node) for given in task.devices]
     if request is None:
         yield ()
@@ -137,7 +138,7 @@ def choices(
 
 
 def shares(node: Node, taken: list[Slice], request: GpuRequest) -> Iterator[tuple[Slice, ...]]:
-    """Every way to take as many shares as are asked for, each of a device of its own."""
+    """Yield every way to take the requested fractions, each of a device of its own."""
     usable = [
         Slice(i, milli_asked(gpu, request))
         for i, gpu in enumerate(node.gpus)
@@ -151,7 +152,7 @@ def shares(node: Node, taken: list[Slice], request: GpuRequest) -> Iterator[tupl
 def instances_of(
     node: Node, taken: list[Slice], request: GpuRequest, count: int
 ) -> Iterator[tuple[Slice, ...]]:
-    """Every way to lay so many MIG instances."""
+    """Yield every way to place this many MIG instances."""
     if count == 0:
         yield ()
         return
@@ -165,29 +166,29 @@ def instances_of(
 
 
 def is_allowed(gpu: Gpu, request: GpuRequest) -> bool:
-    """Is the device healthy and of a model that will do?"""
+    """Return whether the device is healthy and of an acceptable model."""
     return gpu.healthy and (not request.models or gpu.model in request.models)
 
 
 def milli_asked(gpu: Gpu, request: GpuRequest) -> int:
-    """The thousandths of one such device that a request without MIG means."""
+    """Return the milli-GPU of one such device that a request without MIG means."""
     if request.memory_mib:
         return milli_of_memory(request.memory_mib, gpu.memory_mib)
     return request.milli
 
 
 def free_milli(taken: Sequence[Slice], device: int) -> int:
-    """What is left of a device without MIG."""
+    """Return the free milli-GPU of a device without MIG."""
     return WHOLE - sum(each.milli for each in taken if each.device == device)
 
 
 def instances(taken: Sequence[Slice], device: int) -> tuple[Instance, ...]:
-    """The MIG instances on a device."""
+    """Return the MIG instances on a device."""
     return tuple(Instance(each.start, each.profile) for each in taken if each.device == device)
 
 
 def is_legal(gpu: Gpu, there: Sequence[Slice]) -> bool:
-    """May one device carry all of this at once?"""
+    """Return whether one device can carry all of these instances at once."""
     if not gpu.mig:
         return all(not each.profile for each in there) and sum(s.milli for s in there) <= WHOLE
     profiles = [profile_of(gpu.model, each.profile) for each in there]
@@ -209,7 +210,8 @@ def is_legal(gpu: Gpu, there: Sequence[Slice]) -> bool:
 
 
 def is_near(world: OracleCluster, task: Task, node: Node) -> bool:
-    """Is a task that all terms ask for in each of the node's domains, or is this one the first?"""
+    """Return whether each of the node's domains has a task that all terms match, or the task is the
+    first of its group."""
     terms = task.shape.constraints.near
     keys = [term.topology_key for term in terms]
     if any(key not in labels_of(node) for key in keys):
@@ -222,7 +224,7 @@ def is_near(world: OracleCluster, task: Task, node: Node) -> bool:
 
 
 def is_repelled(world: OracleCluster, task: Task, node: Node) -> bool:
-    """Does this task refuse one in the node's domain, or one there this task?"""
+    """Return whether this task refuses one in the node's domain, or one there refuses this task."""
     return any(
         share_domain(world, node, each, term.topology_key)
         for each in world.tasks
@@ -233,7 +235,8 @@ def is_repelled(world: OracleCluster, task: Task, node: Node) -> bool:
 
 
 def is_even(world: OracleCluster, task: Task, node: Node, spread: Spread) -> bool:
-    """Would the node's domain stay within the skew of the emptiest domain that counts?"""
+    """Return whether the node's domain would stay within the skew of the emptiest eligible
+    domain."""
     key = spread.topology_key
     if not spread.required:
         return True
@@ -253,7 +256,7 @@ def is_even(world: OracleCluster, task: Task, node: Node, spread: Spread) -> boo
 
 
 def counts_for(node: Node, task: Task, spread: Spread) -> bool:
-    """Is the node one of those over which the task spreads?"""
+    """Return whether the node is one of those over which the task spreads."""
     keys = [each.topology_key for each in task.shape.constraints.spread if each.required]
     return (
         all(key in labels_of(node) for key in keys)
@@ -265,7 +268,7 @@ def counts_for(node: Node, task: Task, spread: Spread) -> bool:
 def is_meant(
     world: OracleCluster, owner: Task, term: PodTerm, other: Task, waiting: bool = False
 ) -> bool:
-    """Does a term of `owner` speak of `other`, a task that occupies a node?"""
+    """Return whether a term of `owner` matches `other`, a task that occupies a node."""
     spaces = term.namespaces or (namespace_of(world, owner),)
     return (
         (waiting or other.state in OCCUPYING)
@@ -275,17 +278,17 @@ def is_meant(
 
 
 def namespace_of(world: OracleCluster, task: Task) -> str:
-    """The namespace of a task's gang."""
+    """Return the namespace of a task's gang."""
     return next(each.namespace for each in world.gangs if each.id == task.gang)
 
 
 def share_domain(world: OracleCluster, node: Node, task: Task, key: str) -> bool:
-    """Does a task run in the node's domain?"""
+    """Return whether a task runs in the node's domain."""
     domain = labels_of(node).get(key)
     return domain is not None and domain == label_of(world, task, key)
 
 
 def label_of(world: OracleCluster, task: Task, key: str) -> str | None:
-    """The label of the node on which a task is."""
+    """Return the label of a task's node; None if it has none."""
     found = [labels_of(each).get(key) for each in world.nodes if each.name == task.node]
     return found[0] if found else None

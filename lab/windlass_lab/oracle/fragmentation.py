@@ -1,4 +1,5 @@
-"""The obvious version of what a task spoils for the mix of requests that usually come."""
+"""The plain version of fragmentation: the loss that a placement causes for the usual mix of
+requests."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ FINE = 1 << 16
 
 
 class OracleRequest(Protocol):
-    """A request and how much it counts in the mix."""
+    """A request and its weight in the mix."""
 
     @property
     def request(self) -> Request: ...
@@ -30,7 +31,7 @@ class OracleRequest(Protocol):
 
 
 class OracleNodes(fit.OracleCluster, Protocol):
-    """What is there, and the mix of requests."""
+    """The nodes, and the mix of requests."""
 
     @property
     def arrived(self) -> Sequence[OracleRequest]: ...
@@ -38,7 +39,7 @@ class OracleNodes(fit.OracleCluster, Protocol):
 
 @dataclass(frozen=True)
 class OracleMix:
-    """The requests that matter, what the rest of a device is worth to them, and all GPUs."""
+    """The relevant requests, the value of the rest of a device to them, and all GPUs."""
 
     classes: Sequence[Counted]
     values: Sequence[int]
@@ -46,13 +47,13 @@ class OracleMix:
 
     @property
     def total(self) -> int:
-        """How much all requests count together."""
+        """The sum of all weights."""
         return sum(count for _, count in self.classes)
 
 
 @dataclass(frozen=True)
 class OracleNode:
-    """What is taken of a node's devices, and the CPU and memory left."""
+    """The taken part of a node's devices, and its free CPU and memory."""
 
     taken: tuple[Slice, ...]
     cpu_milli: int
@@ -60,7 +61,7 @@ class OracleNode:
 
 
 def mix_of(world: OracleNodes, settings: Settings) -> OracleMix | None:
-    """The mix to reckon with; None where there is none."""
+    """Return the mix to use; None where there is none."""
     known = [(row.request, row.known) for row in world.arrived if row.known]
     classes = reckoned(known, len(world.nodes))
     if settings.nodes != Packing.PACK or not any(request.gpu for request, _ in classes):
@@ -72,7 +73,7 @@ def mix_of(world: OracleNodes, settings: Settings) -> OracleMix | None:
 def cost(
     mix: OracleMix, node: Node, before: OracleNode, request: Request, given: Sequence[Slice]
 ) -> int:
-    """What a task spoils that is given these slices, and what they are worth."""
+    """Return the loss of a placement on these slices, and their value."""
     cpu, memory = before.cpu_milli - request.cpu_milli, before.memory_mib - request.memory_mib
     after = OracleNode((*before.taken, *given), cpu, memory)
     taken = _idle(node, before) - _idle(node, after)
@@ -84,7 +85,8 @@ def cost(
 
 
 def usable(mix: OracleMix, node: Node, state: OracleNode) -> int:
-    """What the mix can use of a node: each request's thousandths, times how often it comes."""
+    """Return the part of a node that the mix can use: the milli-GPU of each request, times its
+    weight."""
     total = 0
     for request, count in mix.classes:
         cpu, memory = max(1, request.cpu_milli), max(1, request.memory_mib)
@@ -97,7 +99,7 @@ def usable(mix: OracleMix, node: Node, state: OracleNode) -> int:
 
 
 def loss(mix: OracleMix, node: Node, taken: Sequence[Slice], one: Slice) -> int:
-    """What a share spoils of its device."""
+    """Return the loss that a fraction causes on its device."""
     gpu, lost = node.gpus[one.device], 0
     for request, count in mix.classes:
         if request.gpu:
@@ -108,14 +110,15 @@ def loss(mix: OracleMix, node: Node, taken: Sequence[Slice], one: Slice) -> int:
 
 
 def _by_devices(node: Node, taken: Sequence[Slice], request: GpuRequest) -> int:
-    """The thousandths that tasks with a request could take, were devices all they need."""
+    """Return the milli-GPU that tasks with this request could take, if devices were all
+    they need."""
     parts = [_parts(gpu, taken, i, request) for i, gpu in enumerate(node.gpus)]
     milli = sum(n * _part(gpu, request) for n, gpu in zip(parts, node.gpus, strict=True))
     return milli * (sum(parts) // request.count * request.count) // max(1, sum(parts))
 
 
 def _parts(gpu: Gpu, taken: Sequence[Slice], device: int, request: GpuRequest) -> int:
-    """How many shares or instances fit a device."""
+    """Return how many fractions or instances fit on a device."""
     if not fit.is_allowed(gpu, request) or gpu.mig != bool(request.profile):
         return 0
     if request.profile:
@@ -126,14 +129,14 @@ def _parts(gpu: Gpu, taken: Sequence[Slice], device: int, request: GpuRequest) -
 
 @cache
 def most_instances(model: str, there: tuple[Instance, ...], profile: str) -> int:
-    """How many instances of a profile fit beside those on a device, in whatever order."""
+    """Return how many instances of a profile fit beside those on a device, in any order."""
     starts = legal_starts(model, there, profile)
     more = [tuple(sorted((*there, Instance(start, profile)))) for start in starts]
     return max((1 + most_instances(model, each, profile) for each in more), default=0)
 
 
 def _size(gpu: Gpu, request: GpuRequest) -> int:
-    """The thousandths of a task on devices like this one, broken ones too."""
+    """Return the milli-GPU of a task on devices like this one, broken ones too."""
     mig = gpu.mig and gpu.healthy
     if request.models and gpu.model not in request.models:
         return 0
@@ -159,7 +162,7 @@ def _idle(node: Node, state: OracleNode) -> int:
 
 
 def milli_left(gpu: Gpu, taken: Sequence[Slice], device: int) -> int:
-    """What is left of a device of any kind."""
+    """Return the free milli-GPU of a device of any kind."""
     if gpu.mig and gpu.healthy:
         return max(0, fit.free_milli(taken, device))
     return fit.free_milli(taken, device) - (0 if gpu.healthy and not gpu.mig else WHOLE)

@@ -1,4 +1,4 @@
-"""The obvious version of how well a task sits on a node."""
+"""The plain version of scores: how well a task fits on a node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ MOST_POINTS = 100
 
 
 def best(world: OracleNodes, task: Task, settings: Settings) -> Node | None:
-    """The node a task should go to: fewest points against it, then least cost, then by name."""
+    """Return the node for a task: fewest penalty points, then lowest cost, then by name; None if it
+    fits nowhere."""
     fitting = [node for node in world.nodes if fit.fits(world, task, node)]
     return min(
         fitting,
@@ -28,7 +29,7 @@ def best(world: OracleNodes, task: Task, settings: Settings) -> Node | None:
 
 
 def points(world: OracleNodes, task: Task, node: Node) -> int:
-    """What speaks against a node: wishes it does not meet, soft taints, crowded domains."""
+    """Return the penalty points of a node: unmet preferences, soft taints, crowded domains."""
     wants, labels = task.shape.constraints, fit.labels_of(node)
     total = sum(each.weight for each in wants.preferences if not matches(each.term, labels))
     total += MOST_POINTS * sum(
@@ -58,7 +59,7 @@ def _crowd(world: OracleNodes, task: Task, node: Node, spread: Spread) -> int:
 
 
 def cost(world: OracleNodes, task: Task, node: Node, settings: Settings) -> int:
-    """What is spoilt for the mix that comes, if it is known; else what is left over."""
+    """Return the fragmentation cost for the expected request mix, else the leftover capacity."""
     request, there = task.shape.request, fit.tenants(world, node)
     taken = tuple(given for each in there for given in each.devices)
     cpu = node.cpu_milli - sum(each.shape.request.cpu_milli for each in there)
@@ -73,10 +74,10 @@ def cost(world: OracleNodes, task: Task, node: Node, settings: Settings) -> int:
 def left_over(
     task: Task, node: Node, state: OracleNode, given: Sequence[Slice], settings: Settings
 ) -> int:
-    """What is left over when packing; spreading turns it round.
+    """Return the leftover capacity when packing; spreading reverses it.
 
-    GPU counts most, twice over on devices that were begun. Either way tasks keep away from dear
-    models, and tasks without GPUs from free ones.
+    GPU counts most, twice on devices that are partly used. Either way tasks avoid expensive models,
+    and tasks without GPUs avoid free ones.
     """
     request, taken = task.shape.request, state.taken
     sign = 1 if settings.nodes == Packing.PACK else -1
@@ -104,7 +105,7 @@ def chosen(
     packing: Packing,
     mix: OracleMix | None = None,
 ) -> list[Slice]:
-    """What a task gets: one device after the other, each time the best that is left."""
+    """Return the slices of a task: one device after the other, each time the best that is left."""
     given: list[Slice] = []
     for _ in range(request.count if request else 0):
         options = [
@@ -135,7 +136,8 @@ def _options(
 def _badness(
     node: Node, taken: list[Slice], one: Slice, packing: Packing, request: GpuRequest | None
 ) -> tuple[int, int, str, int]:
-    """Full devices first when packing; of MIG places the one that leaves most others open."""
+    """Return the sort key of a device: full ones first when packing; of MIG places the one that
+    leaves most others open."""
     gpu, sign = node.gpus[one.device], 1 if packing == Packing.PACK else -1
     free = fit.free_milli(taken, one.device)
     if one.profile:

@@ -1,10 +1,10 @@
-"""How much GPU time is allocated where pods also leave: a trace's own times, and the engine.
+"""GPU time allocated where pods also leave: the trace's own times, and the engine.
 
-Pods arrive when the trace says, are tried once, and those that are placed leave after as long as
-they ran there. Where the trace asks for less than the cluster has, everything fits whatever the
-policy. With a `load` it is as if the trace had always gone on, so often that so many per cent are
-asked for at every instant: first come those whom one would meet then, the more likely the longer
-they stay, with what is left of their stay; then twelve hours of new ones, drawn by chance.
+Pods arrive when the trace says and are tried once; a placed pod leaves after its run time. Where
+the trace requests less than the cluster has, everything fits under every policy. With a `load` it
+is as if the trace had always gone on, so often that this percentage of the cluster is requested at
+every instant: first the pods that would be running then, the more likely the longer they stay, with
+the rest of their stay; then twelve hours of new ones, drawn at random.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from windlass_lab.trials.placement import Run, Trial, milli_of, shuffled
 
 HOUR = 3600
 LASTS = 12 * HOUR
-"""So long pods come and go under a load; what is beyond does not count."""
+"""The time in seconds for which pods arrive and leave under a load; later time does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A pod, when it arrives, and how long it would run."""
+    """A pod, its arrival, and its run time."""
 
     pod: TracePod
     at: int
@@ -34,7 +34,7 @@ class Stay:
 
 
 def allocated_hours(trial: Trial, load: int | None = None) -> dict[str, float]:
-    """GPU-hours asked for and allocated, and how many pods found no place."""
+    """Return the requested and allocated GPU-hours, and the number of pods without a place."""
     all_gpus = sum(len(node.gpus) for node in trial.nodes) * WHOLE
     random, stays = Random(trial.seed), stays_of(trial.pods)
     run = Run(trial, shuffled(trial.nodes, random))
@@ -63,17 +63,18 @@ def allocated_hours(trial: Trial, load: int | None = None) -> dict[str, float]:
 
 
 def stays_of(pods: Sequence[TracePod]) -> list[Stay]:
-    """The pods with times, by arrival."""
+    """Return the pods with times, by arrival."""
     return sorted(_stays(pods), key=lambda stay: (stay.at, stay.pod.name))
 
 
 def have_times(pods: Sequence[TracePod]) -> bool:
-    """Does any of them hold GPUs for a time?"""
+    """Return whether any of them holds GPUs for a time."""
     return any(stay.seconds and milli_of(stay.pod.request) for stay in _stays(pods))
 
 
 def lived_in(stays: Sequence[Stay], gpu_milli: int, random: Random) -> list[Stay]:
-    """Who would be there if so much were asked for all the time, and who comes then."""
+    """Return the pods that run if this much is requested all the time, and those that
+    arrive then."""
     found: list[Stay] = []
     weights, asked = [stay.seconds for stay in stays], 0
     while asked < gpu_milli:

@@ -1,10 +1,11 @@
-"""How good ETAs are: days are played, forecasts asked for on the way, and compared with what came.
+"""The accuracy of ETAs: days are played, forecasts made on the way and compared with the real
+starts.
 
-What users state is wrong by a log-normal factor, and part of them state nothing. Moments to ask are
-drawn at random over the day. An answer counts for every gang that waits then and waits for more
-than five minutes in all, so a long wait is asked about more than once. Its error is how far the
-middle is from the real start, as part of the whole wait; and, which is harder, of what was left of
-the wait, where that is more than five minutes too.
+Users' estimates are wrong by a log-normal factor, and some users give none. The moments of
+forecasts are drawn at random over the day. A forecast counts for every gang that waits then and
+waits for more than five minutes in all, so a long wait counts more than once. Its error is the
+distance of the median from the real start, as a part of the whole wait; and, which is harder, of
+the rest of the wait, where that is more than five minutes too.
 """
 
 from __future__ import annotations
@@ -26,30 +27,31 @@ from windlass.sim.workload import Arrival, Workload
 from windlass.state.cluster import Cluster
 
 LONG_S = 300
-"""Shorter waits are not counted."""
+"""Shorter waits, in seconds, are not counted."""
 WARM_UP_S = 3 * 3600
-"""Nothing is asked before so much has been learned from."""
+"""The seconds of learning before the first forecast."""
 SET_UP_S = 900
-"""Who comes in the first minutes of a generated day has been there for long: nothing is learned."""
+"""Gangs that arrive in these first seconds of a generated day are old work: nothing is learned from
+them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """Which day is played, and how it is asked about."""
+    """The day to play, and the moments of forecasts."""
 
     seed: int
     nodes: int = 12
     hours: int = 24
     sigma: float = 0.7
-    """Of the log-normal factor by which statements are wrong."""
+    """The sigma of the log-normal factor by which estimates are wrong."""
     every_s: int = 3600
-    """So far apart are the moments, on average."""
+    """The mean distance of the moments in seconds."""
     runs: int = RUNS
 
 
 @dataclass(frozen=True, slots=True)
 class EtaSample:
-    """One answer about one gang."""
+    """One forecast for one gang."""
 
     gang: GangId
     at: int
@@ -58,41 +60,41 @@ class EtaSample:
 
 @dataclass(frozen=True, slots=True)
 class EtaComparison:
-    """An answer beside what came."""
+    """A forecast beside the real start."""
 
     wait_s: int
     left_s: int
     off_s: int
-    """How far the middle was from the real start."""
+    """The distance of the median from the real start, in seconds."""
     silent: bool
-    """It named no middle, only the earliest start, which then counts as the middle."""
+    """True if it had no median, only the earliest start, which then counts as the median."""
     covered: bool
 
     @property
     def of_wait(self) -> float:
-        """The error as part of the whole wait."""
+        """The error as a part of the whole wait."""
         return self.off_s / self.wait_s
 
     @property
     def of_left(self) -> float:
-        """The error as part of what was left of it."""
+        """The error as a part of the rest of the wait."""
         return self.off_s / self.left_s
 
 
 @dataclass(frozen=True, slots=True)
 class EtaAccuracy:
-    """How good the answers were, in all."""
+    """The accuracy of all forecasts."""
 
     answers: int
     silent: int
-    """Answers without a middle: later than the forecast reaches."""
+    """The number of forecasts without a median: later than the forecast reaches."""
     error: float
     error_left: float
     coverage: float
 
 
 def ask_day(day: Day) -> list[EtaComparison]:
-    """Play a day, ask, and compare."""
+    """Play a day, forecast, and compare."""
     simulation, asked = _play(day)
     return [
         found
@@ -102,7 +104,7 @@ def ask_day(day: Day) -> list[EtaComparison]:
 
 
 def figures(judged: Sequence[EtaComparison]) -> EtaAccuracy:
-    """All answers in a few numbers."""
+    """Return the accuracy of all forecasts."""
     left = [each.of_left for each in judged if each.left_s > LONG_S]
     return EtaAccuracy(
         answers=len(judged),
@@ -114,7 +116,7 @@ def figures(judged: Sequence[EtaComparison]) -> EtaAccuracy:
 
 
 def misstated(workload: Workload, seed: int, sigma: float) -> Workload:
-    """The same work, with statements that are wrong by a log-normal factor."""
+    """Return the same work with estimates that are wrong by a log-normal factor."""
     chance = Random(f"misstated {seed}")
 
     def wrong(arrival: Arrival) -> Arrival:
@@ -161,12 +163,13 @@ def _moments(day: Day) -> Iterator[int]:
 
 
 def _waits(record: GangRecord, in_line: Container[GangId]) -> bool:
-    """Has it never run, nor been given its places?"""
+    """Return whether a gang has neither run nor got its places."""
     return record.started is None and record.ended is None and record.gang.id in in_line
 
 
 def _judge(asked: EtaSample, record: GangRecord) -> EtaComparison | None:
-    """None if it did not wait for long, or never started."""
+    """Compare a forecast with the record; None if the gang did not wait for long, or never
+    started."""
     start, eta = record.started, asked.eta
     if start is None or start - record.submitted <= LONG_S:
         return None

@@ -1,6 +1,6 @@
 """FGD, the method of the paper (Weng et al., USENIX ATC'23), to compare with.
 
-Fragmentation of a node is the idle GPU that the typical pod cannot use, over the most frequent
+The fragmentation of a node is the idle GPU that the typical pod cannot use, over the most frequent
 pods; a pod goes where it grows least, in a hundred steps of a sigmoid; ties by name.
 """
 
@@ -26,7 +26,8 @@ Floats = NDArray[np.float64]
 
 
 def typical(pods: Sequence[TracePod]) -> list[tuple[Request, int]]:
-    """The most frequent requests, memory aside, that cover 95 of 100 pods, and how often."""
+    """Return the most frequent requests without memory that cover 95 of 100 pods, with their
+    counts."""
     counts: dict[Request, int] = {}
     for pod in pods:
         plain = Request(pod.request.cpu_milli, 0, pod.request.gpu)
@@ -42,7 +43,7 @@ def typical(pods: Sequence[TracePod]) -> list[tuple[Request, int]]:
 
 
 class Fgd:
-    """The judge of places that FGD would be."""
+    """The placement scorer of FGD."""
 
     def __init__(self, classes: Sequence[tuple[Request, int]], columns: NodeTable) -> None:
         self._states = columns.states
@@ -55,27 +56,27 @@ class Fgd:
         self._table: Ints = np.zeros((0, len(asking)), np.int64)
 
     def fragmented(self, columns: NodeTable) -> float:
-        """The thousandths on all nodes that the typical pod cannot use."""
+        """Return the milli-GPU on all nodes that the typical pod cannot use."""
         free = columns.free
         nodes = Conditions(columns.device_number, free[CPU], free[CPU])
         return columns.free_gpu() - float(self._usable(nodes).sum())
 
     def loss(self, before: Device, after: Device) -> int:
-        """By the growth of fragments on the device alone."""
+        """Return the growth of fragmentation on the device alone."""
         rests = [self._on_device(each) @ self._part for each in (before, after)]
         return round(FINE * float(rests[0] - rests[1]))
 
     def device_cost(self, steps: Sequence[DeviceChange], kinds: Sequence[DeviceKind]) -> int:
-        """Nothing: nodes are all that is scored."""
+        """Return 0: only nodes are scored."""
         return 0
 
     def costs(self, before: Conditions, after: Conditions, taken: Ints) -> Ints:
-        """A hundred steps, fewer where fragments shrink."""
+        """Return up to a hundred steps, fewer where fragmentation shrinks."""
         shrinks = taken + self._usable(after) - self._usable(before)
         return -np.floor(STEPS / (1 + np.exp(-shrinks / WHOLE))).astype(np.int64)
 
     def cost(self, before: Condition, after: Condition, taken: int) -> int:
-        """As `costs`, for one node."""
+        """Return `costs` for one node."""
         one = [Conditions(*(np.array([each]) for each in node)) for node in (before, after)]
         return int(self.costs(one[0], one[1], np.array([taken]))[0])
 

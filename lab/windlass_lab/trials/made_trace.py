@@ -1,4 +1,5 @@
-"""A made trace of the shape of openb: few models, many shares of few sizes, some large pods."""
+"""A synthetic trace of the shape of openb: few models, many fractions of few sizes, some large
+pods."""
 
 from __future__ import annotations
 
@@ -10,18 +11,18 @@ from windlass.model.resources import Request
 from windlass.sim.traces.openb import MEMORY_MIB, PODS, TracePod
 
 MACHINES = (("G2", 8, 96_000, 393_216), ("T4", 2, 104_000, 524_288), ("P100", 2, 16_000, 122_880))
-"""Models with the GPUs, CPU and memory of their nodes."""
+"""The models with the GPUs, CPU and memory of their nodes."""
 SHARES = (1000, 1000, 1000, 810, 470, 320, 650, 230)
 DAY = 86_400
 
 
 def made_nodes(count: int) -> list[Node]:
-    """So many nodes, of each kind in turn."""
+    """Return this many nodes, of each kind in turn."""
     return [_node(at, *MACHINES[at % len(MACHINES)]) for at in range(count)]
 
 
 def made_pods(count: int, seed: int) -> list[TracePod]:
-    """So many pods that come within a day, and leave."""
+    """Return this many pods that arrive within a day, and leave."""
     random = Random(seed)
     return [_pod(random, at) for at in range(count)]
 

@@ -1,7 +1,7 @@
-"""Other ways to choose a place, to compare with: each a judge in the place of the engine's own.
+"""Other placement policies, to compare with: each is a scorer in place of the engine's own.
 
-BestFit and GpuPacking are those of the FGD paper, as it describes them. All go through the engine's
-own path: only what a node costs is different.
+BestFit and GpuPacking are those of the FGD paper, as it describes them. All use the engine's own
+path: only the cost of a node is different.
 """
 
 from __future__ import annotations
@@ -23,52 +23,55 @@ OWN = "windlass"
 
 
 class SimplePacker(ABC):
-    """What the simple judges share: the fullest device, and nodes one by one as in arrays."""
+    """The common part of the simple scorers: the fullest device, and nodes one by one as
+    in arrays."""
 
     def __init__(self, states: DeviceStates) -> None:
         self._states = states
 
     def loss(self, before: Device, after: Device) -> int:
-        """The fullest device that fits."""
+        """Return the cost of a device: the fullest one that fits is cheapest."""
         return after.milli
 
     def device_cost(self, steps: Sequence[DeviceChange], kinds: Sequence[DeviceKind]) -> int:
-        """Nothing: nodes are all that is scored."""
+        """Return 0: only nodes are scored."""
         return 0
 
     @abstractmethod
     def costs(self, before: Conditions, after: Conditions, taken: Ints) -> Ints:
-        """To be said by each."""
+        """Return the cost of each node; subclasses implement it."""
 
     def cost(self, before: Condition, after: Condition, taken: int) -> int:
-        """As `costs`, for one node."""
+        """Return `costs` for one node."""
         one = [Conditions(*(np.array([each]) for each in node)) for node in (before, after)]
         return int(self.costs(one[0], one[1], np.array([taken]))[0])
 
     def free(self, numbers: Ints) -> Ints:
-        """The GPU thousandths that are free in states."""
+        """Return the free milli-GPU of device states."""
         listed: list[int] = numbers.tolist()
         return np.array([self._states.free_milli[number] for number in listed], np.int64)
 
 
 class BestFit(SimplePacker):
-    """Where least CPU and GPU is left, each as a part of the largest node, in a hundred steps."""
+    """A scorer for the least CPU and GPU left, each as a part of the largest node, in a hundred
+    steps."""
 
     def costs(self, before: Conditions, after: Conditions, taken: Ints) -> Ints:
-        """What is left."""
+        """Return the amounts left on each node."""
         left = after.cpu_milli / 128_000 + self.free(after.numbers) / 8_000
         return -np.floor(100 * (1 - left / 2)).astype(np.int64)
 
 
 class GpuPacking(SimplePacker):
-    """Begun devices before whole ones, begun nodes before others, then the fullest node."""
+    """A scorer for used devices before whole ones, used nodes before others, then the
+    fullest node."""
 
     def device_cost(self, steps: Sequence[DeviceChange], kinds: Sequence[DeviceKind]) -> int:
-        """Whole devices that are begun."""
+        """Return the number of whole devices that would be started."""
         return 10_000 * sum(step.before.milli == WHOLE for step in steps)
 
     def costs(self, before: Conditions, after: Conditions, taken: Ints) -> Ints:
-        """Is the node begun, and how full?"""
+        """Return the cost of each node: unused nodes last, then by fullness."""
         numbers: list[int] = before.numbers.tolist()
         sizes = [len(self._states.states[number]) * WHOLE for number in numbers]
         untouched = self.free(before.numbers) == sizes
@@ -76,14 +79,14 @@ class GpuPacking(SimplePacker):
 
 
 class AtRandom(SimplePacker):
-    """Any node, with equal chances."""
+    """A scorer that draws a node at random."""
 
     def __init__(self, states: DeviceStates, seed: int) -> None:
         super().__init__(states)
         self._random = np.random.default_rng(seed)
 
     def costs(self, before: Conditions, after: Conditions, taken: Ints) -> Ints:
-        """A throw of dice."""
+        """Return random costs."""
         return self._random.integers(0, 1 << 20, len(taken))
 
 
@@ -110,6 +113,6 @@ POLICIES: dict[str, Policy | None] = {
     "fgd": _fgd,
     OWN: None,
 }
-"""The ways that can be compared; None is the engine's own."""
+"""The policies that can be compared; None is the engine's own."""
 REDRAWN = frozenset({"random"})
-"""Those that judge every node anew for every pod."""
+"""The policies that score every node again for every pod."""

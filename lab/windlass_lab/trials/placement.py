@@ -1,9 +1,9 @@
-"""How well pods are packed: a trace's pods arrive one by one on a trace's nodes, and stay.
+"""The packing trial: a trace's pods arrive one by one on a trace's nodes, and stay.
 
 The protocol of the FGD paper (USENIX ATC'23): pods in an order drawn by the seed, repeated until
-130 % of the cluster's GPUs have been asked for; each is tried once; one that fits somewhere must be
-placed. Nodes get a random number as the start of their names, so that ties fall anyhow. The engine
-decides by whole cycles, as it does live; a referee with books of its own watches.
+130 % of the cluster's GPUs have been requested; each is tried once; a pod that fits somewhere must
+be placed. The names of nodes start with a random number, so that ties are random. The engine
+decides by whole cycles, as it does live; a referee with its own account checks it.
 """
 
 from __future__ import annotations
@@ -34,34 +34,36 @@ from windlass_lab.trials.fgd import Fgd, typical
 from windlass_lab.trials.referee import Referee
 
 ASKED = 130
-"""Per cent of the cluster's GPUs that are asked for in the end."""
+"""The percentage of the cluster's GPUs that is requested in the end."""
 WARM = 1000
-"""So many decisions are not timed: every shape is new once."""
+"""The number of first decisions that are not timed: every shape is new once."""
 QUEUE = "trace"
 FIXED = 1 << 20
-"""Counts this large are never outweighed by arrivals: a mix that is given stays as it is."""
+"""A count so large that arrivals never outweigh it: a given mix stays as it is."""
 
 Policy: TypeAlias = Callable[[NodeTable, Sequence[TracePod], int], PlacementScorer]
-"""Makes a judge of places from the columns, all pods of the trace, and the seed."""
+"""A function that makes a placement scorer from the columns, all pods of the trace, and
+the seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is tried: pods on nodes, the order drawn by a seed; whose mix is known or learned."""
+    """The input of a trial: pods on nodes, the order drawn by a seed; the mix is known or
+    learned."""
 
     nodes: Sequence[Node]
     pods: Sequence[TracePod]
     seed: int = 42
     mix_given: bool = True
     policy: Policy | None = None
-    """Judges in the place of the engine's own."""
+    """The scorer in place of the engine's own; None for the engine's."""
     redrawn: bool = False
-    """Must every node be judged anew for every pod?"""
+    """True if every node must be scored again for every pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementSample:
-    """How things stood after a pod: per cent of all GPUs asked for and allocated, and the time."""
+    """The state after a pod: percent of all GPUs requested and allocated, and the time."""
 
     asked: float
     allocated: float
@@ -70,7 +72,7 @@ class PlacementSample:
 
 
 def try_out(trial: Trial) -> list[PlacementSample]:
-    """Let all pods arrive; what was seen after each."""
+    """Let all pods arrive, and return the state after each."""
     random = Random(trial.seed)
     pods = arrivals(trial.pods, trial.nodes, random)
     nodes = shuffled(trial.nodes, random)
@@ -87,7 +89,7 @@ def try_out(trial: Trial) -> list[PlacementSample]:
 
 
 def figures(moments: Sequence[PlacementSample]) -> dict[str, float]:
-    """The figures of one trial."""
+    """Return the figures of one trial."""
     at_80 = [each.fragmented for each in moments if each.fragmented is not None]
     times = sorted(each.milliseconds for each in moments[WARM:] or moments)
     return {
@@ -117,7 +119,7 @@ class Run:
         self._fgd = Fgd(typical(trial.pods), columns)
 
     def decide(self, request: Request, name: str) -> tuple[float, Bind | None]:
-        """One pod arrives: the milliseconds of the cycle, and where it goes."""
+        """Let one pod arrive; return the milliseconds of the cycle, and its bind or None."""
         gang = Gang(GangId(name), QUEUE, JobId(name))
         task = Task(TaskId(name), gang.id, Shape(request))
         self.cluster.apply(GangSeen(gang))
@@ -134,17 +136,19 @@ class Run:
         return milliseconds, found.binds[0]
 
     def leave(self, request: Request, bind: Bind) -> None:
-        """A pod has ended."""
+        """Remove a pod that has ended."""
         self.cluster.apply(GangGone(self.cluster.tasks[bind.task].gang))
         self.referee.leave(request, bind)
 
     def fragmented(self) -> float:
-        """Per cent of all GPUs that are idle and of no use to the typical pod, as FGD counts it."""
+        """Return the percentage of all GPUs that are idle and useless to the typical pod, as FGD
+        counts it."""
         return self._fgd.fragmented(self.cluster.columns) / self.referee.total * 100
 
 
 def arrivals(pods: Sequence[TracePod], nodes: Iterable[Node], random: Random) -> list[TracePod]:
-    """The pods in an order drawn by chance; some again, or some not, to ask for as much as said."""
+    """Return the pods in random order; some repeated or left out, to request the given
+    percentage."""
     most = sum(len(node.gpus) for node in nodes) * WHOLE * ASKED // 100
     pods = _to_try(pods, most)
     found = random.sample(pods, len(pods))
@@ -164,7 +168,8 @@ def arrivals(pods: Sequence[TracePod], nodes: Iterable[Node], random: Random) ->
 
 
 def _to_try(pods: Sequence[TracePod], most: int) -> list[TracePod]:
-    """The pods that do not pass the mark alone; an error if that leaves none with GPUs."""
+    """Return the pods that do not exceed the mark alone; raise an error if none with GPUs
+    is left."""
     if not most:
         raise WindlassError("no node has a GPU; give a node list with GPUs")
     if not any(milli_of(pod.request) for pod in pods):
@@ -177,7 +182,7 @@ def _to_try(pods: Sequence[TracePod], most: int) -> list[TracePod]:
 
 
 def shuffled(nodes: Sequence[Node], random: Random) -> list[Node]:
-    """The nodes under names that put them in an order drawn by chance."""
+    """Return the nodes under names that put them in random order."""
     numbers = random.sample(range(len(nodes)), len(nodes))
     return [
         replace(node, name=f"{at:05}-{node.name}") for at, node in zip(numbers, nodes, strict=True)
@@ -185,7 +190,7 @@ def shuffled(nodes: Sequence[Node], random: Random) -> list[Node]:
 
 
 def given_mix(pods: Iterable[TracePod]) -> tuple[RequestArrivals, ...]:
-    """The mix of a trace, known from the start."""
+    """Return the mix of a trace, known from the start."""
     counts: dict[Request, int] = {}
     for pod in pods:
         counts[pod.request] = counts.get(pod.request, 0) + 1
@@ -193,12 +198,13 @@ def given_mix(pods: Iterable[TracePod]) -> tuple[RequestArrivals, ...]:
 
 
 def milli_of(request: Request) -> int:
-    """The GPU thousandths that a pod asks for."""
+    """Return the milli-GPU that a pod requests."""
     return request.gpu.count * request.gpu.milli if request.gpu else 0
 
 
 def _allocated(moments: Sequence[PlacementSample], per_cent: int) -> list[float]:
-    """What was allocated while so much had been asked for, or just before on a small cluster."""
+    """Return the allocated percentages at the time when this much had been requested, or just
+    before on a small cluster."""
     found = [each for each in moments if round(each.asked) == per_cent]
     found = found or [each for each in moments if each.asked < per_cent][-1:]
     return [round(each.allocated, 2) for each in found]

@@ -1,4 +1,4 @@
-"""The referee of a placement trial: its own plain books of what is free on every node.
+"""The referee of a placement trial: its own plain account of the free capacity of every node.
 
 Nothing may be placed where it does not fit, and nothing refused that fits somewhere.
 """
@@ -21,7 +21,7 @@ class Foul(AssertionError):
 
 
 class Referee:
-    """Watches pods of one share or of whole GPUs being placed."""
+    """Checks the placement of pods with one fraction or whole GPUs."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._slot = {node.name: at for at, node in enumerate(nodes)}
@@ -33,21 +33,21 @@ class Referee:
         for at, node in enumerate(nodes):
             self._gpus[at, : len(node.gpus)] = WHOLE
         self.total = int(self._gpus.sum())
-        """GPU thousandths of the cluster."""
+        """The milli-GPU of the cluster."""
         self._asked = 0
 
     @property
     def asked(self) -> float:
-        """Per cent of all GPUs that were asked for."""
+        """The percentage of all GPUs that was requested."""
         return self._asked / self.total * 100
 
     @property
     def allocated(self) -> float:
-        """Per cent of all GPUs that are in use."""
+        """The percentage of all GPUs that is in use."""
         return (self.total - int(self._gpus.sum())) / self.total * 100
 
     def judge(self, request: Request, bind: Bind | None) -> None:
-        """Note what became of a pod; Foul if that is against the rules."""
+        """Account for a decided pod; raise Foul if the decision is against the rules."""
         gpu, fits = request.gpu, self._fits(request)
         self._asked += gpu.count * gpu.milli if gpu else 0
         if bind is None:
@@ -62,7 +62,7 @@ class Referee:
             raise Foul(f"{request} was given {bind.devices} of {bind.node}")
 
     def leave(self, request: Request, bind: Bind) -> None:
-        """A pod has ended."""
+        """Remove a pod that has ended."""
         self._change(self._slot[bind.node], request, bind, 1)
 
     def _change(self, slot: int, request: Request, bind: Bind, sign: int) -> None:

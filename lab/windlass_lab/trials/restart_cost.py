@@ -1,7 +1,7 @@
-"""The same week under different ways to choose whom to displace: what is lost, and who is served.
+"""The same week under different choices of victims: lost work, and waits.
 
-Windlass displaces whoever loses least, and asks who can save before it evicts. The others choose by
-age or by priority alone and delete at once, as other schedulers do: nobody is asked.
+Windlass chooses the victims with the lowest restart cost and requests checkpoints before evictions.
+The others choose by age or by priority alone and delete at once, as other schedulers do.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from windlass.sim.run import Simulation
 from windlass.sim.workload import Arrival, Workload
 
 MIX = JobMix(urgent_percent=15)
-"""A week in which some work is urgent; else as generated everywhere."""
+"""A job mix with some urgent work; otherwise the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Harm:
-    """What one way to choose victims came to."""
+    """The results of one choice of victims."""
 
     gpu_hours_lost: float
-    """Work that had to be done again because others were given the place."""
+    """The work that was repeated because of evictions."""
     gangs_stopped: int
     gpu_hours_useful: float
     urgent_waits: tuple[int, ...]
-    """Of each urgent gang, seconds from submission until it ran."""
+    """For each urgent gang, the seconds from submission until it ran."""
     guaranteed_waits: tuple[int, ...]
-    """The same of services, which have a guarantee."""
+    """The same for services, which have a guarantee."""
 
     @property
     def urgent(self) -> Times:
-        """How long urgent gangs waited."""
+        """The waits of urgent gangs."""
         return times(self.urgent_waits)
 
     @property
     def guaranteed(self) -> Times:
-        """How long services waited."""
+        """The waits of services."""
         return times(self.guaranteed_waits)
 
 
@@ -65,7 +65,7 @@ def try_out(seed: int, hours: int, nodes: int, victims: Victims) -> Harm:
 
 
 def deaf(workload: Workload) -> Workload:
-    """The same work, where nobody is asked to save."""
+    """Return the same work without checkpoint requests."""
 
     def mute(arrival: Arrival) -> Arrival:
         return replace(arrival, gang=replace(arrival.gang, saves_within_s=None))
@@ -74,7 +74,7 @@ def deaf(workload: Workload) -> Workload:
 
 
 def total(some: Iterable[Harm]) -> Harm:
-    """Several weeks together."""
+    """Return the sum of several weeks."""
     found = tuple(some)
     return Harm(
         gpu_hours_lost=round(sum(each.gpu_hours_lost for each in found), 1),

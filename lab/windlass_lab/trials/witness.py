@@ -1,6 +1,6 @@
-"""A witness: does the engine choose the nodes that plain arithmetic would?
+"""A check that the engine chooses the same nodes as plain arithmetic.
 
-The oracle loops over everything and keeps nothing; it is slow, so it is asked on a small cluster.
+The oracle loops over everything and keeps nothing; it is slow, so the cluster is small.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ NODES, PODS = 30, 60
 
 
 def agrees(shapes: int, seed: int) -> bool:
-    """Is every single pod of a small load bound to the node that the oracle would choose?"""
+    """Return whether every single pod of a small load is bound to the node that the oracle would
+    choose."""
     world = load(Load(NODES, PODS, min(shapes, PODS), seed=seed))
     # limits per model narrow a request, which the oracle does not know
     world = replace(world, queues=tuple(replace(queue, limit={}) for queue in world.queues))

@@ -1,6 +1,6 @@
 """`windlass explain`: the reasons why a job waits, its places, or the cause of its evictions.
 
-A *story* is all that is known of one gang, as a JSON value; `_lines` puts it into words.
+A *story* is all that is known of one gang, as a JSON value; `_story_lines` puts it into words.
 """
 
 from __future__ import annotations

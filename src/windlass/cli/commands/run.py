@@ -59,11 +59,11 @@ def run(config: str | None, **values: Any) -> None:
     import asyncio
     import os
 
-    from windlass.cli.demo_support.dashboard import tell_room
+    from windlass.cli.render.preemption_preview import room_clauses
     from windlass.config import read_config
     from windlass.daemon.loop.main import run as run_daemon
 
-    asyncio.run(run_daemon(read_config(config, os.environ, _config_values(values)), tell_room))
+    asyncio.run(run_daemon(read_config(config, os.environ, _config_values(values)), room_clauses))
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Parts beside a simulation that `windlass demo`, `simulate` and `run` share.
+"""Parts beside a simulation that `windlass demo` and `windlass simulate` share.
 
 Belongs here: serving a simulation on the dashboard, forecasting ETAs for it in another process, and
 recording it. Does not belong here: the simulation itself (`windlass.sim`) and the options of the

@@ -1,4 +1,4 @@
-"""ETAs for a simulation: one forecast at a time, in a process of its own, while somebody looks.
+"""ETAs for a simulation: one forecast at a time, in a process of its own, while a page is open.
 
 The simulation observes run times, sends a copy of its cluster to that process and takes the answer
 when it is there; it never waits for it. A simulated day runs ahead of its forecasts, so a forecast
@@ -42,11 +42,11 @@ class BackgroundEta:
         self._rests_until = 0.0
         """The earliest time of the next request: it rests as long as the last forecast took."""
 
-    def learn(self, cluster: Cluster) -> None:
+    def observe(self, cluster: Cluster) -> None:
         """Observe the run times in a cluster after a cycle."""
         self._experience.look(cluster)
 
-    def ask(self, cluster: Cluster) -> None:
+    def update(self, cluster: Cluster) -> None:
         """Take an answer that has come, and request the next forecast if it is time for it.
 
         After a failure of the process no further forecast is made: nothing depends on it.

@@ -12,11 +12,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from windlass.cli.demo_support.background_eta import BackgroundEta
-    from windlass.engine.plan import Plan
     from windlass.forecast.eta import StartEta
     from windlass.model.jobs import GangId
     from windlass.sim.run import Simulation
-    from windlass.state.cluster import Cluster
     from windlass.web.schema.documents import FinishedJob
 
 MOST_FINISHED = 200
@@ -27,9 +25,10 @@ class SimulationDashboard:
     """A simulation and the live state that the web server shows of it."""
 
     def __init__(self, expected: BackgroundEta | None = None) -> None:
+        from windlass.cli.render.preemption_preview import room_clauses
         from windlass.web.feed.live_state import LiveState
 
-        self.board = LiveState(f"{time.time_ns():x}", played=True, tell_room=tell_room)
+        self.board = LiveState(f"{time.time_ns():x}", played=True, tell_room=room_clauses)
         self.address = ""
         self._expected = expected
         self._shown: tuple[int, object] = (0, None)
@@ -45,14 +44,14 @@ class SimulationDashboard:
         """Note the plan of a cycle, and learn run times from it."""
         self.board.note(simulation.cluster, simulation.plan)
         if self._expected:
-            self._expected.learn(simulation.cluster)
+            self._expected.observe(simulation.cluster)
 
     def show(self, simulation: Simulation) -> None:
         """Show the present cluster, unless it is shown already; request ETAs if a page is open."""
         from windlass.web.feed.view import Beside, ending
 
         if self._expected and self.board.bell.is_heard:
-            self._expected.ask(simulation.cluster)
+            self._expected.update(simulation.cluster)
         etas: Mapping[GangId, StartEta] = self._expected.etas if self._expected else {}
         if self._shown == (simulation.cycles, etas):
             return
@@ -90,21 +89,6 @@ def _served(port: int | None) -> Generator[SimulationDashboard, None, None]:
     with closing(expected), served(dashboard.board, port) as address:
         dashboard.address = address
         yield dashboard
-
-
-def tell_room(cluster: Cluster, plan: Plan, gang: GangId) -> list[str]:
-    """Return the room for a waiting gang in the clauses of `windlass explain`."""
-    from windlass.cli.render.preemption_preview import (
-        freed_sentences,
-        tasks_being_freed,
-        would_told,
-    )
-    from windlass.engine.explain.preemption_preview import would
-
-    if any(hold.gang == gang and hold.firm for hold in plan.holds):
-        return list(freed_sentences(tasks_being_freed(cluster, plan, gang)))
-    preview = would(cluster, gang)
-    return list(would_told(preview, cluster.now)) if preview else []
 
 
 def _finished(simulation: Simulation) -> list[FinishedJob]:

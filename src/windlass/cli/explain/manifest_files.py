@@ -29,7 +29,7 @@ class ManifestFile:
 
     @property
     def is_kubernetes(self) -> bool:
-        """Whether the documents are Kubernetes manifests, not jobs as in scenario files."""
+        """True if the documents are Kubernetes manifests, not jobs as in scenario files."""
         return any({"apiVersion", "kind"} & {*mapping} for mapping in self.mappings)
 
     @property

@@ -46,7 +46,7 @@ class EvictionSummary:
 
     @property
     def moves(self) -> bool:
-        """Whether places are held for the gang on other nodes."""
+        """True if places are held for the gang on other nodes."""
         return bool(self.moves_to[0])
 
 

@@ -13,6 +13,7 @@ from windlass.engine.explain.preemption_preview import (
     PreemptionPreview,
     QueueComparison,
     QueueSide,
+    would,
 )
 from windlass.engine.plan import Plan
 from windlass.model.actions import EvictionRule
@@ -63,6 +64,18 @@ def freed_sentences(freed: list[dict[str, Any]]) -> Iterator[str]:
         yield f"and {counted(len(freed) - MOST_ROWS, 'more task')}"
 
 
+def room_clauses(cluster: Cluster, plan: Plan, gang: GangId) -> list[str]:
+    """Return the room for a waiting gang in clauses, for the dashboard.
+
+    They are those of `windlass explain`: the tasks that are evicted for it if it has a firm hold,
+    else the preview of its preemption; empty if there is none.
+    """
+    if any(hold.gang == gang and hold.firm for hold in plan.holds):
+        return list(freed_sentences(tasks_being_freed(cluster, plan, gang)))
+    preview = would(cluster, gang)
+    return list(would_told(preview, cluster.now)) if preview else []
+
+
 def gangs_awaiting_places(cluster: Cluster, plan: Plan, gang: GangId) -> list[str]:
     """Return the gangs that have a firm hold on places that a gang is leaving."""
     leaving = [task for task in cluster.leaving() if task.gang == gang]
@@ -75,19 +88,19 @@ def gangs_awaiting_places(cluster: Cluster, plan: Plan, gang: GangId) -> list[st
     ]
 
 
-def preemption_as_json(would: PreemptionPreview) -> dict[str, Any]:
+def preemption_as_json(preview: PreemptionPreview) -> dict[str, Any]:
     """Return the preview as JSON, in GPUs."""
     return {
-        "need_gpus": would.need / WHOLE,
-        "free_gpus": would.free / WHOLE,
-        "may_take_gpus": would.may_take / WHOLE,
-        "queue": _line_as_json(would.own),
-        "full": would.full or None,
-        "lent": would.lent,
-        "ready_at": would.ready_at,
-        "too_dear": would.too_dear,
-        "patient_until": would.patient_until,
-        "would_displace": would.ways,
+        "need_gpus": preview.need / WHOLE,
+        "free_gpus": preview.free / WHOLE,
+        "may_take_gpus": preview.may_take / WHOLE,
+        "queue": _line_as_json(preview.own),
+        "full": preview.full or None,
+        "lent": preview.lent,
+        "ready_at": preview.ready_at,
+        "too_dear": preview.too_dear,
+        "patient_until": preview.patient_until,
+        "would_displace": preview.ways,
         "others": [
             {
                 "queue": side.queue,
@@ -99,53 +112,53 @@ def preemption_as_json(would: PreemptionPreview) -> dict[str, Any]:
                 "gainer": _line_as_json(side.gainer) if side.gainer else None,
                 "loser": _line_as_json(side.loser) if side.loser else None,
             }
-            for side in would.sides
+            for side in preview.sides
         ],
     }
 
 
-def would_told(would: PreemptionPreview, now: int) -> Iterator[str]:
+def would_told(preview: PreemptionPreview, now: int) -> Iterator[str]:
     """Yield the sums first, then a clause per queue that has something, then the conclusion."""
-    taken = _none_or(would.may_take)
-    if would.full:
-        only = f"queue {would.full} is full, so only work of that queue could be evicted"
+    taken = _none_or(preview.may_take)
+    if preview.full:
+        only = f"queue {preview.full} is full, so only work of that queue could be evicted"
         yield f"{only}: it may lose {taken}"
-    elif not would.lent:
+    elif not preview.lent:
         yield f"its queue may not borrow the free GPUs, and others may lose {taken}"
     else:
-        free = f"{_none_or(would.free)} {'is' if would.free <= WHOLE else 'are'} free"
-        then = ", once evicted tasks are gone and holds are used" if would.settles else ""
-        yield f"it needs {amount(GPU, would.need)}: {free}{then}, and others may lose {taken}"
-    sides = sorted(would.sides, key=lambda side: (-side.may_lose, -side.has, side.queue))
+        free = f"{_none_or(preview.free)} {'is' if preview.free <= WHOLE else 'are'} free"
+        then = ", once evicted tasks are gone and holds are used" if preview.settles else ""
+        yield f"it needs {amount(GPU, preview.need)}: {free}{then}, and others may lose {taken}"
+    sides = sorted(preview.sides, key=lambda side: (-side.may_lose, -side.has, side.queue))
     for side in sides[:MOST_ROWS]:
-        yield _side(side, now, "will have" if would.settles else "has")
+        yield _side(side, now, "will have" if preview.settles else "has")
     if len(sides) > MOST_ROWS:
         yield f"and {counted(len(sides) - MOST_ROWS, 'more queue')}; --json shows all"
-    yield from _conclusion(would, now)
+    yield from _conclusion(preview, now)
 
 
-def _conclusion(would: PreemptionPreview, now: int) -> Iterator[str]:
+def _conclusion(preview: PreemptionPreview, now: int) -> Iterator[str]:
     """Yield the gang's own setting, and its next victims or the reason why there are none."""
-    if would.ready_at is None:
+    if preview.ready_at is None:
         yield "its own setting says that no gang is to be evicted for it"
-    elif would.ready_at > now:
-        wait = in_words(would.ready_at - now)
+    elif preview.ready_at > now:
+        wait = in_words(preview.ready_at - now)
         yield f"its own setting says that it waits for free room first, for {wait} more"
-    if would.ways:
-        victims = dict.fromkeys(f"{known_as(way.gang)} ({way.rule})" for way in would.ways)
-        if would.ready_at is None:
+    if preview.ways:
+        victims = dict.fromkeys(f"{known_as(way.gang)} ({way.rule})" for way in preview.ways)
+        if preview.ready_at is None:
             yield f"otherwise it would evict {listed(victims)}"
         else:
-            yield f"{'then' if would.ready_at > now else 'next'} it would evict {listed(victims)}"
-    elif would.patient_until is not None:
-        wait = in_words(would.patient_until - now)
+            yield f"{'then' if preview.ready_at > now else 'next'} it would evict {listed(victims)}"
+    elif preview.patient_until is not None:
+        wait = in_words(preview.patient_until - now)
         yield f"others would lose far more than it needs: it waits {wait} more for a smaller loss"
-    elif would.too_dear:
+    elif preview.too_dear:
         yield (
             "others could be moved, but that would cost more GPU time than it has lost by waiting "
             "so far; this is compared again while it waits"
         )
-    elif not would.full and would.lent and would.free + would.may_take >= would.need:
+    elif not preview.full and preview.lent and preview.free + preview.may_take >= preview.need:
         yield "that would be enough GPUs, but not on nodes where it fits"
 
 

@@ -1,4 +1,4 @@
-"""The commands that read files, as a user calls them: output, exit status, and no traceback."""
+"""Commands as a user calls them: output, exit status, no traceback; and the table of commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import click
@@ -14,7 +16,7 @@ import pytest
 
 from tests.support.checkout import ROOT
 from tests.support.command_output import Answer
-from windlass.cli import COMMANDS, main, windlass
+from windlass.cli import COMMANDS, ENTRY_POINTS, main, windlass
 
 EXAMPLES = ROOT / "examples"
 RACKS = str(EXAMPLES / "10-rack-local.yaml")
@@ -23,7 +25,7 @@ PROGRAM = [sys.executable, "-c", "from windlass.cli import main; main()"]
 
 
 class Terminal:
-    """Runs commands in this process."""
+    """Runs commands in this process and returns their output."""
 
     def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
         self._capture = capture
@@ -59,14 +61,12 @@ def small(expect: str) -> str:
 # -- windlass scenario
 
 
-def test_scenarios_that_come_as_expected_pass(run: Terminal) -> None:
+def test_scenarios_that_meet_their_expectations_pass(run: Terminal) -> None:
     answer = run("scenario", GANG, RACKS)
     assert answer == Answer(0, "2 passed, 0 failed\n", "")
 
 
-def test_a_scenario_that_comes_otherwise_is_told_with_its_line(
-    run: Terminal, tmp_path: Path
-) -> None:
+def test_an_unmet_expectation_is_printed_with_its_line(run: Terminal, tmp_path: Path) -> None:
     file = write(tmp_path, small("{job: j, at: 30m, state: waiting}"))
     answer = run("scenario", file, GANG)
     assert answer.status == 1
@@ -76,7 +76,7 @@ def test_a_scenario_that_comes_otherwise_is_told_with_its_line(
     ]
 
 
-def test_differences_are_there_for_programs(run: Terminal, tmp_path: Path) -> None:
+def test_unmet_expectations_are_printed_as_json(run: Terminal, tmp_path: Path) -> None:
     file = write(tmp_path, small("{job: j, state: running}"))
     answer = run("scenario", "--json", file)
     assert answer.status == 1
@@ -91,9 +91,7 @@ def test_differences_are_there_for_programs(run: Terminal, tmp_path: Path) -> No
     ]
 
 
-def test_a_bad_file_stops_everything_before_anything_is_played(
-    run: Terminal, tmp_path: Path
-) -> None:
+def test_no_scenario_is_simulated_if_one_file_is_invalid(run: Terminal, tmp_path: Path) -> None:
     file = write(tmp_path, small("{job: j, state: dreaming}"))
     answer = run("scenario", GANG, file)
     assert (answer.status, answer.out) == (2, "")
@@ -102,7 +100,7 @@ def test_a_bad_file_stops_everything_before_anything_is_played(
 
 
 @pytest.mark.parametrize("file", ["missing.yaml", ".", "a\0b", ""])
-def test_a_file_that_cannot_be_read_is_one_sentence(run: Terminal, file: str) -> None:
+def test_a_file_that_cannot_be_read_gives_one_sentence(run: Terminal, file: str) -> None:
     for arguments in (["scenario", file], ["plan", file], ["explain", "j", "--snapshot", file]):
         answer = run(*arguments)
         assert (answer.status, answer.out) == (2, "")
@@ -110,7 +108,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(run: Terminal, file: str) ->
         assert len(answer.err.splitlines()) == 1
 
 
-def test_an_endless_file_ends(run: Terminal) -> None:
+def test_an_endless_file_is_refused(run: Terminal) -> None:
     if os.path.exists("/dev/zero"):
         answer = run("scenario", "/dev/zero")
         assert answer.status == 2
@@ -132,28 +130,28 @@ def snapshot_fixture(run: Terminal, tmp_path: Path) -> str:
     return file
 
 
-def test_a_plan_shows_what_starts_what_waits_and_the_queues(run: Terminal, snapshot: str) -> None:
+def test_a_plan_shows_starts_waiting_gangs_and_queues(run: Terminal, snapshot: str) -> None:
     lines = run("plan", snapshot).out.splitlines()
     assert lines[0] == "At 3m: 10 nodes with 80 GPUs, 7 gangs, 10 tasks"
     assert "  lenient (queue research): 2 tasks" in lines
     assert any(line.startswith("    lenient-0 on node-") for line in lines)
     assert "  1. strict-too (queue research)" in lines
-    assert "     it needs 2 tasks inside one rack; the best has room for 1 now" in lines
+    assert "     It needs 2 tasks inside one rack; the best has room for 1 now." in lines
     assert "queue     guarantee  share  allocated  limit" in lines
     assert max(map(len, lines)) <= 80
 
 
-def test_a_plan_is_there_for_programs(run: Terminal, snapshot: str) -> None:
+def test_a_plan_is_printed_as_json(run: Terminal, snapshot: str) -> None:
     plan = run("plan", "--json", snapshot).json
     assert {bind["gang"] for bind in plan["binds"]} == {"lenient"}
     assert len(plan["binds"][0]["devices"]) == 8
-    waits = next(each for each in plan["decisions"] if each["gang"] == "strict-too")
+    waits = next(decision for decision in plan["decisions"] if decision["gang"] == "strict-too")
     assert (waits["verdict"], waits["position"]) == ("Waits", 1)
     assert waits["reasons"][0]["why"] == "NoDomain"
-    assert {each["queue"] for each in plan["queues"]} == {"others", "research"}
+    assert {row["queue"] for row in plan["queues"]} == {"others", "research"}
 
 
-def test_those_that_wait_alike_are_told_of_once(run: Terminal, tmp_path: Path) -> None:
+def test_gangs_of_a_queue_with_equal_reasons_are_listed_once(run: Terminal, tmp_path: Path) -> None:
     file = str(tmp_path / "cluster.json")
     scenario = write(
         tmp_path,
@@ -167,22 +165,22 @@ def test_those_that_wait_alike_are_told_of_once(run: Terminal, tmp_path: Path) -
         """,
     )
     assert run("scenario", scenario, "--snapshot-at", "1m", "--out", file).status == 0
-    told = run("plan", file).out.partition("Waits")[2]
-    assert told.count("(queue team)") == 2
-    assert "     and 2 like it" in told.splitlines()
+    waiting = run("plan", file).out.partition("Waits")[2]
+    assert waiting.count("(queue team)") == 2
+    assert "     and 2 more gangs like it" in waiting.splitlines()
 
 
-def test_a_plan_with_nothing_to_do_says_so(run: Terminal, tmp_path: Path) -> None:
+def test_a_plan_without_starts_says_so(run: Terminal, tmp_path: Path) -> None:
     answer = run("plan", write(tmp_path, "{}"))
     assert answer.status == 0
-    assert "Nothing starts now" in answer.out
+    assert "Nothing starts now." in answer.out
 
 
 def test_the_same_snapshot_gives_the_same_plan(run: Terminal, snapshot: str) -> None:
     assert run("plan", "--json", snapshot).out == run("plan", "--json", snapshot).out
 
 
-def test_a_snapshot_goes_through_a_pipe(snapshot: str) -> None:
+def test_a_snapshot_is_read_from_stdin(snapshot: str) -> None:
     data = Path(snapshot).read_bytes()
     ran = subprocess.run([*PROGRAM, "plan", "-"], input=data, capture_output=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, b"")
@@ -190,7 +188,7 @@ def test_a_snapshot_goes_through_a_pipe(snapshot: str) -> None:
 
 
 @pytest.mark.parametrize("data", ["", "[]", "{", '{"now": null}', "nonsense", "[" * 10_000])
-def test_a_file_that_is_no_snapshot_is_one_sentence(
+def test_a_file_that_is_not_a_snapshot_gives_one_sentence(
     run: Terminal, tmp_path: Path, data: str
 ) -> None:
     file = write(tmp_path, data)
@@ -200,7 +198,7 @@ def test_a_file_that_is_no_snapshot_is_one_sentence(
     assert len(answer.err.splitlines()) == 1
 
 
-def test_a_snapshot_that_cannot_be_written_leaves_nothing(run: Terminal, tmp_path: Path) -> None:
+def test_a_snapshot_that_cannot_be_written_leaves_no_file(run: Terminal, tmp_path: Path) -> None:
     answer = run("scenario", GANG, "--snapshot-at", "0", "--out", str(tmp_path / "no" / "x.json"))
     assert answer.status == 2
     assert "it cannot be written" in answer.err
@@ -214,8 +212,8 @@ def test_a_waiting_job_is_explained_with_numbers(run: Terminal) -> None:
     answer = run("explain", "gang", "--scenario", GANG, "--at", "20m")
     lines = answer.out.splitlines()
     assert lines[0] == "gang waits for 2 tasks, number 1 of 2 in line"
-    assert lines[1].startswith("  - it needs room for 2 tasks of 8 GPUs at once")
-    queue = "queue research has 12 GPUs: its guarantee is 0, its share now 16, and it has no limit"
+    assert lines[1].startswith("  - It needs room for 2 tasks of 8 GPUs at once")
+    queue = "Queue research has 12 GPUs: its guarantee is 0, its share now 16, and it has no limit."
     assert " ".join(answer.out.split()).endswith(queue)
     assert answer.status == 0
 
@@ -224,7 +222,7 @@ def test_a_waiting_job_is_explained_with_numbers(run: Terminal) -> None:
     ("job", "time", "sentence"),
     [
         ("first", "10m", "first runs; it needs 1 task and has 1\n  first-0 runs on node-"),
-        ("too-large", "20m", "too-large can never start with the 3 tasks it needs\n  - it needs 3"),
+        ("too-large", "20m", "too-large can never start with the 3 tasks it needs\n  - It needs 3"),
         ("small", "1m", "small will be submitted at 10m\n"),
         ("first", "2h", "first was submitted at 0s, started at 0s and was finished at 1h\n"),
     ],
@@ -243,13 +241,13 @@ def test_a_job_in_a_snapshot_is_explained(run: Terminal, snapshot: str) -> None:
     assert story["reasons"][0]["values"] == {"need": 2, "level": "rack", "room": 1}
 
 
-def test_copies_are_explained_together(run: Terminal) -> None:
+def test_the_copies_of_a_job_are_explained_together(run: Terminal) -> None:
     answer = run("explain", "resident", "--scenario", RACKS, "--at", "1m", "--json")
     gangs = [story["gang"] for story in answer.json["gangs"]]
     assert gangs == ["resident-0", "resident-1", "resident-2", "resident-3"]
 
 
-def test_an_unknown_job_offers_close_names(run: Terminal) -> None:
+def test_an_unknown_job_name_suggests_similar_names(run: Terminal) -> None:
     answer = run("explain", "strct", "--scenario", RACKS)
     assert (answer.status, answer.out) == (2, "")
     assert answer.err == 'there is no job "strct"; did you mean "strict" or "strict-too"?\n'
@@ -277,7 +275,7 @@ def test_an_unknown_job_offers_close_names(run: Terminal) -> None:
         ["bench", "placement", "--nodes", "x", "--pods", "y", "--departures", "--plot", "z"],
     ],
 )
-def test_a_wrong_call_is_explained(run: Terminal, arguments: list[str]) -> None:
+def test_invalid_options_give_a_usage_error(run: Terminal, arguments: list[str]) -> None:
     answer = run(*arguments)
     assert (answer.status, answer.out) == (2, "")
     assert "Error: " in answer.err
@@ -297,27 +295,71 @@ def test_every_command_has_help(run: Terminal, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["scenario", "plan", "explain"])
-def test_commands_that_answer_answer_programs_too(run: Terminal, name: str) -> None:
+def test_commands_that_answer_can_print_json(run: Terminal, name: str) -> None:
     assert "--json" in run(name, "--help").out
 
 
-def silent_options(command: click.Command, name: str) -> Iterator[str]:
+def all_options(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the help of every option of a command and its subcommands."""
     with click.Context(command) as context:
-        for each in command.get_params(context):
-            if isinstance(each, click.Option) and not each.help:
-                yield f"{name} {each.opts[-1]}"
+        for parameter in command.get_params(context):
+            if isinstance(parameter, click.Option):
+                yield f"{name} {parameter.opts[-1]}", parameter.help or ""
         if isinstance(command, click.Group):
             for sub in command.list_commands(context):
-                found = command.get_command(context, sub)
-                assert found is not None
-                yield from silent_options(found, f"{name} {sub}")
+                subcommand = command.get_command(context, sub)
+                assert subcommand is not None
+                yield from all_options(subcommand, f"{name} {sub}")
 
 
-def test_every_option_of_every_command_says_what_it_is() -> None:
-    assert list(silent_options(windlass, "windlass")) == []
+def test_every_option_of_every_command_has_help() -> None:
+    assert [name for name, text in all_options(windlass, "windlass") if not text] == []
 
 
-def test_starting_up_loads_nothing_heavy() -> None:
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_texts_are_sentences(name: str) -> None:
+    with click.Context(windlass) as context:
+        command = windlass.get_command(context, name)
+    assert command is not None
+    assert command.help is not None
+    summary = command.help.partition("\n\n")[0]
+    texts = [(name, summary), *all_options(command, name)] if name != "run" else [(name, summary)]
+    assert [text for _, text in texts if not (text[0].isupper() and text.endswith("."))] == []
+
+
+# -- commands of other packages
+
+
+def test_a_command_of_the_product_wins_over_an_entry_point(
+    run: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = EntryPoints(
+        EntryPoint(name, "windlass.cli.commands.crds:command", ENTRY_POINTS)
+        for name in ("plan", "extra")
+    )
+    monkeypatch.setattr("windlass.cli.entry_points", entries.select)
+    assert run("plan", "--help").out.startswith("Usage: windlass plan [OPTIONS] SNAPSHOT\n")
+    assert "--out FOLDER" in run("extra", "--help").out
+    with click.Context(windlass) as context:
+        assert windlass.list_commands(context) == sorted([*COMMANDS, "extra"])
+
+
+def test_the_commands_of_the_lab_are_listed_in_a_checkout(run: Terminal) -> None:
+    project = tomllib.loads((ROOT / "lab" / "pyproject.toml").read_text())["project"]
+    registered = project["entry-points"][ENTRY_POINTS]
+    assert {"bench", "cluster", "conformance"} <= set(registered)
+    assert set(registered).isdisjoint(COMMANDS)
+    text = run("--help").out
+    assert [name for name in registered if f"\n  {name} " not in text] == []
+
+
+def test_an_unknown_command_gives_a_usage_error(run: Terminal) -> None:
+    answer = run("nonsense")
+    assert answer.status == 2
+    assert "No such command 'nonsense'" in answer.err
+
+
+def test_importing_the_command_line_loads_no_heavy_package() -> None:
     code = (
         "import sys, windlass.cli; print(sorted({'numpy', 'pydantic', 'yaml'} & set(sys.modules)))"
     )
@@ -325,7 +367,7 @@ def test_starting_up_loads_nothing_heavy() -> None:
     assert ran.stdout == b"[]\n"
 
 
-def test_a_reader_that_goes_away_ends_it_quietly() -> None:
+def test_a_broken_pipe_ends_a_command_quietly() -> None:
     with subprocess.Popen(
         [*PROGRAM, "scenario", "--schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -336,15 +378,15 @@ def test_a_reader_that_goes_away_ends_it_quietly() -> None:
         assert process.stderr.read() == b""
 
 
-def test_an_interrupt_ends_it_without_a_traceback() -> None:
-    # where tests run in the background, children would inherit that interrupts are ignored
+def test_an_interrupt_ends_a_command_without_a_traceback() -> None:
+    # A shell starts background jobs with SIGINT ignored, and children inherit that.
     code = "import signal as s; s.signal(s.SIGINT, s.default_int_handler); " + PROGRAM[-1]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         [sys.executable, "-c", code, "plan", "-"], stdin=pipe, stdout=pipe, stderr=pipe
     ) as process:
         assert process.stdin is not None
-        # more than a pipe holds, so that the write returns only once the command is reading
+        # More than a pipe holds, so that the write returns only once the command reads.
         process.stdin.write(b" " * 2**20)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 130

@@ -1,4 +1,4 @@
-"""Files that commands write are whole, and whatever else a name stands for stays what it is."""
+"""`write_file` writes files whole, and leaves links, pipes and devices what they are."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from windlass_lab.commands.cluster import unused
 FULL = Path("/dev/full")
 
 
-def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path: Path):
-    there = tmp_path / "plan.json"
-    there.write_bytes(b"old")
-    write_file(str(there), b"new")
-    assert there.read_bytes() == b"new"
+def test_a_file_is_replaced_whole_and_leaves_no_other_file(tmp_path: Path):
+    file = tmp_path / "plan.json"
+    file.write_bytes(b"old")
+    write_file(str(file), b"new")
+    assert file.read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["plan.json"]
 
 
@@ -36,7 +36,7 @@ def test_a_link_stays_a_link_and_its_target_is_written(tmp_path: Path):
     assert target.read_bytes() == b"new"
 
 
-def test_a_pipe_is_written_through(tmp_path: Path):
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path):
     pipe, read = tmp_path / "pipe", list[bytes]()
     os.mkfifo(pipe)
     reader = Thread(target=lambda: read.append(pipe.read_bytes()))
@@ -56,8 +56,8 @@ def test_a_device_stays_a_device(tmp_path: Path):
         write_file(str(tmp_path), b"a folder")
 
 
-def test_a_full_disk_is_told_in_a_sentence():
-    require(FULL.is_char_device(), "A full disk is played by /dev/full, which this system lacks.")
+def test_a_full_disk_gives_one_sentence():
+    require(FULL.is_char_device(), "This needs /dev/full, which this system does not have.")
     command = "from windlass.cli import main; main(['crds'])"
     with FULL.open("wb") as full:
         ended = subprocess.run(
@@ -71,10 +71,10 @@ def test_a_full_disk_is_told_in_a_sentence():
     assert ended.stderr.decode() == "The output cannot be written: No space left on device.\n"
 
 
-def test_the_kubeconfig_of_a_cluster_that_runs_is_left_alone(tmp_path: Path):
+def test_the_kubeconfig_of_a_running_cluster_is_not_overwritten(tmp_path: Path):
     wanted = tmp_path / "kubeconfig"
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         wanted.write_text(f"- cluster:\n    server: https://127.0.0.1:{port}\n")
         assert unused(wanted) == tmp_path / "kubeconfig-2"
-    assert unused(wanted) == wanted, "nobody answers there any more"
+    assert unused(wanted) == wanted, "no server listens there any more"

@@ -1,4 +1,4 @@
-"""The documentation is complete: what users can meet is described somewhere."""
+"""The documentation is complete: reasons, settings, commands and metrics are described."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ TEXT = "\n".join(page.read_text() for page in PAGES)
 
 
 @pytest.mark.parametrize("why", ReasonCode, ids=str)
-def test_a_reason_has_a_sentence_and_a_row_in_the_concepts(why: ReasonCode):
+def test_every_reason_has_a_sentence_and_a_row_in_the_concepts(why: ReasonCode):
     assert why in SENTENCES
     assert f"| `{why.value}` |" in (ROOT / "docs/concepts.md").read_text()
 
 
 @pytest.mark.parametrize("kind", ChangeKind, ids=str)
-def test_a_kind_of_change_has_a_row_in_the_reference_of_explain(kind: ChangeKind):
+def test_every_kind_of_suggestion_has_a_row_in_the_reference_of_explain(kind: ChangeKind):
     assert f"| `{kind.value}` |" in (ROOT / "docs/reference/explain.md").read_text()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_is_shown_in_use(command: str):
+def test_every_command_is_documented(command: str):
     assert f"windlass {command}" in TEXT
 
 
 @pytest.mark.parametrize("field", dataclasses.fields(Settings), ids=lambda field: field.name)
-def test_a_setting_is_described(field: dataclasses.Field[object]):
+def test_every_setting_is_documented(field: dataclasses.Field[object]):
     assert f"`{field.name.removesuffix('_s')}" in TEXT
 
 
-def test_a_metric_is_described():
+def test_every_metric_is_documented():
     page = (ROOT / "docs/reference/metrics.md").read_text()
     lines = Metrics().text().decode().splitlines()
     names = {line.split()[2] for line in lines if line.startswith("# TYPE")}
@@ -49,13 +49,13 @@ def test_a_metric_is_described():
     assert [name for name in sorted(names) if f"`{name}`" not in page] == []
 
 
-@pytest.mark.parametrize("says", ConditionReason, ids=str)
-def test_a_condition_that_a_pod_can_have_is_described(says: ConditionReason):
-    assert f"| `{says.value}` |" in (ROOT / "docs/guides/live.md").read_text()
+@pytest.mark.parametrize("reason", ConditionReason, ids=str)
+def test_every_reason_of_a_pod_condition_is_documented(reason: ConditionReason):
+    assert f"| `{reason.value}` |" in (ROOT / "docs/guides/live.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_link_in_a_page_leads_somewhere(page: Path):
+def test_every_link_of_a_page_has_a_target(page: Path):
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
     local = [link for link in links if "://" not in link]
     assert [link for link in local if not (page.parent / link).exists()] == []

@@ -1,4 +1,4 @@
-"""The page about job kinds says what the table says."""
+"""The page about job kinds agrees with the table of job kinds."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def test_the_page_has_every_row_of_the_table():
     assert table() in PAGE
 
 
-def test_the_page_has_every_key_of_a_row_of_your_own():
+def test_the_page_has_every_key_of_a_configured_kind():
     assert keys() in PAGE
 
 
-def test_the_example_of_the_page_can_be_used(tmp_path: Path):
+def test_the_example_of_the_page_is_valid(tmp_path: Path):
     example = PAGE.split("```yaml\n")[1].split("```")[0]
     assert set(yaml.safe_load(example)["kinds"][0]) < set(OwnKind.model_fields)
     file = tmp_path / "windlass.yaml"
@@ -32,6 +32,7 @@ def test_the_example_of_the_page_can_be_used(tmp_path: Path):
 
 
 def table() -> str:
+    """Return the table of job kinds as Markdown."""
     head = "| kind | starts together | after an eviction | its PriorityClass | suspended by |"
     rows = [_row(key, row) for key, row in KINDS.items()]
     return "\n".join([head, "|---|---|---|---|---|", *rows]) + "\n"
@@ -40,16 +41,18 @@ def table() -> str:
 def _row(key: Key, row: JobKind) -> str:
     name = f"{key.kind} ({key.group})" if key.group else key.kind
     name += f", below {' or '.join(row.above)}" if row.above else ""
-    told = [_first_words(each) for each in (row.gang, row.survives, row.priority)]
+    cells = [_summary(function) for function in (row.gang, row.survives, row.priority)]
     field = f"`{row.suspend}`" if row.suspend else ""
-    return f"| {' | '.join([name, *told, field])} |"
+    return f"| {' | '.join([name, *cells, field])} |"
 
 
-def _first_words(function: object) -> str:
+def _summary(function: object) -> str:
+    """Return the first paragraph of a docstring without its full stop."""
     return " ".join((function.__doc__ or "").split("\n\n")[0].split()).rstrip(".")
 
 
 def keys() -> str:
+    """Return the keys of a configured kind as Markdown."""
     rows = [
         f"| `{name}` | {' '.join((field.description or '').split())} |"
         for name, field in OwnKind.model_fields.items()

@@ -310,7 +310,7 @@ def test_what_pods_were_told_is_found_again():
 def test_explain_says_when_a_waiting_job_is_expected_to_start():
     scenario = ROOT / "examples" / "13-reservation-and-backfill.yaml"
     asked = ["explain", "large", "--scenario", str(scenario), "--at", "20m"]
-    assert "- starts in about 1 h" in CliRunner().invoke(windlass, asked).output
+    assert "- Starts in about 1 h" in CliRunner().invoke(windlass, asked).output
     eta = json.loads(CliRunner().invoke(windlass, [*asked, "--json"]).output)["gangs"][0]["eta"]
     assert 1200 < eta["early"] < eta["at"] < eta["late"]
 

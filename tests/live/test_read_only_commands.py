@@ -79,7 +79,7 @@ async def test_a_job_is_told_of_before_it_is_submitted_and_if_it_is_there_alread
     await made.job("here", 9, 8, "team")
     await made.wait_there("here", 9)
     again = " ".join((await windlass(*asked)).out.split())
-    assert f"{made.key}/here exists already; this is told as if another came" in again
+    assert f"{made.key}/here exists already; the answer is for another job" in again
 
 
 async def test_a_queue_that_is_not_there_is_a_slip_that_is_told_before_anything_is_made(
@@ -119,7 +119,7 @@ async def test_jobs_queues_and_top_show_what_runs_and_what_waits(
     frame = (await windlass("top", "--once")).out
     assert "2 nodes  16 GPUs  50 % in use" in frame
     assert "waits" in frame
-    assert "nobody leads" not in frame
+    assert "no leader" not in frame
 
 
 async def test_commands_need_not_be_told_what_the_leader_was_told(

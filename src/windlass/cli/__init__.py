@@ -1,7 +1,25 @@
-"""The command line: one file per command, loaded only when it is asked for.
+"""The command line: one module per command, imported only when that command is called.
 
-Belongs here: options, output, and putting the parts together. Does not belong here: any decision.
-Exit status: 0 all is well, 1 the answer is no, 2 the input cannot be used, 130 interrupted.
+Belongs here: the options of commands, reading their input, printing their output, and putting the
+other packages together. Does not belong here: any decision about a cluster; that is the engine's.
+It may do all I/O: files, terminals, sockets, processes.
+
+    commands/         one module per command, and parts of commands too large for one module
+    explain/          the cluster and the jobs that `windlass explain` is about
+    render/           results as text, JSON and pages, shared by several commands
+    live_view/        the frames that `windlass demo` and `windlass top` draw in a terminal
+    demo_support/     the dashboard, ETAs and recording beside a simulation
+    options.py        options that several commands share, and times
+    files.py          reading scenarios and snapshots, with the line of every problem
+    policy_manifests.py  Policy and Queue manifests applied to a snapshot
+    format.py         numbers, durations and sentences as people read them
+    output.py         JSON, tables and files that commands write
+
+Exit status: 0 success, 1 the answer is no, 2 the input cannot be used, 130 interrupted, 141 the
+reader of the output has gone.
+
+`import windlass.cli` must stay cheap, because shell completion imports it whenever Tab is pressed:
+no numpy, pydantic or YAML (a test checks that). Commands import what they need inside functions.
 """
 
 from __future__ import annotations
@@ -45,22 +63,23 @@ COMMANDS = {
 }
 
 ENTRY_POINTS = "windlass.commands"
-"""The group in which other packages register commands; the instruments of a checkout do."""
-YOUNG = 100_000
-"""So many new objects are looked through for garbage at once: a cycle makes many, and hardly any
-of them refers to itself."""
+"""The entry point group in which other packages register commands, as windlass_lab does in a
+checkout. Its names appear in the help; a command of the product cannot be replaced."""
+GC_THRESHOLD = 100_000
+"""The number of new objects after which Python collects garbage. It is high because a scheduling
+cycle makes many objects of which hardly any is part of a reference cycle."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run a command; every error a user can mend is one sentence on stderr."""
-    gc.set_threshold(YOUNG)
+    """Run a command and exit; print every error that a user can mend as one sentence on stderr."""
+    gc.set_threshold(GC_THRESHOLD)
     try:
         status = _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # whoever read our output has gone; the interpreter must not try to flush the rest
+        # The reader of our output has gone; the interpreter must not try to flush the rest.
         _abandon_stdout()
         status = BROKEN_PIPE
     except OSError as error:
@@ -73,20 +92,22 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _abandon_stdout() -> None:
+    """Redirect stdout to the null device, so that a later flush cannot fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Commands(click.Group):
-    """A group that imports a command when it is named."""
+    """A click group that imports a command when it is named."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, sorted."""
         return sorted({*COMMANDS, *entry_points(group=ENTRY_POINTS).names})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return the command of that name; None if there is none.
+        """Import and return the command of that name, or None if there is none.
 
-        Commands of the product come first, so that another package cannot replace one.
+        Commands of the product come before entry points, so that another package cannot replace
+        one.
         """
         if cmd_name in COMMANDS:
             module, _, name = COMMANDS[cmd_name].partition(":")
@@ -103,9 +124,10 @@ def windlass() -> None:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    """Run a command and return its exit status; print the errors that end it."""
     stdout = sys.stdout
     try:
-        found = windlass.main(arguments, prog_name="windlass", standalone_mode=False)
+        result = windlass.main(arguments, prog_name="windlass", standalone_mode=False)
     except WindlassError as error:
         click.echo(str(error), err=True)
         return 2
@@ -115,8 +137,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except SystemExit:
-        if sys.stdout is not stdout:  # click has met the broken pipe first and covers it up
+        if sys.stdout is not stdout:
+            # click met the broken pipe first, and replaced stdout to hide it.
             sys.stdout = stdout
             raise BrokenPipeError from None
         raise
-    return found if isinstance(found, int) else 0
+    return result if isinstance(result, int) else 0

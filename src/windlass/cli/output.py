@@ -1,31 +1,38 @@
-"""What commands print: JSON that a program can read, tables that fit into 80 columns."""
+"""The output of commands: JSON for programs, tables that fit into 80 columns, and files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from windlass.cli.format import sentence
+from windlass.model.display_names import known_as
 from windlass.model.errors import InputError
 from windlass.model.gpus import Slice
 from windlass.model.reasons import Reason
 
 
 def as_json(value: Any) -> str:
-    """Indented JSON, the same for the same value."""
+    """Return a value as indented JSON, always the same text for the same value."""
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
 def reason_as_json(reason: Reason) -> dict[str, Any]:
-    """A reason with its sentence and its numbers."""
+    """Return a reason with its code, its clause and its numbers."""
     return {"why": reason.why.value, "sentence": str(reason), "values": dict(reason.values)}
 
 
+def reason_sentence(clause: str, values: Mapping[str, int | str]) -> str:
+    """Return the clause of a reason as a sentence; a gang's name at its start stays as it is."""
+    return sentence(clause, known_as(str(values.get("gang", ""))))
+
+
 def slices_in_words(slices: Sequence[Slice]) -> str:
-    """Devices in words: GPU 0-3, half of GPU 1, 3g.40gb at 4 of GPU 0."""
+    """Return devices in words: GPU 0-3, 0.5 of GPU 1, 3g.40gb at 4 of GPU 0."""
     whole = [part.device for part in slices if not part.profile and part.milli == 1000]
     words = [f"GPU {_ranges(whole)}"] if whole else []
     for part in slices:
@@ -37,20 +44,24 @@ def slices_in_words(slices: Sequence[Slice]) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Columns of text: the first ones to the left, the others, being numbers, to the right."""
+    """Return rows in columns: the first `left` ones left-aligned, the others right-aligned."""
     lines = [head, *rows]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(head))]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if at < left else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines
     )
 
 
 def write_file(file: str, data: bytes) -> None:
-    """Write a file whole or not at all; a link stays a link, and a device or a pipe what it is."""
+    """Write a file whole or not at all.
+
+    A symbolic link stays one, and its target is written. A device or a pipe is written to, not
+    replaced.
+    """
     try:
         target = os.path.realpath(file)
         if os.path.exists(target) and not os.path.isfile(target):
@@ -59,11 +70,11 @@ def write_file(file: str, data: bytes) -> None:
             _replace(target, data)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        sentence = f"it cannot be written ({why}); check its name"
-        raise InputError(file, None, sentence) from None
+        raise InputError(file, None, f"it cannot be written ({why}); check its name") from None
 
 
 def _replace(target: str, data: bytes) -> None:
+    """Write a file beside the target and rename it; remove it if that fails."""
     part = f"{target}.{os.getpid()}.part"
     try:
         _write(part, data)
@@ -80,11 +91,11 @@ def _write(path: str, data: bytes) -> None:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """0-3, 5."""
-    found: list[list[int]] = []
+    """Return numbers as ranges, such as "0-3, 5"."""
+    ranges: list[list[int]] = []
     for number in sorted(numbers):
-        if found and found[-1][1] == number - 1:
-            found[-1][1] = number
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
         else:
-            found.append([number, number])
-    return ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in found)
+            ranges.append([number, number])
+    return ", ".join(f"{low}" if low == high else f"{low}-{high}" for low, high in ranges)

@@ -1,4 +1,4 @@
-"""Policies and queues as manifests: what would be in force if they were applied."""
+"""Policy and Queue manifests: a snapshot as it would be if they were applied."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ MOST_BYTES = 2**20
 
 
 def read_manifests_file(file: str, snapshot: Snapshot) -> Snapshot:
-    """The snapshot with the Policy and the Queues in a file; what it does not name stays."""
+    """Return the snapshot with the Policy and the Queues of a file; all else stays as it is."""
     import yaml
 
-    queues: dict[str, Queue] = {each.name: each for each in snapshot.queues}
+    queues: dict[str, Queue] = {queue.name: queue for queue in snapshot.queues}
     settings = snapshot.settings
     try:
         documents: list[Any] = list(yaml.safe_load_all(read_bytes(file, MOST_BYTES)))
     except yaml.YAMLError as error:
         why = getattr(error, "problem", None) or "it cannot be parsed"
         raise InputError(file, None, f"this is not YAML: {why}; correct it") from None
-    for each in documents:
-        if not each:
+    for document in documents:
+        if not document:
             continue
-        name, noun = _read(each, file)
+        name, noun = _read(document, file)
         if hasattr(noun, "queue"):
             queues[name] = noun.queue
         else:
@@ -39,21 +39,23 @@ def read_manifests_file(file: str, snapshot: Snapshot) -> Snapshot:
 
 
 def _read(document: Any, file: str) -> tuple[str, Any]:
+    """Return the name of an object, and the Settings or the OwnedQueue that it describes."""
     from windlass.crds.read import read_queue, read_settings
 
     readers = {"Policy": read_settings, "Queue": read_queue}
-    found = _inside({"": document}, "")
-    kind = found.get("kind")
+    manifest = _mapping({"": document}, "")
+    kind = manifest.get("kind")
     if kind not in readers:
         raise InputError(file, None, f"it holds {kind or 'no object'}; give a Policy or Queues")
-    name = str(_inside(found, "metadata").get("name", ""))
-    read = readers[kind](name, _inside(found, "spec"))
-    if read.noun is None:
-        first, *more = read.complaints
+    name = str(_mapping(manifest, "metadata").get("name", ""))
+    result = readers[kind](name, _mapping(manifest, "spec"))
+    if result.noun is None:
+        first, *more = result.complaints
         raise InputError(file, None, first, len(more))
-    return name, read.noun
+    return name, result.noun
 
 
-def _inside(found: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = found.get(key)
+def _mapping(parent: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return the mapping under a key, or an empty one if there is none."""
+    value = parent.get(key)
     return cast(Mapping[str, Any], value) if isinstance(value, dict) else {}

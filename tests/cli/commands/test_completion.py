@@ -1,4 +1,4 @@
-"""The command line in its surroundings: completion by the shell, and `kubectl windlass`."""
+"""Shell completion, the plug-in of kubectl, and the options that all commands share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(*words: str, **variables: str) -> str:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_is_told_to_ask_the_program(shell: str):
+def test_the_script_of_a_shell_calls_the_program(shell: str):
     assert VARIABLE in run("completion", shell)
 
 
@@ -40,31 +40,42 @@ def test_a_shell_is_told_to_ask_the_program(shell: str):
     ],
 )
 def test_commands_and_options_are_completed(typed: str, offered: str):
-    at = str(len(typed.split()) - 1)
-    told = run(**{VARIABLE: "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": at})
-    assert told.split() == [f"plain,{offered}"]
+    index = str(len(typed.split()) - 1)
+    output = run(**{VARIABLE: "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": index})
+    assert output.split() == [f"plain,{offered}"]
 
 
-def test_kubectl_has_the_same_program_as_a_plugin():
+def test_the_plugin_of_kubectl_is_the_same_program():
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts["kubectl-windlass"] == scripts["windlass"]
     module, _, function = scripts["kubectl_complete-windlass"].partition(":")
     assert callable(getattr(import_module(module), function))
 
 
-LOOKING = ("doctor", "explain", "jobs", "pause", "queues", "resume", "snapshot", "submit", "top")
+ON_A_CLUSTER = (
+    "doctor",
+    "explain",
+    "jobs",
+    "pause",
+    "queues",
+    "resume",
+    "snapshot",
+    "submit",
+    "top",
+)
 
 
-@pytest.mark.parametrize("command", LOOKING)
-def test_a_cluster_is_named_in_the_same_words_everywhere(command: str):
-    told = run(command, "--help")
+@pytest.mark.parametrize("command", ON_A_CLUSTER)
+def test_all_commands_name_a_cluster_with_the_same_options(command: str):
+    text = run(command, "--help")
     assert all(
-        option in told for option in ("--kubeconfig FILE", "--context NAME", "--config FILE")
+        option in text for option in ("--kubeconfig FILE", "--context NAME", "--config FILE")
     )
 
 
-def test_every_option_of_submit_is_described():
+def test_every_option_of_submit_is_documented():
     page = (ROOT / "docs/reference/submit.md").read_text()
-    told = run("submit", "--help")
-    own = told[: told.index("-n, --namespace")]
-    assert [each for each in re.findall(r"  (--[a-z-]+) ", own) if f"`{each}" not in page] == []
+    text = run("submit", "--help")
+    own = text[: text.index("-n, --namespace")]
+    options = re.findall(r"  (--[a-z-]+) ", own)
+    assert [option for option in options if f"`{option}" not in page] == []

@@ -1,4 +1,4 @@
-"""`windlass plan` shows displacement before it happens, and what a change would make different."""
+"""`windlass plan`: evictions before they happen, and the difference that a change would make."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ jobs:
 
 
 class Folder:
-    """Runs commands on files of its own."""
+    """Runs commands on files in a folder of the test."""
 
     def __init__(self, path: Path, capture: pytest.CaptureFixture[str]) -> None:
         self._path, self._capture = path, capture
@@ -79,8 +79,8 @@ class Folder:
         out, err = self._capture.readouterr()
         return int(left.value.code or 0), out, err
 
-    def told(self, *arguments: str) -> str:
-        """What is printed, as one line, for sentences that may be wrapped anywhere."""
+    def output(self, *arguments: str) -> str:
+        """Return the output as one line, because sentences may be wrapped anywhere."""
         status, out, err = self.run(*arguments)
         assert (status, err) == (0, "")
         assert max(map(len, out.splitlines())) <= 80
@@ -98,28 +98,28 @@ def folder_fixture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Folder
 # -- the plan itself
 
 
-def test_a_plan_tells_who_is_evicted_for_whom_by_which_rule_and_at_what_cost(folder: Folder):
-    told = folder.told("plan", folder.snapshot(BORROWED, "1h10m"))
+def test_a_plan_shows_victim_preemptor_rule_and_cost_of_an_eviction(folder: Folder):
+    output = folder.output("plan", folder.snapshot(BORROWED, "1h10m"))
     assert (
         "Makes room now sweep-0 (queue vision): 1 task on node, reclaimed for arm, which is within "
-        "its guarantee; 11 GPU-minutes lost"
-    ) in told
-    assert "Holds arm (queue robotics): 2 places on node, for it alone" in told
+        "its guarantee; 11 GPU-minutes lost."
+    ) in output
+    assert "Holds arm (queue robotics): 2 places on node, for it alone" in output
 
 
-def test_a_plan_tells_who_moves_where(folder: Folder):
-    told = folder.told("plan", folder.snapshot(SCATTERED, "1h"))
-    assert "left (queue q): 1 task from node-0 to node-1, so that large fits" in told
+def test_a_plan_shows_the_new_nodes_of_moved_tasks(folder: Folder):
+    output = folder.output("plan", folder.snapshot(SCATTERED, "1h"))
+    assert "left (queue q): 1 task from node-0 to node-1, so that large fits" in output
 
 
-def test_it_says_who_saves_first_and_for_how_long(folder: Folder):
-    told = folder.told("plan", folder.snapshot(SAVES_FIRST, "1h"))
-    assert "at most 24 GPU-minutes lost; it saves first, within 2 min" in told
+def test_a_plan_shows_checkpoint_requests_and_their_deadline(folder: Folder):
+    output = folder.output("plan", folder.snapshot(SAVES_FIRST, "1h"))
+    assert "at most 24 GPU-minutes lost; it saves first, within 2 min." in output
 
 
-def test_evictions_are_there_for_programs(folder: Folder):
+def test_evictions_are_printed_as_json(folder: Folder):
     evictions = folder.json("plan", folder.snapshot(BORROWED, "1h10m"))["evictions"]
-    assert [each["gang"] for each in evictions] == ["sweep-0", "sweep-1"]
+    assert [row["gang"] for row in evictions] == ["sweep-0", "sweep-1"]
     assert evictions[0] == {
         "gang": "sweep-0",
         "queue": "vision",
@@ -128,103 +128,106 @@ def test_evictions_are_there_for_programs(folder: Folder):
         "tasks": [{"task": "sweep-0-0", "node": "node", "moves_to": ""}],
         "stops": True,
         "saves_within_seconds": None,
-        "gpu_seconds_lost": 660.0,  # ten minutes since the last save, and one to start again
+        "gpu_seconds_lost": 660.0,  # ten minutes since the last checkpoint, and one to restart
     }
 
 
-def test_a_gang_that_only_shrinks_is_said_to_run_on(folder: Folder):
+def test_a_gang_that_keeps_its_minimum_runs_on(folder: Folder):
     elastic = BORROWED.replace("count: 8, gpus: 1,", "tasks: 8, minimum: 1, gpus: 1,")
-    told = folder.told("plan", folder.snapshot(elastic, "1h10m"))
-    assert "sweep (queue vision): 2 tasks on node, reclaimed for arm" in told
-    assert "2 GPU-minutes lost; it runs on with the others" in told  # two tasks start again
+    output = folder.output("plan", folder.snapshot(elastic, "1h10m"))
+    assert "sweep (queue vision): 2 tasks on node, reclaimed for arm" in output
+    assert "2 GPU-minutes lost; it runs on with the others." in output  # two tasks restart
 
 
-def test_a_plan_that_displaces_nobody_says_nothing_of_it(folder: Folder):
-    told = folder.told("plan", folder.snapshot(BORROWED, "1h"))
-    assert "Makes room" not in told
-    assert "Holds" not in told
+def test_a_plan_without_evictions_has_no_list_of_them(folder: Folder):
+    output = folder.output("plan", folder.snapshot(BORROWED, "1h"))
+    assert "Makes room" not in output
+    assert "Holds" not in output
 
 
-# -- a change, before it is made
+# -- the preview of a change
 
 
-def test_a_raised_guarantee_shows_whom_it_would_evict_and_what_it_would_start(folder: Folder):
+def test_the_preview_of_a_guarantee_shows_evictions_and_starts(folder: Folder):
     change = "queues: [{name: vision, guarantee: {gpu: 1}}, {name: robotics, guarantee: {gpu: 7}}]"
     file = folder.write("x.yaml", change)
-    told = folder.told("plan", folder.snapshot(BORROWED, "1h10m"), "--with", file)
-    assert told.startswith(
+    output = folder.output("plan", folder.snapshot(BORROWED, "1h10m"), "--with", file)
+    assert output.startswith(
         "Changes queue vision (guarantee), queue robotics (guarantee) Would be evicted sweep-"
     )
-    assert told.count("reclaimed for hand, which is within its guarantee") == 5
-    assert "Would start hand (queue robotics): 5 tasks on node" in told
-    assert "vision 4 → 1 4 → 1 6 → 1 none" in told
+    assert output.count("reclaimed for hand, which is within its guarantee") == 5
+    assert "Would start hand (queue robotics): 5 tasks on node" in output
+    assert "vision 4 → 1 4 → 1 6 → 1 none" in output
 
 
-def test_what_happens_anyway_is_not_blamed_on_the_change(folder: Folder):
+def test_the_preview_shows_only_the_difference(folder: Folder):
     snapshot = folder.snapshot(BORROWED, "1h10m")
-    found = folder.json("plan", snapshot, "--with", folder.write("x.yaml", "settings: {dwell: 5m}"))
-    assert found["changed"] == ["setting dwell"]
-    assert [each["gang"] for each in found["before"]["started"]] == ["arm"]
-    assert len(found["before"]["evicted"]) == len(found["after"]["evicted"]) == 2
-    assert found["evicted"] == found["spared"] == found["started"] == found["not_started"] == []
+    change = folder.write("x.yaml", "settings: {dwell: 5m}")
+    result = folder.json("plan", snapshot, "--with", change)
+    assert result["changed"] == ["setting dwell"]
+    assert [row["gang"] for row in result["before"]["started"]] == ["arm"]
+    assert len(result["before"]["evicted"]) == len(result["after"]["evicted"]) == 2
+    assert result["evicted"] == result["spared"] == result["started"] == result["not_started"] == []
 
 
-def test_a_change_may_spare_work_and_keep_others_from_starting(folder: Folder):
+def test_a_change_can_prevent_evictions_and_starts(folder: Folder):
     snapshot = folder.snapshot(BORROWED, "1h10m")
-    found = folder.json("plan", snapshot, "--with", folder.write("x", "settings: {displacing: []}"))
-    assert [each["gang"] for each in found["spared"]] == ["sweep-0", "sweep-1"]
-    assert [each["gang"] for each in found["not_started"]] == ["arm"]
+    result = folder.json(
+        "plan", snapshot, "--with", folder.write("x", "settings: {displacing: []}")
+    )
+    assert [row["gang"] for row in result["spared"]] == ["sweep-0", "sweep-1"]
+    assert [row["gang"] for row in result["not_started"]] == ["arm"]
 
 
-def test_a_gang_that_waits_either_way_may_wait_for_another_reason(folder: Folder):
+def test_the_preview_shows_changed_reasons_of_waiting_gangs(folder: Folder):
     snapshot = folder.snapshot(BORROWED, "1h10m")
     limit = "queues: [{name: robotics, guarantee: {gpu: 4}, limit: {gpu: 4}}]"
     change = folder.write("x.yaml", limit)
-    told = folder.told("plan", snapshot, "--with", change)
-    assert "Would wait for another reason hand (queue robotics) now: it needs room for 5" in told
-    assert "then: it needs 5 GPUs and queue robotics may never have more than 4" in told
+    output = folder.output("plan", snapshot, "--with", change)
+    assert "Would wait for another reason hand (queue robotics) now: it needs room for 5" in output
+    assert "then: it needs 5 GPUs and queue robotics may never have more than 4" in output
     (reason,) = folder.json("plan", snapshot, "--with", change)["reasons"]
     assert (reason["gang"], reason["after"]["verdict"]) == ("hand", "Never")
 
 
-def test_the_preview_goes_on_until_nothing_more_follows(folder: Folder):
-    found = folder.json(
+def test_the_preview_carries_out_plans_until_nothing_follows(folder: Folder):
+    result = folder.json(
         "plan", folder.snapshot(SCATTERED, "1h"), "--with", folder.write("x", "queues: [{name: q}]")
     )
-    assert found["changed"] == []
-    assert found["before"] == found["after"]
-    assert found["after"]["at_rest"]
-    assert [each["gang"] for each in found["after"]["started"]] == ["large"]
-    assert [each["tasks"][0]["moves_to"] for each in found["after"]["evicted"]] == ["node-1"]
+    assert result["changed"] == []
+    assert result["before"] == result["after"]
+    assert result["after"]["at_rest"]
+    assert [row["gang"] for row in result["after"]["started"]] == ["large"]
+    assert [row["tasks"][0]["moves_to"] for row in result["after"]["evicted"]] == ["node-1"]
 
 
-def test_who_gives_up_task_after_task_is_told_once(folder: Folder):
+def test_evictions_of_one_gang_in_several_plans_are_one_row(folder: Folder):
     now = folder.snapshot(GROWS, "20m")
     change = folder.write("change.yaml", "queues: [{name: a, guarantee: {gpu: 4}, limit: {}}]")
     rows = folder.json("plan", now, "--with", change)["evicted"]
-    assert [(each["gang"], each["rule"], len(each["tasks"])) for each in rows] == [
+    assert [(row["gang"], row["rule"], len(row["tasks"])) for row in rows] == [
         ("wide", "guarantee", 3),
         ("wide", "share", 3),
     ]
 
 
-def test_a_search_that_was_in_vain_leaves_nothing_to_do(folder: Folder):
-    """Both queues have their share, so nobody may be displaced for those that wait."""
+def test_a_failed_search_for_victims_ends_the_dry_run(folder: Folder):
+    """Both queues have their share, so no gang may be evicted for the waiting ones."""
     snapshot = folder.snapshot((EXAMPLES / "20-reclaim-a-share.yaml").read_text(), "20m")
-    found = folder.json("plan", snapshot, "--with", folder.write("x", "settings: {min_run: 1m}"))
-    for side in (found["before"], found["after"]):
+    result = folder.json("plan", snapshot, "--with", folder.write("x", "settings: {min_run: 1m}"))
+    for side in (result["before"], result["after"]):
         assert (side["at_rest"], side["cycles"], side["evicted"]) == (True, 1, [])
 
 
-def test_a_new_queue_joins_the_others(folder: Folder):
+def test_a_new_queue_is_added(folder: Folder):
     snapshot = folder.snapshot(BORROWED, "1h")
     change = folder.write("x.yaml", "queues: [{name: audio, guarantee: {gpu: 1}}]")
-    found = folder.json("plan", snapshot, "--with", change)
-    assert found["changed"] == ["queue audio (new)"]
-    assert {each["queue"] for each in found["after"]["queues"]} == {"audio", "robotics", "vision"}
+    result = folder.json("plan", snapshot, "--with", change)
+    assert result["changed"] == ["queue audio (new)"]
+    assert {row["queue"] for row in result["after"]["queues"]} == {"audio", "robotics", "vision"}
 
 
-def test_a_snapshot_is_not_touched_by_its_preview(folder: Folder):
+def test_a_preview_does_not_change_the_snapshot(folder: Folder):
     snapshot = folder.snapshot(BORROWED, "1h10m")
     before = Path(snapshot).read_bytes()
     folder.run("plan", snapshot, "--with", folder.write("x", "settings: {displacing: []}"))
@@ -257,7 +260,7 @@ def test_every_setting_can_be_changed():
         ),
     ],
 )
-def test_a_change_that_cannot_be_used_is_one_sentence(folder: Folder, text: str, sentence: str):
+def test_an_invalid_change_gives_one_sentence(folder: Folder, text: str, sentence: str):
     file = folder.write("x.yaml", text)
     status, out, err = folder.run("plan", folder.snapshot(BORROWED, "0"), "--with", file)
     assert (status, out) == (2, "")
@@ -266,22 +269,22 @@ def test_a_change_that_cannot_be_used_is_one_sentence(folder: Folder, text: str,
 
 
 @pytest.mark.parametrize("file", ["missing.yaml", ".", "a\0b"])
-def test_a_change_that_cannot_be_read_is_one_sentence(folder: Folder, file: str):
+def test_an_unreadable_change_file_gives_one_sentence(folder: Folder, file: str):
     status, out, err = folder.run("plan", folder.snapshot(BORROWED, "0"), "--with", file)
     assert (status, out) == (2, "")
     assert "it cannot be read" in err
     assert len(err.splitlines()) == 1
 
 
-def test_only_one_file_can_come_through_the_pipe(folder: Folder):
+def test_only_one_file_can_be_stdin(folder: Folder):
     status, _, err = folder.run("plan", "-", "--with", "-")
     assert status == 2
-    assert "only one of SNAPSHOT and --with can be stdin" in err
+    assert "Only one of SNAPSHOT and --with can be stdin" in err
 
 
-def test_jobs_that_a_change_leaves_without_a_queue_are_told_so(folder: Folder):
+def test_jobs_whose_queue_gets_children_wait_for_a_queue(folder: Folder):
     snapshot = folder.snapshot(BORROWED, "1h10m")
     change = "queues: [{name: robotics, guarantee: {gpu: 4}}, {name: lab, parent: robotics}]"
-    found = folder.json("plan", snapshot, "--with", folder.write("x.yaml", change))
-    waits = {each["gang"]: each["reasons"][0]["why"] for each in found["after"]["waiting"]}
+    result = folder.json("plan", snapshot, "--with", folder.write("x.yaml", change))
+    waits = {row["gang"]: row["reasons"][0]["why"] for row in result["after"]["waiting"]}
     assert waits == {"arm": "UnknownQueue", "hand": "UnknownQueue"}

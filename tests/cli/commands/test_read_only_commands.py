@@ -1,4 +1,4 @@
-"""What `windlass queues`, `jobs` and `top` make of objects that were read from a cluster."""
+"""`windlass queues`, `jobs` and `top`, given the objects of a cluster."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from windlass.workloads.pods.task import task_id
 
 
 def written(name: str, parent: str = "", status: dict[str, Any] | None = None, **spec: Any) -> Any:
-    """A Queue object with its status."""
-    about = spec | ({"parent": parent} if parent else {})
-    text = json.dumps({"metadata": {"name": name}, "spec": about, "status": status or {}})
+    """Return a Queue object with its status."""
+    spec |= {"parent": parent} if parent else {}
+    text = json.dumps({"metadata": {"name": name}, "spec": spec, "status": status or {}})
     return msgspec.json.decode(text, type=wire.Owner)
 
 
 def seen(*things: Any) -> Sight:
-    """A cluster as a command sees it."""
+    """Return a cluster as a command reads it."""
     cluster = Stage(*things).cluster
     pods = {task_id(each): each for each in things if isinstance(each, wire.Pod)}
     return Sight(cluster, plan(cluster), pods, leader="")
@@ -37,7 +37,7 @@ def seen(*things: Any) -> Sight:
 # --- queues
 
 
-def test_queues_stand_below_their_parents_with_what_their_status_says():
+def test_queues_are_below_their_parents_with_the_numbers_of_their_status():
     status = {
         "share": {"gpu": 12},
         "allocated": {"gpu": "9.5"},
@@ -46,40 +46,40 @@ def test_queues_stand_below_their_parents_with_what_their_status_says():
     }
     team = written("team", "company", status, guarantee={"gpu": 8}, limit={"gpu": 16})
     lines = queues.lines_of([team, written("company")])
-    assert [(each.name, each.depth) for each in lines] == [("company", 0), ("team", 1)]
-    head, company, told = "\n".join(queues.told(lines)).split("\n")
+    assert [(line.name, line.depth) for line in lines] == [("company", 0), ("team", 1)]
+    head, company, leaf = "\n".join(queues.queue_lines(lines)).split("\n")
     assert head.split() == list(queues.HEAD)
     assert company.split() == ["company", "0", "-", "-", "-", "none", "-"]
-    assert told.split() == ["team", "8", "12", "9.5", "1.5", "16", "3"]
+    assert leaf.split() == ["team", "8", "12", "9.5", "1.5", "16", "3"]
 
 
-def test_a_queue_that_is_not_ready_is_marked_and_told():
+def test_a_queue_that_is_not_ready_is_marked_and_explained():
     bad = {"type": "Ready", "status": "False", "reason": "ParentUnknown"}
     bad |= {"message": "no such parent", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     lines = queues.lines_of([written("lost", "nowhere", {"conditions": [bad], "allocated": {}})])
-    shown = list(queues.told(lines))
+    shown = list(queues.queue_lines(lines))
     assert shown[0].split("\n")[1].startswith("lost !")
-    assert shown[1] == "lost is not ready: no such parent"
+    assert shown[1] == "lost is not ready: no such parent."
 
 
-def test_queues_in_a_circle_are_all_shown():
+def test_queues_in_a_circle_of_parents_are_all_shown():
     lines = queues.lines_of([written("a", "b"), written("b", "a"), written("c", "b")])
-    assert {each.name for each in lines} == {"a", "b", "c"}
+    assert {line.name for line in lines} == {"a", "b", "c"}
 
 
-def test_a_status_that_cannot_be_read_is_not_known():
+def test_an_invalid_status_counts_as_unknown():
     (line,) = queues.lines_of([written("q", status={"allocated": {"gpu": -1}})])
     assert line.allocated is None
 
 
-def test_no_queues_are_told_in_a_sentence():
-    assert next(queues.told([])).startswith("There are no queues yet")
+def test_a_cluster_without_queues_gives_one_sentence():
+    assert next(queues.queue_lines([])).startswith("There are no queues yet")
 
 
 # --- jobs
 
 
-def test_pods_are_shown_as_the_gangs_that_the_daemon_makes_of_them():
+def test_pods_are_grouped_into_gangs_as_the_scheduler_does_it():
     owner = job("train", 3)
     members = [pod(f"train-{i}", 2, owner=owner, queue="team") for i in range(3)]
     (row,) = jobs.rows_of(seen(queue("team", "ml"), node("n1", 8), owner, *members))
@@ -87,7 +87,7 @@ def test_pods_are_shown_as_the_gangs_that_the_daemon_makes_of_them():
     assert (row.state, row.pods_on_nodes, row.pods, row.milli_gpus) == ("waiting", 0, 3, 6000)
 
 
-def test_a_job_runs_once_its_minimum_is_on_nodes():
+def test_a_job_is_running_once_its_minimum_is_on_nodes():
     on = {"node": "n1", "phase": "Running"}
     three = [pod(f"w-{i}", 1, gang=("w", 2), **(on if i < 2 else {})) for i in range(3)]
     (row,) = jobs.rows_of(seen(queue("team", "ml"), node("n1", 8), *three))
@@ -97,7 +97,7 @@ def test_a_job_runs_once_its_minimum_is_on_nodes():
     assert (row.state, row.pods_on_nodes) == ("waiting", 1)
 
 
-def test_a_job_that_lacks_one_of_its_groups_waits_however_many_others_are_there():
+def test_a_job_without_the_minimum_of_one_group_is_waiting():
     groups = [{"name": "leader"}, {"name": "workers", "minimum": 2}]
     meta = {"name": "train", "namespace": "ml", "uid": "train-uid"}
     written = json.dumps({"metadata": meta, "spec": {"groups": groups}})
@@ -109,19 +109,24 @@ def test_a_job_that_lacks_one_of_its_groups_waits_however_many_others_are_there(
     assert (row.state, row.pods_on_nodes) == ("waiting", 3)
 
 
-def test_why_a_job_waits_is_what_was_written_on_its_pods():
-    said = {"type": "PodScheduled", "status": "False", "reason": "QueueFull", "message": "Full"}
-    waits = pod("a", 1, status={"conditions": [said]})
+def test_the_reason_of_a_waiting_job_is_the_condition_of_its_pods():
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "QueueFull",
+        "message": "Full",
+    }
+    waits = pod("a", 1, status={"conditions": [condition]})
     (row,) = jobs.rows_of(seen(queue("team", "ml"), waits))
     assert (row.reason, row.message) == ("QueueFull", "Full")
 
 
-def test_pods_of_other_schedulers_are_no_jobs_of_ours():
+def test_pods_of_other_schedulers_are_not_listed():
     others = pod("x", 1, node="n1", schedulerName="default-scheduler")
     assert jobs.rows_of(seen(queue("team", "ml"), node("n1", 8), others)) == []
 
 
-def test_who_waits_stands_first_and_the_oldest_in_front():
+def test_waiting_jobs_come_first_and_the_oldest_of_them_first():
     late, early = "2026-02-01T00:00:00Z", "2026-01-01T00:00:00Z"
     things = [
         pod("runs", 1, node="n1", phase="Running", created=early),
@@ -149,7 +154,7 @@ def test_a_frame_fits_the_terminal_it_is_made_for(size: TerminalSize):
     assert lines[0].startswith("Windlass")
 
 
-def test_a_frame_shows_what_is_in_use_who_waits_and_that_nobody_leads():
+def test_a_frame_shows_usage_waiting_gangs_and_a_missing_leader():
     on = {"node": "n1", "phase": "Running"}
     held = [pod("a", 6, **on)]
     things = [queue("team", "ml", guarantee={"gpu": 8}), node("n1", 8), *held, *crew("big", 2, 8)]
@@ -158,6 +163,6 @@ def test_a_frame_shows_what_is_in_use_who_waits_and_that_nobody_leads():
         console.print(top.frame(seen(*things), TerminalSize(100, 30)))
     text = caught.get()
     assert "8 GPUs  75 % in use" in text
-    assert "nobody leads" in text
+    assert "no leader" in text
     assert "██████··" in text
     assert "big" in text

@@ -1,4 +1,4 @@
-"""`windlass replay`: a recorded time as it was, and as it would have been under another policy."""
+"""`windlass replay`: recorded cycles decided again, and recorded work under another policy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from tests.support import recordings
 from tests.support.recordings import HOUR, work
 from windlass.cli import windlass
-from windlass.cli.times import instant
+from windlass.cli.options import format_time
 from windlass.history.recorder import Lengths
 from windlass.history.store import HistoryStore, Stretch
 from windlass.model.errors import WindlassError
@@ -30,7 +30,7 @@ from windlass.sim.run import Simulation
 SEEDS = range(20) if os.environ.get("WINDLASS_PROOF") == "1" else (308, 7)
 
 
-def asked(*words: str) -> Result:
+def replay(*words: str) -> Result:
     return CliRunner().invoke(windlass, ["replay", *words])
 
 
@@ -48,25 +48,25 @@ def steps(store: HistoryStore, stretches: list[Stretch]) -> Iterator[Step]:
             yield cycle.actions
 
 
-# --- as it was ---
+# --- decided again ---
 
 
-def test_a_record_is_decided_again_as_it_was(day: str):
-    told = asked(day)
-    assert told.exit_code == 0, told.output
-    assert "every plan is the same as it was recorded" in told.output
-    found = json.loads(asked(day, "--json").output)
+def test_a_record_decided_again_gives_the_same_plans(day: str):
+    answer = replay(day)
+    assert answer.exit_code == 0, answer.output
+    assert "every plan is the same as recorded." in answer.output
+    found = json.loads(replay(day, "--json").output)
     assert found["cycles"] == found["same"] == sum(e.cycles for e in HistoryStore(day).stretches())
 
 
-def test_only_the_time_that_is_asked_for_is_played(day: str):
-    whole = json.loads(asked(day, "--json").output)["cycles"]
-    part = json.loads(asked(day, "--from", "2h", "--to", "4h", "--json").output)["cycles"]
+def test_only_the_requested_time_is_replayed(day: str):
+    whole = json.loads(replay(day, "--json").output)["cycles"]
+    part = json.loads(replay(day, "--from", "2h", "--to", "4h", "--json").output)["cycles"]
     assert 0 < part < whole
-    assert asked(day, "--from", "1000h").exception.__class__.__mro__[1] is WindlassError
+    assert replay(day, "--from", "1000h").exception.__class__.__mro__[1] is WindlassError
 
 
-def test_a_plan_that_is_not_the_recorded_one_is_found(day: str, tmp_path: Path):
+def test_a_plan_that_differs_from_the_record_is_found(day: str, tmp_path: Path):
     where = tmp_path / "h"
     with sqlite3.connect(day) as source, sqlite3.connect(where) as copy:
         source.backup(copy)
@@ -77,48 +77,46 @@ def test_a_plan_that_is_not_the_recorded_one_is_found(day: str, tmp_path: Path):
         copy.execute("UPDATE windlass_cycles SET body = ? WHERE number = ?", (other[0], first[0]))
     source.close()
     copy.close()
-    told = asked(str(where))
-    assert told.exit_code == 1
-    assert f"The first is cycle {first[0]}" in told.output
-    assert "the actions differ" in told.output
+    answer = replay(str(where))
+    assert answer.exit_code == 1
+    assert f"The first is cycle {first[0]}" in answer.output
+    assert "the actions differ" in answer.output
 
 
-def test_what_is_recorded_can_be_listed(day: str):
-    told = asked(day, "--list").output
-    assert len(told.splitlines()) == len(HistoryStore(day).stretches()) + 1
+def test_the_stretches_of_a_record_are_listed(day: str):
+    answer = replay(day, "--list").output
+    assert len(answer.splitlines()) == len(HistoryStore(day).stretches()) + 1
 
 
-def test_times_are_asked_for_as_they_are_listed(day: str):
-    rows = [line.split() for line in asked(day, "--list").output.splitlines()[1:]]
+def test_times_are_given_as_the_list_prints_them(day: str):
+    rows = [line.split() for line in replay(day, "--list").output.splitlines()[1:]]
     began, until, cycles = rows[2][:3]
-    told = asked(day, "--from", began, "--to", until).output
-    assert told.startswith(f"{cycles} cycles from {began} to {until}: every plan is the same")
+    answer = replay(day, "--from", began, "--to", until).output
+    assert answer.startswith(f"{cycles} cycles from {began} to {until}: every plan is the same")
 
 
-def test_what_is_told_ends_with_the_last_cycle_that_was_played(day: str):
+def test_the_outcome_ends_with_the_last_replayed_cycle(day: str):
     store = HistoryStore(day, new=False)
     cycles = [each for one in store.stretches() for each in store.cycles(one) if each.at <= 5400]
-    told = asked(day, "--to", "90m").output
-    assert told.startswith(f"{len(cycles)} cycles from ")
-    assert f" to {instant(cycles[-1].at)}: every plan" in told
+    answer = replay(day, "--to", "90m").output
+    assert answer.startswith(f"{len(cycles)} cycles from ")
+    assert f" to {format_time(cycles[-1].at)}: every plan" in answer
 
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("--list", "--with", "x"), "--list plays nothing; leave out --with and --policy, or"),
-        (("--list", "--policy", "x"), "--list plays nothing; leave out --with and --policy, or"),
-        (("--from", "3h", "--to", "2h"), "--from is 3h, after --to, which is 2h"),
+        (("--list", "--with", "x"), "--list only lists; leave out --with and --policy, or"),
+        (("--list", "--policy", "x"), "--list only lists; leave out --with and --policy, or"),
+        (("--from", "3h", "--to", "2h"), "--from is 3h, after --to, which is 2h."),
     ],
 )
-def test_options_that_say_nothing_together_are_refused(
-    day: str, words: tuple[str, ...], complaint: str
-):
-    told = asked(day, *words)
-    assert (told.exit_code, complaint in told.output) == (2, True), told.output
+def test_contradicting_options_are_refused(day: str, words: tuple[str, ...], complaint: str):
+    answer = replay(day, *words)
+    assert (answer.exit_code, complaint in answer.output) == (2, True), answer.output
 
 
-def test_a_record_of_an_older_version_is_read_as_well(day: str, tmp_path: Path):
+def test_a_record_of_an_older_version_is_read(day: str, tmp_path: Path):
     where = tmp_path / "h"
     with sqlite3.connect(day) as source, sqlite3.connect(where) as copy:
         source.backup(copy)
@@ -126,15 +124,15 @@ def test_a_record_of_an_older_version_is_read_as_well(day: str, tmp_path: Path):
         copy.execute("UPDATE windlass_history SET version = 1")
     source.close()
     copy.close()
-    assert asked(str(where), "--list").output == asked(day, "--list").output
+    assert replay(str(where), "--list").output == replay(day, "--list").output
 
 
-# --- the work behind a record ---
+# --- the recorded work ---
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_work_behind_a_record_played_unchanged_is_what_was_recorded(seed: int, tmp_path: Path):
-    """Gangs that fail, are evicted, save, are moved: all run as they did."""
+def test_recorded_work_simulated_without_a_change_repeats_the_record(seed: int, tmp_path: Path):
+    """Gangs that fail, are evicted or moved, or write checkpoints start and end as recorded."""
     where = str(tmp_path / "h")
     real, _, _ = recordings.recorded(where, work(seed, hours=10, nodes=3))
     store = HistoryStore(where)
@@ -151,7 +149,7 @@ def test_the_work_behind_a_record_played_unchanged_is_what_was_recorded(seed: in
     assert found.unfinished == ends.count(None)
 
 
-def test_a_record_that_begins_amid_the_work_finds_everybody_in_place(day: str):
+def test_a_record_that_begins_in_the_middle_keeps_running_tasks_in_place(day: str):
     store = HistoryStore(day)
     stretches = store.stretches()[-2:]
     start = store.start(stretches[0]).snapshot
@@ -159,8 +157,8 @@ def test_a_record_that_begins_amid_the_work_finds_everybody_in_place(day: str):
     found = workload_of(start, steps(store, stretches))
     played = Simulation(found.workload)
     played.step()
-    there = {each.id: each.node for each in start.tasks if each.node}
-    assert {t.id: t.node for t in played.cluster.tasks.values() if t.id in there} == there
+    nodes = {task.id: task.node for task in start.tasks if task.node}
+    assert {t.id: t.node for t in played.cluster.tasks.values() if t.id in nodes} == nodes
     played.run()
     real = Simulation(work())
     real.run()
@@ -175,10 +173,10 @@ def _plus(at: int | None, shift: int) -> int | None:
     return None if at is None else at + shift
 
 
-# --- who wins and who loses ---
+# --- comparisons ---
 
 
-def test_against_itself_nobody_wins_or_loses():
+def test_a_workload_compared_with_itself_has_no_differences():
     one, two = Simulation(work()), Simulation(work())
     one.run()
     two.run()
@@ -188,7 +186,7 @@ def test_against_itself_nobody_wins_or_loses():
     assert found.gangs == ()
 
 
-def test_the_gpu_time_of_all_gangs_is_what_the_meter_counted():
+def test_the_gpu_time_of_all_gangs_is_that_of_the_meter():
     played = Simulation(work())
     played.run()
     past: list[QueueTally] = list(played.meter.past.values())
@@ -197,25 +195,25 @@ def test_the_gpu_time_of_all_gangs_is_what_the_meter_counted():
     assert worked == sum(each.useful for each in past)
 
 
-def test_under_another_policy_the_table_says_who_loses(day: str, tmp_path: Path):
+def test_a_changed_policy_shows_the_queues_that_win_or_lose(day: str, tmp_path: Path):
     change = tmp_path / "change.yaml"
     change.write_text("settings: {displacing: []}\n")
-    told = asked(day, "--with", str(change))
-    assert told.exit_code == 0, told.output
-    assert "had not ended by then" in told.output
-    found = json.loads(asked(day, "--with", str(change), "--json").output)
+    answer = replay(day, "--with", str(change))
+    assert answer.exit_code == 0, answer.output
+    assert "had not ended by then" in answer.output
+    found = json.loads(replay(day, "--with", str(change), "--json").output)
     assert {each["verdict"] for each in found["queues"]} & {"loses", "wins", "mixed"}
     assert found["all"]["after"]["stops"] == 0 < found["all"]["before"]["stops"]
     waits = [_difference(each) for each in found["gangs"]]
-    assert waits == sorted(waits, reverse=True), "the biggest differences stand first"
-    assert found["gangs"][0]["name"] in told.output
+    assert waits == sorted(waits, reverse=True), "the biggest differences come first"
+    assert found["gangs"][0]["name"] in answer.output
 
 
 def _difference(part: dict[str, Any]) -> int:
     return abs(part["after"]["waited_seconds"] - part["before"]["waited_seconds"])
 
 
-def test_a_policy_may_be_given_as_the_object_that_would_be_applied(day: str, tmp_path: Path):
+def test_a_policy_can_be_given_as_a_manifest(day: str, tmp_path: Path):
     policy = tmp_path / "policy.yaml"
     policy.write_text(
         "apiVersion: windlass.dev/v1alpha1\nkind: Policy\nmetadata: {name: default}\n"
@@ -225,15 +223,15 @@ def test_a_policy_may_be_given_as_the_object_that_would_be_applied(day: str, tmp
     change.write_text("settings: {displacing: []}\n")
     part = (day, "--to", "3h")
     assert (
-        asked(*part, "--policy", str(policy)).output == asked(*part, "--with", str(change)).output
+        replay(*part, "--policy", str(policy)).output == replay(*part, "--with", str(change)).output
     )
     policy.write_text("kind: Pod\n")
-    refused = asked(day, "--policy", str(policy))
+    refused = replay(day, "--policy", str(policy))
     assert "give a Policy or Queues" in str(refused.exception)
 
 
-def test_another_way_to_pack_gives_other_plans():
-    """So that a replay that says "the same" says something."""
+def test_another_packing_gives_other_plans():
+    """The check that plans are the same can fail: another setting does change them."""
     usual = Simulation(work())
     other = Simulation(replace(work(), settings=replace(work().settings, nodes=Packing.SPREAD)))
     usual.run()
@@ -244,10 +242,10 @@ def test_another_way_to_pack_gives_other_plans():
 # --- recording ---
 
 
-def test_a_simulation_is_recorded_into_a_new_file_only(tmp_path: Path):
+def test_a_simulation_is_not_recorded_into_an_existing_file(tmp_path: Path):
     file = tmp_path / "h"
     words = ["simulate", "day", "--hours", "1", "--nodes", "2", "--record", str(file)]
     assert CliRunner().invoke(windlass, words).exit_code == 0
-    assert asked(str(file)).exit_code == 0
+    assert replay(str(file)).exit_code == 0
     again = CliRunner().invoke(windlass, words)
-    assert "it is there already" in str(again.exception)
+    assert "it exists already" in str(again.exception)

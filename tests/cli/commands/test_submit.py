@@ -1,4 +1,4 @@
-"""`windlass submit`: a command becomes a Job whose pods start together and find each other."""
+"""`windlass submit`: the Job and Service of a command whose pods start together."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ TRAIN = SubmitRequest(
 )
 
 
-def container(order: SubmitRequest) -> dict[str, Any]:
-    (found,) = job_of(order)["spec"]["template"]["spec"]["containers"]
-    return found
+def container(request: SubmitRequest) -> dict[str, Any]:
+    (result,) = job_of(request)["spec"]["template"]["spec"]["containers"]
+    return result
 
 
-def variables(order: SubmitRequest) -> dict[str, str]:
-    """Variables with a value, and those that are a pod's number as `#`."""
-    return {each["name"]: each.get("value", "#") for each in container(order).get("env", ())}
+def variables(request: SubmitRequest) -> dict[str, str]:
+    """Return the environment; `#` for a variable that holds the index of the pod."""
+    env = container(request).get("env", ())
+    return {variable["name"]: variable.get("value", "#") for variable in env}
 
 
-def test_the_daemon_takes_the_job_for_a_gang_of_all_its_pods():
+def test_the_job_is_a_gang_of_all_its_pods():
     written = job_of(TRAIN) | {"status": {}}
     written["metadata"] |= {"uid": "u", "namespace": NAMESPACE}
     owner = msgspec.json.decode(json.dumps(written), type=wire.Owner)
     template = written["spec"]["template"]
     labels = template["metadata"]["labels"]
     pods = [pod(f"train-{i}", 8, owner=owner, labels=labels) for i in range(4)]
-    there = Stage(queue("team", NAMESPACE), node("n1", 24), owner, *pods)
-    assert there.step().bound == {}
-    there.see(node("n2", 8))
-    assert set(there.step().bound) == {"train-0", "train-1", "train-2", "train-3"}
+    stage = Stage(queue("team", NAMESPACE), node("n1", 24), owner, *pods)
+    assert stage.step().bound == {}
+    stage.see(node("n2", 8))
+    assert set(stage.step().bound) == {"train-0", "train-1", "train-2", "train-3"}
 
 
-def test_torchrun_needs_no_arguments_to_find_the_others():
+def test_torchrun_finds_the_other_pods_without_arguments():
     assert variables(TRAIN) == {
         "MASTER_ADDR": "train-0.train",
         "MASTER_PORT": "29500",
@@ -56,7 +57,7 @@ def test_torchrun_needs_no_arguments_to_find_the_others():
     }
 
 
-def test_the_service_gives_pod_0_the_name_that_the_variables_hold():
+def test_the_service_gives_pod_0_the_name_in_the_variables():
     service = service_of(TRAIN)
     spec = job_of(TRAIN)["spec"]["template"]["spec"]
     assert service is not None
@@ -65,33 +66,33 @@ def test_the_service_gives_pod_0_the_name_that_the_variables_hold():
     assert service["spec"]["publishNotReadyAddresses"]
 
 
-def test_a_single_pod_has_nobody_to_meet():
+def test_a_single_pod_has_no_service():
     alone = SubmitRequest("one", "ml", "i", ("python", "x.py"), gpus=1)
     assert service_of(alone) is None
     assert variables(alone) == {"PET_NPROC_PER_NODE": "1"}
     assert "subdomain" not in job_of(alone)["spec"]["template"]["spec"]
 
 
-def test_what_the_user_sets_has_the_last_word():
+def test_variables_of_the_user_override_generated_ones():
     own = {"MASTER_PORT": "1", "RANK": "7", "X": "y"}
     found = variables(SubmitRequest("t", "ml", "i", ("a",), count=2, env=own))
     assert {name: found[name] for name in own} == own
 
 
-def test_an_eviction_is_no_failure_of_the_job():
+def test_an_eviction_does_not_count_as_a_failure_of_the_job():
     spec = job_of(TRAIN)["spec"]
     assert spec["backoffLimit"] == 0
     (rule,) = spec["podFailurePolicy"]["rules"]
     assert (rule["action"], rule["onPodConditions"][0]["type"]) == ("Ignore", "DisruptionTarget")
 
 
-def test_a_pod_without_gpus_asks_for_nothing_of_the_kind():
+def test_a_pod_without_gpus_has_no_gpu_request_and_toleration():
     plain = SubmitRequest("t", "ml", "i", ("a",), cpu="2")
     assert container(plain)["resources"] == {"requests": {"cpu": "2"}}
     assert "tolerations" not in job_of(plain)["spec"]["template"]["spec"]
 
 
-def test_a_name_leaves_room_for_the_number_of_the_last_pod():
+def test_the_longest_name_leaves_room_for_the_index_of_a_pod():
     assert longest_name(10) == 61
     assert longest_name(11) == 60
 
@@ -128,7 +129,7 @@ def test_the_manifests_are_printed_without_a_cluster(submit: Terminal):
     assert job["spec"]["template"]["spec"]["containers"][0]["command"][1:] == ["--x", "t.py"]
 
 
-def test_without_a_cluster_nothing_can_be_submitted(submit: Terminal):
+def test_submitting_without_a_cluster_fails(submit: Terminal):
     status, out, err = submit("--", "a")
     assert (status, out) == (2, "")
     assert err.startswith("No way to an API server was found")
@@ -148,7 +149,7 @@ def test_without_a_cluster_nothing_can_be_submitted(submit: Terminal):
         [],
     ],
 )
-def test_a_wrong_call_is_explained_before_anything_is_made(submit: Terminal, words: list[str]):
+def test_invalid_options_give_a_usage_error(submit: Terminal, words: list[str]):
     status, out, err = submit("--print", *words)
     assert (status, out) == (2, "")
     assert "Error: " in err

@@ -1,4 +1,4 @@
-"""`windlass demo` puts the embedded cluster on the dashboard."""
+"""`windlass demo` shows its simulated cluster on the dashboard."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from windlass.sim.run import Simulation
 from windlass.web.documents.jobs import ListWindow
 
 
-def test_the_address_is_told_where_a_port_is_named():
-    told = CliRunner().invoke(command, ["--nodes", "2", "--port", "0", "--for", "0"])
-    assert told.exit_code == 0
-    assert "Dashboard: http://127.0.0.1:" in told.output
+def test_the_address_is_printed_if_a_port_is_named():
+    result = CliRunner().invoke(command, ["--nodes", "2", "--port", "0", "--for", "0"])
+    assert result.exit_code == 0
+    assert "Dashboard: http://127.0.0.1:" in result.output
 
 
-def test_nothing_is_served_where_nobody_looks():
-    told = CliRunner().invoke(command, ["--nodes", "2", "--for", "0"])
-    assert told.exit_code == 0
-    assert "Dashboard" not in told.output
+def test_no_dashboard_is_served_without_a_terminal_and_port():
+    result = CliRunner().invoke(command, ["--nodes", "2", "--for", "0"])
+    assert result.exit_code == 0
+    assert "Dashboard" not in result.output
 
 
-def test_without_a_port_it_is_served_on_a_terminal_alone():
+def test_without_a_port_the_dashboard_needs_a_terminal():
     with served_if_wanted(None, live=False) as dashboard:
         assert dashboard is None
 
@@ -48,21 +48,23 @@ def shown(dashboard: SimulationDashboard, name: str) -> dict:
     return json.loads(answer.body)
 
 
-def test_every_cycle_is_remembered(played: tuple[Simulation, SimulationDashboard]):
+def test_every_cycle_is_noted(played: tuple[Simulation, SimulationDashboard]):
     simulation, dashboard = played
     assert dashboard.board.cycles()[-1].cycle == simulation.cycles
 
 
-def test_what_has_finished_is_told_the_latest_first(played: tuple[Simulation, SimulationDashboard]):
+def test_finished_jobs_are_listed_the_newest_first(
+    played: tuple[Simulation, SimulationDashboard],
+):
     simulation, dashboard = played
-    ended = [each["ended"] for each in shown(dashboard, "jobs")["finished"]]
-    stages = [each.stage for each in simulation.records.values()]
+    ended = [finished["ended"] for finished in shown(dashboard, "jobs")["finished"]]
+    stages = [record.stage for record in simulation.records.values()]
     done = stages.count(GangStage.FINISHED) + stages.count(GangStage.DELETED)
     assert ended == sorted(ended, reverse=True)
     assert len(ended) == min(done, 200) > 0
 
 
-def test_every_gpu_that_is_given_is_on_the_map(played: tuple[Simulation, SimulationDashboard]):
+def test_every_allocated_gpu_is_on_the_map(played: tuple[Simulation, SimulationDashboard]):
     simulation, dashboard = played
     given = shown(dashboard, "cluster")["given"]
     ground = simulation.meter.ground
@@ -70,7 +72,9 @@ def test_every_gpu_that_is_given_is_on_the_map(played: tuple[Simulation, Simulat
     assert milli == ground.capacity - ground.free
 
 
-def test_what_is_shown_already_is_not_shown_again(played: tuple[Simulation, SimulationDashboard]):
+def test_an_unchanged_cluster_is_not_published_again(
+    played: tuple[Simulation, SimulationDashboard],
+):
     simulation, dashboard = played
     before = dashboard.board.stamp
     dashboard.show(simulation)

@@ -1,4 +1,4 @@
-"""`windlass explain --before`: what would become of a job, before anybody submits it."""
+"""`windlass explain --before`: the answer about a job before it is submitted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 
 class Explain:
-    """Asks in this process, about a file."""
+    """Runs `windlass explain --before` on documents, in this process."""
 
     def __init__(self, capture: pytest.CaptureFixture[str], folder: Path) -> None:
         self._capture, self._folder = capture, folder
@@ -42,7 +42,7 @@ class Explain:
     def _run(
         self, documents: tuple[Json | str, ...], more: tuple[str, ...], status: int
     ) -> tuple[str, str]:
-        file, text = self._folder / "job.yaml", [_text(each) for each in documents]
+        file, text = self._folder / "job.yaml", [_text(document) for document in documents]
         file.write_text("---\n".join(text))
         where = ("--scenario", str(self._folder / "cluster.yaml"), "--at", "1m")
         with pytest.raises(SystemExit) as left:
@@ -62,7 +62,7 @@ def explain_fixture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Expla
 
 
 def template(gpus: int = 1, **labels: str) -> Json:
-    """Amounts are written as people write them: as numbers, and as limits alone."""
+    """Return a pod template with amounts as users write them: as numbers, and only as limits."""
     wants = {"limits": {"nvidia.com/gpu": gpus, "cpu": 2, "memory": "1Gi"}}
     spec = {"schedulerName": "windlass", "containers": [{"name": "main", "resources": wants}]}
     return {"metadata": {"labels": {"windlass.dev/queue": "team"} | labels}, "spec": spec}
@@ -125,7 +125,7 @@ EACH_ALONE = {
 
 
 @pytest.mark.parametrize("kind", GANGS_OF_FOUR)
-def test_a_manifest_of_a_kind_is_the_gang_that_it_will_be(explain: Explain, kind: str):
+def test_a_manifest_is_explained_as_the_gang_that_it_would_be(explain: Explain, kind: str):
     (gang,) = explain.gangs(GANGS_OF_FOUR[kind])
     assert (gang["state"], gang["tasks_needed"], gang["queue"]) == ("Starts", 4, "team")
     assert len(gang["places"]) == 4
@@ -133,16 +133,16 @@ def test_a_manifest_of_a_kind_is_the_gang_that_it_will_be(explain: Explain, kind
 
 
 @pytest.mark.parametrize("kind", EACH_ALONE)
-def test_pods_that_stand_for_themselves_are_told_of_one_by_one(explain: Explain, kind: str):
+def test_independent_pods_are_explained_one_by_one(explain: Explain, kind: str):
     gangs = explain.gangs(EACH_ALONE[kind])
-    assert [(each["state"], each["tasks_needed"]) for each in gangs] == [("Starts", 1)] * 2
+    assert [(gang["state"], gang["tasks_needed"]) for gang in gangs] == [("Starts", 1)] * 2
 
 
-def test_every_kind_of_the_table_can_be_asked_about():
-    asked = {key.kind for key in ROWS}
-    assert asked == {*GANGS_OF_FOUR, *EACH_ALONE}
-    # a DaemonSet has as many pods as nodes, and a TrainJob those of a runtime elsewhere
-    assert {key.kind for key in KINDS} - asked == {"DaemonSet", "TrainJob"}
+def test_every_kind_of_the_table_can_be_explained():
+    kinds = {key.kind for key in ROWS}
+    assert kinds == {*GANGS_OF_FOUR, *EACH_ALONE}
+    # The pods of a DaemonSet depend on the nodes, those of a TrainJob on a runtime elsewhere.
+    assert {key.kind for key in KINDS} - kinds == {"DaemonSet", "TrainJob"}
 
 
 def test_pods_with_a_gang_object_are_one_gang(explain: Explain):
@@ -158,21 +158,21 @@ def test_pods_with_a_gang_object_are_one_gang(explain: Explain):
     assert (found["state"], found["tasks_needed"], len(found["places"])) == ("Starts", 2, 2)
 
 
-def test_a_job_that_would_wait_is_told_why_and_what_would_start_it(explain: Explain):
-    told = explain(job(2, gpus=3))
-    assert told.startswith("default/x waits for 2 tasks, number 1 of 1 in line")
-    assert "it needs room for 2 tasks of 3 GPUs, 2 CPU, 1 GiB at once; there is room for 1" in told
-    assert "- it would start at once with 2 GPUs per task instead of 3" in told
-    assert "- it would start at once with a minimum of 1 task instead of 2" in told
-    assert "if old (queue others, 4 GPUs) stopped, which it may not displace now" in told
+def test_a_job_that_would_wait_gets_reasons_and_suggestions(explain: Explain):
+    answer = explain(job(2, gpus=3))
+    assert answer.startswith("default/x waits for 2 tasks, number 1 of 1 in line")
+    assert "- It needs room for 2 tasks of 3 GPUs, 2 CPU, 1 GiB at once; there is" in answer
+    assert "- It would start at once with 2 GPUs per task instead of 3." in answer
+    assert "- It would start at once with a minimum of 1 task instead of 2." in answer
+    assert "if old (queue others, 4 GPUs) stopped, which it may not displace now" in answer
 
 
-def test_a_job_in_the_words_of_scenarios_is_taken_as_it_is(explain: Explain):
-    told = explain("{name: new, queue: team, tasks: 5, gpus: 1}")
-    assert told.startswith("new waits for 5 tasks")
-    assert "with a minimum of 4 tasks instead of 5" in told
+def test_a_job_in_the_format_of_scenarios_is_taken_as_it_is(explain: Explain):
+    answer = explain("{name: new, queue: team, tasks: 5, gpus: 1}")
+    assert answer.startswith("new waits for 5 tasks")
+    assert "with a minimum of 4 tasks instead of 5" in answer
     both = "jobs: [{name: one, queue: team, gpus: 2}, {name: two, queue: team, gpus: 2}]"
-    assert [each["state"] for each in explain.gangs(both)] == ["Starts", "Starts"]
+    assert [gang["state"] for gang in explain.gangs(both)] == ["Starts", "Starts"]
 
 
 def test_nothing_is_submitted(explain: Explain):
@@ -182,9 +182,15 @@ def test_nothing_is_submitted(explain: Explain):
 @pytest.mark.parametrize(
     ("document", "complaint"),
     [
-        (manifest("Service", "v1", {}), "job.yaml:1: Service makes no pods that can be told of;"),
-        (manifest("Banana", "fruit.io/v1", {}), "Banana.fruit.io makes no pods that can be told"),
-        (manifest("DaemonSet", "apps/v1", {}), "DaemonSet.apps makes no pods that can be told of"),
+        (manifest("Service", "v1", {}), "job.yaml:1: Service makes no pods that can be explained;"),
+        (
+            manifest("Banana", "fruit.io/v1", {}),
+            "Banana.fruit.io makes no pods that can be explained",
+        ),
+        (
+            manifest("DaemonSet", "apps/v1", {}),
+            "DaemonSet.apps makes no pods that can be explained",
+        ),
         ("# nothing\n", "it is empty; write a manifest of a kind that makes pods, or a job"),
         ("kind: Job\nmetadata: {name: x}\n", "does not say what it is; give it apiVersion and"),
         (manifest("Job", "batch/v1", {"template": {"spec": {"containers": 3}}}), "Job x is not as"),
@@ -192,50 +198,52 @@ def test_nothing_is_submitted(explain: Explain):
         ("{name: old, queue: team}", 'there is a job "old" already'),
     ],
 )
-def test_what_cannot_be_read_is_told_in_a_sentence(
+def test_an_unreadable_document_gives_one_sentence(
     explain: Explain, document: Json | str, complaint: str
 ):
     assert complaint in explain(document, status=2)
 
 
 @pytest.mark.parametrize("why", REFUSED)
-def test_what_the_api_server_would_refuse_is_refused_with_its_line(explain: Explain, why: str):
+def test_a_manifest_that_the_api_server_would_refuse_is_refused_with_its_line(
+    explain: Explain, why: str
+):
     document, complaint = REFUSED[why]
-    told = explain(document, status=2)
-    assert re.search(rf"job\.yaml:\d+: {re.escape(complaint)}", told), told
+    error = explain(document, status=2)
+    assert re.search(rf"job\.yaml:\d+: {re.escape(complaint)}", error), error
 
 
 @pytest.mark.parametrize("why", TAKEN)
-def test_what_the_api_server_would_take_is_taken(explain: Explain, why: str):
-    assert all(each["state"] == "Starts" for each in explain.gangs(TAKEN[why]))
+def test_a_manifest_that_the_api_server_would_accept_is_accepted(explain: Explain, why: str):
+    assert all(gang["state"] == "Starts" for gang in explain.gangs(TAKEN[why]))
 
 
-def test_the_same_name_twice_is_refused_where_it_stands_again(explain: Explain):
-    told = explain(job(1), manifest("Service", "v1", {}), job(1), status=2)
-    assert "Job.batch default/x occurs twice; rename or remove one" in told
+def test_a_repeated_name_is_refused_at_its_second_line(explain: Explain):
+    error = explain(job(1), manifest("Service", "v1", {}), job(1), status=2)
+    assert "Job.batch default/x occurs twice; rename or remove one" in error
     words = "{name: new, queue: team}\n"
     assert '"new"' in explain(words, words, status=2)
 
 
-def test_what_is_passed_over_is_named(explain: Explain):
-    told = explain(job(1), manifest("Service", "v1", {}), manifest("Jbo", "batch/v1", {}))
-    assert told.startswith("default/x starts now with 1 task")
-    assert told.endswith("Service, Jbo.batch make no pods that can be told of")
+def test_kinds_without_pods_are_named(explain: Explain):
+    answer = explain(job(1), manifest("Service", "v1", {}), manifest("Jbo", "batch/v1", {}))
+    assert answer.startswith("default/x starts now with 1 task")
+    assert answer.endswith("Service, Jbo.batch make no pods that can be explained.")
 
 
-def test_a_gang_object_is_judged_as_well(explain: Explain):
+def test_a_gang_object_is_validated(explain: Explain):
     gang = manifest("Gang", "windlass.dev/v1alpha1", {"minimum": "two"})
     assert 'gang "default/x": minimum: it should be a valid integer' in explain(gang, status=2)
 
 
-def test_a_file_of_several_documents_keeps_its_lines(explain: Explain):
-    told = explain("---\n# one\n---\n{name: a, queue: team}\n---\n\n{nam: b}\n", status=2)
-    assert "job.yaml:7: " in told
+def test_lines_are_those_of_the_whole_file(explain: Explain):
+    error = explain("---\n# one\n---\n{name: a, queue: team}\n---\n\n{nam: b}\n", status=2)
+    assert "job.yaml:7: " in error
 
 
-def test_either_a_job_or_a_file_is_asked_about(capsys: pytest.CaptureFixture[str]):
+def test_either_a_job_or_a_file_must_be_given(capsys: pytest.CaptureFixture[str]):
     for words in ((), ("x", "--before", "y")):
         with pytest.raises(SystemExit) as left:
             main(("explain", *words))
         assert left.value.code == 2
-        assert "give either JOB or --before FILE" in capsys.readouterr().err
+        assert "Give either JOB or --before FILE." in capsys.readouterr().err

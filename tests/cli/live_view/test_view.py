@@ -1,4 +1,4 @@
-"""The live view, the picture, and the two commands that play work on the embedded cluster."""
+"""The live view, its SVG picture, and the commands `simulate` and `demo`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from windlass.cli import main
 from windlass.cli.format import clock, duration, gpus
 from windlass.cli.live_view.palette import colours
 from windlass.cli.live_view.view import TerminalSize, render
+from windlass.cli.output import reason_sentence
 from windlass.engine.plan import Plan, Verdict
 from windlass.model.actions import Hold, PlaceClaim
 from windlass.model.gpus import Slice
@@ -41,7 +42,7 @@ SIZES = [
 
 @pytest.fixture(name="busy", scope="module")
 def busy_fixture() -> SimulationMoment:
-    """A busy afternoon."""
+    """The cluster in a busy afternoon of a generated day."""
     simulation = Simulation(generate(2))
     simulation.run(until=15 * 3600)
     return simulation.moment()
@@ -60,34 +61,38 @@ def lines(moment: SimulationMoment, size: TerminalSize = SMALL) -> list[str]:
 
 
 def cells(moment: SimulationMoment) -> str:
-    """The cells of a cluster of one row, after the names of rack and model."""
+    """Return the cells of a map of one row, without the names of rack and model."""
     return lines(moment)[2][10:].split("  ")[0].strip()
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size.width}x{size.height}")
 def test_a_frame_fits_the_terminal(busy: SimulationMoment, size: TerminalSize):
-    found = lines(busy, size)
-    assert len(found) <= size.height
-    assert max(len(line) for line in found) <= size.width
+    frame = lines(busy, size)
+    assert len(frame) <= size.height
+    assert max(len(line) for line in frame) <= size.width
 
 
 @pytest.mark.parametrize("size", SIZES[1:], ids=lambda size: f"{size.width}x{size.height}")
-def test_the_first_in_line_is_shown_with_its_reason(busy: SimulationMoment, size: TerminalSize):
-    first = next(each for each in busy.plan.decisions if each.position == 1)
-    found = lines(busy, size)
-    row = next(i for i, line in enumerate(found) if line.startswith("  1 "))
+def test_the_first_waiting_gang_is_shown_with_its_reason(
+    busy: SimulationMoment, size: TerminalSize
+):
+    first = next(decision for decision in busy.plan.decisions if decision.position == 1)
+    frame = lines(busy, size)
+    row = next(index for index, line in enumerate(frame) if line.startswith("  1 "))
     gang = busy.cluster.gangs[first.gang]
-    assert gang.id in found[row] or gang.job in found[row]
-    assert str(first.reasons[0])[:40] in " ".join(found[row : row + 2])
+    reason = first.reasons[0]
+    assert gang.id in frame[row] or gang.job in frame[row]
+    sentence = reason_sentence(str(reason), reason.values)
+    assert sentence[:40] in " ".join(frame[row : row + 2])
 
 
-def test_every_gpu_of_the_cluster_has_its_cell(busy: SimulationMoment):
+def test_every_gpu_of_the_cluster_has_a_cell(busy: SimulationMoment):
     rows = [re.match(r"[a-z]\d +\w+ +([▁-█·░▒×┄ ]+)", line) for line in lines(busy)]
     shown = "".join(row[1] for row in rows if row).replace(" ", "")
-    assert len(shown) == sum(len(each.gpus) for each in busy.cluster.nodes.values())
+    assert len(shown) == sum(len(node.gpus) for node in busy.cluster.nodes.values())
 
 
-def test_the_header_tells_what_is_in_use():
+def test_the_header_shows_the_gpus_in_use():
     moment = moment_of(node("n", gpus=4), arrives(job("a", 1, ask(gpus=3))))
     assert (
         lines(moment)[0]
@@ -95,14 +100,14 @@ def test_the_header_tells_what_is_in_use():
     )
 
 
-def test_cells_show_whole_parts_and_nothing():
+def test_cells_show_whole_used_partly_used_and_free_gpus():
     whole, half = job("a", 1, ask(gpus=1)), job("b", 1, ask(gpus=1, milli=500))
     assert sorted(cells(moment_of(node("n", gpus=3), arrives(whole), arrives(half)))) == sorted(
         "█▄·"
     )
 
 
-def test_cells_show_what_is_held_and_what_is_reserved():
+def test_cells_show_holds_and_reservations():
     moment = moment_of(node("n", gpus=2), arrives(job("a", 1, ask(gpus=3))))
     claims = [PlaceClaim(TaskId("a-0"), "n", (Slice(device, 1000),)) for device in (0, 1)]
     now = Plan(holds=(Hold(GangId("a"), (claims[0],)),))
@@ -111,20 +116,20 @@ def test_cells_show_what_is_held_and_what_is_reserved():
     assert cells(replace(moment, plan=later)) == "·▒"
 
 
-def test_cells_show_nodes_out_of_service_and_gone():
+def test_cells_show_nodes_that_are_cordoned_or_gone():
     machines = rack("r1", "n1", "n2", "n3", gpus=2)
     gone, cordoned = NodeChange(5, "n1", None), replace(machines[1], cordoned=True)
     moment = moment_of(RACKS, machines[0], cordoned, machines[2], gone)
     assert cells(moment) == "┄┄ ×× ··"
 
 
-def test_rows_are_racks():
+def test_a_row_of_the_map_is_a_rack():
     nodes = (*rack("r1", "n1", "n3", gpus=1), *rack("r2", "n2", gpus=1))
-    found = lines(moment_of(RACKS, *nodes))
-    assert [line[:2] for line in found[2:4]] == ["r1", "r2"]
+    frame = lines(moment_of(RACKS, *nodes))
+    assert [line[:2] for line in frame[2:4]] == ["r1", "r2"]
 
 
-def test_a_queue_shows_what_it_has_and_what_it_borrows():
+def test_the_bar_of_a_queue_shows_its_guarantee_and_borrowed_gpus():
     teams = queue("x", gpus=1), queue("y", gpus=3)
     row = next(
         line
@@ -137,36 +142,39 @@ def test_a_queue_shows_what_it_has_and_what_it_borrows():
     assert "3.0" in row
 
 
-def test_jobs_of_many_gangs_take_one_row():
+def test_gangs_of_one_job_share_a_row():
     sweep = [job(f"s{i}", 1, ask(gpus=1)) for i in range(9)]
-    as_one = [replace(each, gang=replace(each.gang, job="sweep")) for each in sweep]
-    found = lines(moment_of(node("n", gpus=2), *(arrives(each) for each in as_one)))
-    assert any(re.search(r"sweep +team +7 × 1 GPU", line) for line in found)
-    assert any("sweep (2 gangs) placed: 2 tasks on n" in line for line in found)
+    gangs = [replace(one, gang=replace(one.gang, job="sweep")) for one in sweep]
+    frame = lines(moment_of(node("n", gpus=2), *(arrives(gang) for gang in gangs)))
+    assert any(re.search(r"sweep +team +7 × 1 GPU", line) for line in frame)
+    assert any("sweep (2 gangs) placed: 2 tasks on n" in line for line in frame)
 
 
-def test_nobody_waiting_is_said():
-    assert "Waiting  nobody" in lines(moment_of(node("n", gpus=1)))
+def test_a_frame_says_that_no_gang_waits():
+    assert "Waiting  no gang" in lines(moment_of(node("n", gpus=1)))
 
 
-def test_what_can_never_run_comes_last_and_has_no_position():
+def test_gangs_that_can_never_start_come_last_without_a_position():
     moment = moment_of(
         node("n", gpus=1),
         arrives(job("huge", 1, ask(gpus=9))),
         arrives(job("a", 1, ask(gpus=1)), at=1),
         arrives(job("b", 1, ask(gpus=1)), at=2),
     )
-    assert {each.verdict for each in moment.plan.decisions} == {Verdict.WAITS, Verdict.NEVER}
-    found = [line for line in lines(moment) if re.match(r"  [0-9–] ", line)]
-    assert [line.split()[:2] for line in found] == [["2", "b"], ["–", "huge"]]
+    assert {decision.verdict for decision in moment.plan.decisions} == {
+        Verdict.WAITS,
+        Verdict.NEVER,
+    }
+    rows = [line for line in lines(moment) if re.match(r"  [0-9–] ", line)]
+    assert [line.split()[:2] for line in rows] == [["2", "b"], ["–", "huge"]]
 
 
-def test_queues_have_colours_of_their_own_and_children_are_steps_of_the_hue():
-    tree = {each.name: each for each in generate(1, hours=1).queues}
-    paint = colours(tree)
+def test_queues_have_different_colours_and_children_have_steps_of_the_hue():
+    tree = {found.name: found for found in generate(1, hours=1).queues}
+    palette = colours(tree)
     leaves = ["language", "vision", "ranking", "serving"]
-    assert len({paint[name] for name in leaves}) == 4
-    assert paint["lab"] == paint["language"]
+    assert len({palette[name] for name in leaves}) == 4
+    assert palette["lab"] == palette["language"]
     many = {f"q{i}": queue(f"q{i}") for i in range(9)}
     assert len(set(colours(many).values())) == 9
 
@@ -182,11 +190,11 @@ def test_queues_have_colours_of_their_own_and_children_are_steps_of_the_hue():
         (234000, "2 d 17 h"),
     ],
 )
-def test_durations_are_written_as_people_say_them(seconds: int, words: str):
+def test_durations_have_fitting_units(seconds: int, words: str):
     assert duration(seconds) == words
 
 
-def test_clocks_and_gpus_are_written_as_people_say_them():
+def test_clocks_and_gpus_are_short():
     assert (clock(0), clock(86400 * 8 + 3660)) == ("Mon 00:00", "Tue 01:01")
     assert (gpus(1000), gpus(250), gpus(1500), gpus(1_144_000)) == ("1", "0.25", "1.5", "1,144")
 
@@ -201,7 +209,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 SHORT = ("--hours", "3", "--nodes", "4")
 
 
-def test_simulate_tells_both_schedulers_side_by_side(capsys: pytest.CaptureFixture[str]):
+def test_simulate_shows_both_schedulers_side_by_side(capsys: pytest.CaptureFixture[str]):
     status, out, _ = run(capsys, "simulate", "day", *SHORT, "--compare", "default")
     assert status == 0
     assert re.search(r"GPU utilisation .* \d+\.\d % +\d+\.\d %", out)
@@ -210,7 +218,7 @@ def test_simulate_tells_both_schedulers_side_by_side(capsys: pytest.CaptureFixtu
     assert max(len(line) for line in out.splitlines()) <= 84
 
 
-def test_simulate_plays_a_scenario_to_rest(capsys: pytest.CaptureFixture[str]):
+def test_simulate_runs_a_scenario_to_rest(capsys: pytest.CaptureFixture[str]):
     status, out, _ = run(capsys, "simulate", str(EXAMPLE), "--json")
     assert status == 0
     assert json.loads(out)["windlass"]["gangs"]["waiting"] == 0
@@ -228,12 +236,13 @@ def test_every_key_of_the_json_is_documented(capsys: pytest.CaptureFixture[str])
 
 
 def keys(value: object) -> Iterator[str]:
+    """Yield all keys in a JSON value, at any depth."""
     if isinstance(value, dict):
         yield from value
-    for each in (
+    for part in (
         value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     ):
-        yield from keys(each)
+        yield from keys(part)
 
 
 def test_options_of_generated_work_are_refused_for_a_scenario(capsys: pytest.CaptureFixture[str]):
@@ -264,7 +273,9 @@ def test_demo_shows_one_frame(capsys: pytest.CaptureFixture[str]):
     assert out.startswith("Windlass  Mon 1")
 
 
-def test_the_picture_is_complete_in_itself(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+def test_the_picture_loads_nothing_from_elsewhere(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
     file = tmp_path / "run.svg"
     status, _, _ = run(capsys, "demo", "--nodes", "3", "--picture", str(file))
     text = file.read_text()

@@ -199,7 +199,7 @@ def test_jobs_that_never_ended_are_told_with_a_reason(run: Terminal, tmp_path: P
     found = run("simulate", "--trace", str(file), "--cluster", nodes, "--json")
     assert found.json["finished"] == 1
     assert "1 of 2 jobs never ended: job-2 waits: no node could ever run" in found.err
-    assert found.err.endswith("; the figures are of the others\n")
+    assert found.err.endswith("; the numbers are those of the others.\n")
 
 
 def test_jobs_that_are_left_out_are_told(run: Terminal, tmp_path: Path):
@@ -210,7 +210,7 @@ def test_jobs_that_are_left_out_are_told(run: Terminal, tmp_path: Path):
     file.write_text("\n".join(["; swf", ran, never, nowhere]), encoding="utf-8-sig")
     found = run("simulate", "--trace", str(file), "--cluster", "1x8", "--json")
     assert found.json["jobs"] == 1
-    assert found.err == "2 of 3 jobs are left out: they ask for no GPUs, or never ran\n"
+    assert found.err == "2 of 3 jobs are left out: they ask for no GPUs, or never ran.\n"
 
 
 def test_jobs_that_are_cut_down_to_the_cluster_are_told(run: Terminal, tmp_path: Path):
@@ -218,7 +218,7 @@ def test_jobs_that_are_cut_down_to_the_cluster_are_told(run: Terminal, tmp_path:
     file.write_text("submit_s,duration_s,gpus\n0,100,4\n10,50,8\n")
     found = run("simulate", "--trace", str(file), "--cluster", "2x2", "--json")
     assert found.json["finished"] == 2
-    told = "1 of 2 jobs ask for more GPUs than the cluster has: cut down to its 4\n"
+    told = "1 of 2 jobs ask for more GPUs than the cluster has: cut down to its 4.\n"
     assert found.err == told
     assert not run("simulate", "--trace", str(file), "--cluster", "1x8", "--json").err
 
@@ -273,7 +273,7 @@ def test_the_time_axis_is_labelled_however_short_the_trace(
         (("--trace", "x.csv", "--cluster", "1x8", "--compare", "fair"), "name another order"),
         (("day", "--trace", "x.csv", "--cluster", "1x8"), "does not go with --trace"),
         (("day", "--policy", "shortest"), "belongs to --trace"),
-        ((), "say what to play"),
+        ((), "Give a scenario file, day, week"),
     ],
 )
 def test_what_does_not_go_together_is_refused_in_one_sentence(

@@ -1,4 +1,4 @@
-"""`windlass completion`: what makes a shell complete commands and options."""
+"""`windlass completion`: the script that makes a shell complete commands and options."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import click
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_WINDLASS_COMPLETE"
-"""What the shell sets when it asks the program for completions."""
+"""The variable that the shell sets when it asks the program for completions."""
 
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
-    """Print what makes a shell complete commands and options.
+    """Print the script that makes a shell complete commands and options.
 
     \b
     bash   eval "$(windlass completion bash)"     in ~/.bashrc
@@ -26,22 +26,22 @@ def command(shell: str) -> None:
     from windlass.cli import windlass
 
     kind = get_completion_class(shell)
-    assert kind is not None, f"click knows no {shell}"
+    assert kind is not None, f"click does not support {shell}"
     click.echo(kind(windlass, {}, "windlass", VARIABLE).source())
 
 
 NO_FILES = ":4"
-"""The last line that kubectl expects: what else there may be, here no names of files."""
+"""The last line that kubectl expects; 4 means that names of files are not offered."""
 
 
 def for_kubectl() -> None:
-    """Answer kubectl, which asks `kubectl_complete-windlass` with the words typed so far."""
+    """Print completions for kubectl, which calls this with the words typed so far."""
     from click.shell_completion import ShellComplete
 
     from windlass.cli import windlass
 
-    *words, begun = sys.argv[1:] or [""]
-    asked = ShellComplete(windlass, {}, "windlass", VARIABLE)
-    for each in asked.get_completions(words, begun):
-        click.echo(each.value)
+    *words, incomplete = sys.argv[1:] or [""]
+    completer = ShellComplete(windlass, {}, "windlass", VARIABLE)
+    for completion in completer.get_completions(words, incomplete):
+        click.echo(completion.value)
     click.echo(NO_FILES)

@@ -1,4 +1,4 @@
-"""`windlass crds`: the definitions of our custom resources, ready for kubectl."""
+"""`windlass crds`: the CustomResourceDefinitions, ready for kubectl."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 
 @click.command("crds")
-@click.option("--out", metavar="FOLDER", help="Write one file per kind instead, into this folder.")
+@click.option("--out", metavar="FOLDER", help="Write one file per kind into this folder instead.")
 def command(out: str | None) -> None:
     """Print the CustomResourceDefinitions of Queue, Topology, Policy and Gang.
 
@@ -24,4 +24,4 @@ def command(out: str | None) -> None:
 
     for name, text in sorted(made.items()):
         write_file(str(Path(out) / name), text.encode())
-        click.echo(f"wrote {Path(out) / name}")
+        click.echo(f"Wrote {Path(out) / name}.")

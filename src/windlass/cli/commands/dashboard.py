@@ -1,4 +1,4 @@
-"""`windlass dashboard`: how to reach the dashboard of a cluster, and a token to sign in with."""
+"""`windlass dashboard`: the way to the dashboard of a cluster, and a token to sign in with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from windlass.cli.options import reaching, settings
+from windlass.cli.options import cluster_options, load_config
 
 if TYPE_CHECKING:
     from windlass.config import Config
@@ -14,21 +14,22 @@ if TYPE_CHECKING:
 
 @click.command("dashboard")
 @click.option("--token", "wants_token", is_flag=True, help="Print the token of the kubeconfig.")
-@reaching
-def command(wants_token: bool, **reach: str | None) -> None:
-    """Tell how to reach the dashboard of a cluster.
+@cluster_options
+def command(wants_token: bool, **cluster: str | None) -> None:
+    """Print how to reach the dashboard of a cluster.
 
     \b
-    windlass dashboard              # what to type
-    windlass dashboard --token      # the token with which kubectl comes in, to sign in with
+    windlass dashboard              # the commands to type
+    windlass dashboard --token      # the token of kubectl, to sign in with
     """
     import asyncio
 
-    config = settings(**reach)
-    click.echo(asyncio.run(_token(config) if wants_token else _way(config)))
+    config = load_config(**cluster)
+    click.echo(asyncio.run(_token(config) if wants_token else _instructions(config)))
 
 
-async def _way(config: Config) -> str:
+async def _instructions(config: Config) -> str:
+    """Find the leader of a cluster, and return how to reach its dashboard."""
     import time
 
     from windlass.daemon.loop.main import replica_of
@@ -40,28 +41,29 @@ async def _way(config: Config) -> str:
     leader = leader_of(lease, int(time.time()))
     if lease is None or leader is None:
         raise CannotLook(
-            f"the Lease {config.lease.name} may not be read, so it is not known who leads; "
-            "ask for that right, or for the address under which the dashboard is published"
+            f"The Lease {config.lease.name} may not be read, so the leader is not known; ask for "
+            "that right, or for the address at which the dashboard is published."
         )
     if not leader:
-        raise CannotLook("nobody leads here; `windlass run` or `windlass install` starts it")
-    where = (lease.metadata.annotations or {}).get(DASHBOARD, "")
-    if not where:
-        raise CannotLook(f"{replica_of(leader)} leads, and serves no dashboard; see dashboard.port")
-    return way(replica_of(leader), where, lease.metadata.namespace)
+        raise CannotLook("No replica leads; `windlass run` or `windlass install` starts one.")
+    address = (lease.metadata.annotations or {}).get(DASHBOARD, "")
+    if not address:
+        name = replica_of(leader)
+        raise CannotLook(f"{name} leads, and serves no dashboard; see the setting dashboard.port.")
+    return way(replica_of(leader), address, lease.metadata.namespace)
 
 
-def way(leader: str, where: str, namespace: str) -> str:
-    """What to type to reach the dashboard that a leader serves there."""
-    if where.startswith("127."):  # `windlass run` on a host of its own, not in a pod
+def way(leader: str, address: str, namespace: str) -> str:
+    """Return the commands that lead to the dashboard which a leader serves at an address."""
+    if address.startswith("127."):  # `windlass run` on a host, not in a pod
         return (
-            f"{leader} leads, and serves the dashboard on its own host: http://{where}/\n\n"
+            f"{leader} leads, and serves the dashboard on its own host: http://{address}/\n\n"
             "Sign in with a token: kubectl create token NAME"
         )
-    port = where.rpartition(":")[2]
+    port = address.rpartition(":")[2]
     pod = f"-n {namespace} port-forward pod/{leader} {port}"
     return (
-        f"{leader} leads, and serves the dashboard at {where}. "
+        f"{leader} leads, and serves the dashboard at {address}. "
         "From outside the cluster:\n\n"
         f"  kubectl {pod}\n"
         "  windlass dashboard --token       # or: kubectl create token NAME\n\n"
@@ -70,6 +72,7 @@ def way(leader: str, where: str, namespace: str) -> str:
 
 
 async def _token(config: Config) -> str:
+    """Return the bearer token of the kubeconfig."""
     from windlass.kube.client.auth import load
     from windlass.kube.client.errors import NoAccess
 
@@ -77,7 +80,7 @@ async def _token(config: Config) -> str:
     scheme, _, token = (await access.headers()).get("Authorization", "").partition(" ")
     if scheme != "Bearer" or not token:
         raise NoAccess(
-            "The kubeconfig comes in without a token, such as by a certificate. "
-            "Make one for an account: kubectl create token NAME"
+            "The kubeconfig has no token; it uses another way to sign in, such as a certificate. "
+            "Create one for a service account: kubectl create token NAME"
         )
     return token

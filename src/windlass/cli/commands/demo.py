@@ -1,8 +1,8 @@
-"""`windlass demo`: the embedded cluster at work, live in the terminal; `make run` starts it.
+"""`windlass demo`: a simulated cluster, live in the terminal; `make run` starts it.
 
-On a terminal a generated week plays until Ctrl-C, with the dashboard beside it where its page was
-built; elsewhere a day plays as fast as it goes, a line per hour. Either way it ends with what the
-default scheduler would have done with the same work.
+On a terminal a generated week is simulated until Ctrl-C, with the dashboard beside it if its page
+was built; without a terminal a day is simulated at full speed, with a line per hour. Either way it
+ends with a comparison with the default scheduler on the same work.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from windlass.cli.demo_support.recording import option as record_option
+from windlass.cli.format import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,36 +26,46 @@ if TYPE_CHECKING:
 HOUR = 3600
 FRAMES_PER_SECOND = 5
 SPEED = 600
-"""Simulated seconds per second on a terminal."""
-NOON = 14 * HOUR
-"""When one frame has to stand for the day: in the busiest hours."""
+"""The default speed on a terminal, in simulated seconds per second."""
+BUSY_TIME = 14 * HOUR
+"""The time of the single frame of --once and --picture, in the busiest hours of the day."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoPace:
-    """How fast to play, and for how long; None: as fast as it goes, to the end."""
+    """The speed and the length of a demo."""
 
     speed: int | None
+    """The simulated seconds per second; None for full speed."""
     seconds: float | None
+    """The real seconds after which it stops; None to simulate to the end."""
 
     def is_over(self, began: float) -> bool:
-        """Has it played long enough?"""
+        """Return whether the time is up, given the (monotonic) time at which it began."""
         return self.seconds is not None and time.monotonic() - began >= self.seconds
 
 
 @click.command("demo")
-@click.option("--seed", type=click.IntRange(min=0), help="Another seed, other work.")
+@click.option("--seed", type=click.IntRange(min=0), help="The seed of the generated work.")
 @click.option(
-    "--nodes", type=click.IntRange(1, 500), default=24, show_default=True, help="Of the cluster."
+    "--nodes",
+    type=click.IntRange(1, 500),
+    default=24,
+    show_default=True,
+    help="The number of nodes.",
 )
 @click.option("--speed", type=click.IntRange(min=1), help="Simulated seconds per second.")
-@click.option("--for", "seconds", type=click.FloatRange(min=0), help="Stop after so many seconds.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help="Serve the dashboard here (0: any free port)."
+    "--for", "seconds", type=click.FloatRange(min=0), help="Stop after this number of seconds."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Serve the dashboard on this port (0: any free port).",
 )
 @record_option
 @click.option("--once", is_flag=True, help="Show one busy moment of the day and stop.")
-@click.option("--picture", metavar="FILE.svg", help="Write that moment as a picture and stop.")
+@click.option("--picture", metavar="FILE.svg", help="Write that moment as an SVG picture and stop.")
 def command(
     *,
     seed: int | None,
@@ -68,9 +79,9 @@ def command(
 ) -> None:
     """Watch Windlass schedule the work of four teams on an embedded cluster.
 
-    On a terminal it plays until Ctrl-C, elsewhere for a day of work; then it tells what the default
-    scheduler would have done with the same work. The dashboard is served on loopback: on a terminal
-    if its page was built, elsewhere if a port is named.
+    On a terminal it runs until Ctrl-C, without one for a day of work; then it compares the result
+    with the default scheduler on the same work. The dashboard is served on loopback: on a terminal
+    if its page was built, and always if a port is named.
     """
     from rich.console import Console
 
@@ -87,23 +98,24 @@ def command(
         _show_moment(workload, picture, console)
         return
     pace = DemoPace(speed or (SPEED if live else None), seconds)
-    played = Simulation(workload)
-    with served_if_wanted(port, live) as dashboard, recording(record, played, dashboard):
+    simulation = Simulation(workload)
+    with served_if_wanted(port, live) as dashboard, recording(record, simulation, dashboard):
         if live:
-            _play_live(played, pace, console, dashboard)
+            _play_live(simulation, pace, console, dashboard)
         else:
-            _play_lines(played, pace, dashboard)
-    _compare(workload, played, console)
+            _play_lines(simulation, pace, dashboard)
+    _compare(workload, simulation, console)
 
 
 def _show_moment(workload: Workload, picture: str | None, console: Console) -> None:
+    """Print one busy moment of the day, or write it as a picture."""
     from windlass.cli.live_view.export_svg import as_svg
     from windlass.cli.live_view.view import TerminalSize, render
     from windlass.cli.output import write_file
     from windlass.sim.run import Simulation
 
     simulation = Simulation(workload)
-    simulation.run(until=NOON)
+    simulation.run(until=BUSY_TIME)
     if picture is None:
         size = TerminalSize(console.width, max(24, console.height))
         console.print(render(simulation.moment(), size))
@@ -127,7 +139,7 @@ def _play_live(
     began = time.monotonic()
     try:
         with Live(console=console, screen=True, auto_refresh=False) as live:
-            while not pace.is_over(began) and _is_on(simulation):
+            while not pace.is_over(began) and _has_more(simulation):
                 due = int((time.monotonic() - began) * (pace.speed or SPEED))
                 _step_to(simulation, due, dashboard)
                 above = [Text(f"Dashboard: {dashboard.address}")] if dashboard else []
@@ -141,10 +153,11 @@ def _play_live(
 def _play_lines(
     simulation: Simulation, pace: DemoPace, dashboard: SimulationDashboard | None
 ) -> None:
-    """A line per simulated hour."""
+    """Print a line per simulated hour."""
     workload = simulation.workload
     capacity = simulation.meter.ground.capacity // 1000
-    click.echo(f"A generated day of four teams on {len(workload.nodes)} nodes, {capacity} GPUs.")
+    size = f"{counted(len(workload.nodes), 'node')}, {counted(capacity, 'GPU')}"
+    click.echo(f"A generated day of four teams on {size}.")
     if dashboard:
         click.echo(f"Dashboard: {dashboard.address}")
     began = time.monotonic()
@@ -165,7 +178,7 @@ def _hour_line(moment: SimulationMoment, hour: int) -> str:
     from windlass.sim.records import GangStage
 
     ground, stages = moment.figures.ground, moment.figures.stages
-    useful = sum(each.useful for each in moment.figures.queues.values())
+    useful = sum(queue.useful for queue in moment.figures.queues.values())
     used = 100 * (ground.capacity - ground.free) // ground.capacity
     return (
         f"{clock(hour * HOUR)}  {used:>3} % in use {100 * useful // ground.capacity:>3} % useful  "
@@ -175,13 +188,14 @@ def _hour_line(moment: SimulationMoment, hour: int) -> str:
     )
 
 
-def _is_on(simulation: Simulation) -> bool:
+def _has_more(simulation: Simulation) -> bool:
+    """Return whether anything happens before the end of the workload."""
     at, until = simulation.next_at(), simulation.workload.until
     return at is not None and (until is None or at <= until)
 
 
 def _step_to(simulation: Simulation, due: int, dashboard: SimulationDashboard | None) -> None:
-    """Everything that happens up to a time; the clock stays where the last thing happened."""
+    """Simulate up to a time; the clock stays at the last event before it."""
     while (at := simulation.next_at()) is not None and at <= due:
         if dashboard:
             dashboard.step(simulation)
@@ -191,17 +205,18 @@ def _step_to(simulation: Simulation, due: int, dashboard: SimulationDashboard | 
         dashboard.show(simulation)
 
 
-def _compare(workload: Workload, played: Simulation, console: Console) -> None:
+def _compare(workload: Workload, ours: Simulation, console: Console) -> None:
+    """Simulate the same work with the default scheduler, and print both results."""
     from windlass.cli.format import duration
-    from windlass.cli.render.simulation_report import ASSUMPTIONS, short
+    from windlass.cli.render.simulation_report import ASSUMPTIONS, short_report
     from windlass.sim.baselines.kube_default import default
     from windlass.sim.report import compare
     from windlass.sim.run import Simulation
 
-    now = played.cluster.now
+    now = ours.cluster.now
     theirs = Simulation(workload, default)
-    with console.status("The same work with the default scheduler ..."):
+    with console.status("Simulating the same work with the default scheduler ..."):
         theirs.run(until=now)
     click.echo(f"\nThe same {duration(now)} of work, with and without Windlass\n")
-    click.echo(short(compare(played, theirs)))
+    click.echo(short_report(compare(ours, theirs)))
     click.echo(f"\n{ASSUMPTIONS}")

@@ -1,4 +1,4 @@
-"""`windlass install` and `windlass uninstall`: Windlass onto a cluster and off it again."""
+"""`windlass install` and `windlass uninstall`, with Helm."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass import __version__
-from windlass.cli.options import settings
+from windlass.cli.options import load_config
 
 if TYPE_CHECKING:
     from windlass.install.helm_program import HelmProgram
@@ -18,12 +18,14 @@ Command = Callable[..., Any]
 
 
 _OPTIONS = (
-    click.option("--name", default="windlass", show_default=True, help="What it is called."),
+    click.option(
+        "--name", default="windlass", show_default=True, help="The name of the installation."
+    ),
     click.option(
         *("-n", "--namespace"),
         default="windlass-system",
         show_default=True,
-        help="Where its own objects lie.",
+        help="The namespace of its objects.",
     ),
     click.option("--kubeconfig", metavar="FILE", help="The kubeconfig file."),
     click.option("--context", metavar="NAME", help="The context of the kubeconfig."),
@@ -31,7 +33,7 @@ _OPTIONS = (
 
 
 def _release(command: Command) -> Command:
-    """Add the options that say which installation is meant, and on which cluster."""
+    """Add the options that name the installation and the cluster."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -41,8 +43,12 @@ def _release(command: Command) -> Command:
 @click.option("--print", "shows", is_flag=True, help="Print the objects as YAML.")
 @click.option("--apply", "applies", is_flag=True, help="Install or upgrade.")
 @click.option("--chart", metavar="FOLDER", help="Write the Helm chart into this folder instead.")
-@click.option("--values", "files", metavar="FILE", multiple=True, help="A file of values.")
-@click.option("--set", "pairs", metavar="KEY=VALUE", multiple=True, help="One value.")
+@click.option(
+    "--values", "files", metavar="FILE", multiple=True, help="A file of values; may be repeated."
+)
+@click.option(
+    "--set", "pairs", metavar="KEY=VALUE", multiple=True, help="One value; may be repeated."
+)
 @_release
 def install(
     *,
@@ -53,7 +59,7 @@ def install(
     pairs: tuple[str, ...],
     name: str,
     namespace: str,
-    **reach: str | None,
+    **cluster: str | None,
 ) -> None:
     """Install Windlass on a cluster, or upgrade it, with Helm.
 
@@ -62,7 +68,7 @@ def install(
     windlass install --apply --values values.yaml
     """
     if sum([shows, applies, chart is not None]) != 1:
-        raise click.UsageError("Say what to do: one of --print, --apply and --chart.")
+        raise click.UsageError("Give one of --print, --apply and --chart.")
     if chart is not None:
         _write_chart(chart)
         return
@@ -70,52 +76,52 @@ def install(
     from windlass.install.values import overrides
 
     values, release = overrides(files, pairs), Release(name, namespace)
-    helm = _helm(reach)
+    helm = _helm(cluster)
     if shows:
         import asyncio
 
         objects = asyncio.run(helm.render(values, release))
         click.echo(as_text(objects, release), nl=False)
         return
-    from windlass.install.apply import install as put_on
+    from windlass.install.apply import install as install_release
 
-    _on_cluster(helm, lambda api: put_on(api, helm, values, release, click.echo))
+    _on_cluster(helm, lambda api: install_release(api, helm, values, release, click.echo))
     click.echo(f'Windlass {__version__} is installed as "{name}" in namespace {namespace}. Next:')
     click.echo("  kubectl label namespace NAME windlass.dev/managed=true")
 
 
 @click.command("uninstall")
 @click.option("--keep-queues", is_flag=True, help="Keep queues and their definitions.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @_release
 def uninstall(
-    *, keep_queues: bool, yes: bool, name: str, namespace: str, **reach: str | None
+    *, keep_queues: bool, yes: bool, name: str, namespace: str, **cluster: str | None
 ) -> None:
-    """Take Windlass off a cluster; running pods stay."""
-    from windlass.install.apply import uninstall as take_off
+    """Remove Windlass from a cluster; running pods stay."""
+    from windlass.install.apply import uninstall as uninstall_release
     from windlass.install.chart import Release
 
-    release, helm = Release(name, namespace), _helm(reach)
+    release, helm = Release(name, namespace), _helm(cluster)
     if not yes:
         lost = "" if keep_queues else " All queues, topologies, policies and gangs are deleted."
         click.confirm(f'Uninstall "{name}" from namespace {namespace}?{lost}', abort=True)
 
     async def work(api: Api) -> None:
-        await take_off(api, helm, release, click.echo, keep_queues=keep_queues)
+        await uninstall_release(api, helm, release, click.echo, keep_queues=keep_queues)
 
     _on_cluster(helm, work)
 
 
-def _helm(reach: dict[str, str | None]) -> HelmProgram:
-    """Return the Helm that works on the cluster to which the options lead."""
+def _helm(cluster: dict[str, str | None]) -> HelmProgram:
+    """Return the Helm program for the cluster that the options name."""
     from windlass.install.helm_program import find_helm
 
-    config = settings(reach["kubeconfig"], reach["context"], None)
+    config = load_config(cluster["kubeconfig"], cluster["context"], None)
     return find_helm(config.kubeconfig, config.context)
 
 
 def _on_cluster(helm: HelmProgram, work: Callable[[Api], Awaitable[None]]) -> None:
-    """Do the work through the API server of the cluster on which Helm works."""
+    """Do the work with a client of the cluster on which Helm works; say what failed in it."""
     import asyncio
 
     from windlass.install.apply import NotDone
@@ -130,7 +136,7 @@ def _on_cluster(helm: HelmProgram, work: Callable[[Api], Awaitable[None]]) -> No
         async with connect(access, timeout_s=30) as api:
             await work(api)
 
-    again = "mend that and give the same command again"
+    again = "mend that and give the same command again."
     try:
         asyncio.run(run())
     except ApiError as error:
@@ -140,6 +146,7 @@ def _on_cluster(helm: HelmProgram, work: Callable[[Api], Awaitable[None]]) -> No
 
 
 def _write_chart(folder: str) -> None:
+    """Write the files of the chart into a folder, which is created if it is missing."""
     from pathlib import Path
 
     from windlass.cli.output import write_file
@@ -149,4 +156,4 @@ def _write_chart(folder: str) -> None:
         target = Path(folder) / path
         target.parent.mkdir(parents=True, exist_ok=True)
         write_file(str(target), text.encode())
-    click.echo(f"wrote the chart into {folder}")
+    click.echo(f"Wrote the chart into {folder}.")

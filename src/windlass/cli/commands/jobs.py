@@ -1,4 +1,4 @@
-"""`windlass jobs`: the gangs of a cluster, with what the scheduler has told their pods."""
+"""`windlass jobs`: the gangs of a cluster, with the conditions that the scheduler wrote on pods."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.options import in_namespace, namespace_or_own, reaching, settings
+from windlass.cli.format import sentence
+from windlass.cli.options import (
+    cluster_options,
+    load_config,
+    namespace_option,
+    namespace_or_default,
+)
 from windlass.model.display_names import known_as
 from windlass.model.errors import one_line
 
@@ -21,16 +27,16 @@ if TYPE_CHECKING:
 
 STATES = ("waiting", "running", "leaving")
 HEAD = ("job", "queue", "state", "pods", "GPUs", "nodes", "age")
-SILENCE = "the scheduler has not said why yet; `windlass doctor` checks that it is at work"
+NO_REASON = "The scheduler has not said why yet; `windlass doctor` checks that it is running."
 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One gang."""
+    """One gang as the table shows it."""
 
     namespace: str
     name: str
-    """Of the gang: that of its job, unless the job has several."""
+    """The name of the gang: that of its job, unless the job has several gangs."""
     job: str
     queue: str
     state: str
@@ -38,40 +44,44 @@ class JobRow:
     pods: int
     pods_needed: int
     milli_gpus: int
-    """What its pods have and ask for, in thousandths."""
+    """The GPUs that its pods have and request, in thousandths."""
     nodes: int
     created_at: int
     reason: str
-    """Why it waits, in one word for programs, and in a sentence."""
+    """The reason of the condition of a waiting pod, in one word; empty if there is none."""
     message: str
+    """The message of that condition."""
     eta: str
-    """When it is expected to start, in a sentence; empty if nobody knows."""
+    """The expected start as a clause; empty if it is not known."""
 
 
 @click.command("jobs")
-@click.option("--queue", metavar="NAME", help="Only of this queue and those below it.")
-@click.option("--state", type=click.Choice(STATES), help="Only those in this state.")
-@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Of all namespaces.")
+@click.option("--queue", metavar="NAME", help="Only jobs of this queue and the queues below it.")
+@click.option("--state", type=click.Choice(STATES), help="Only jobs in this state.")
+@click.option(
+    "-A", "--all-namespaces", "everywhere", is_flag=True, help="The jobs of all namespaces."
+)
 @click.option("--json", "json_", is_flag=True, help="Print the jobs as JSON.")
-@in_namespace
-@reaching
+@namespace_option
+@cluster_options
 def command(
     queue: str | None,
     state: str | None,
     everywhere: bool,
     json_: bool,
     namespace: str | None,
-    **reach: str | None,
+    **cluster: str | None,
 ) -> None:
     """Show the jobs that wait and run: gangs, not pods.
 
-    PODS are those on nodes, of those that exist. Why a job waits is what the scheduler wrote on its
-    pods; `windlass explain` says more. Rights to one namespace are enough to see its jobs.
+    The column pods counts the pods on nodes, of all pods that exist. The reason of a waiting job is
+    the one that the scheduler wrote on its pods; `windlass explain` says more. Rights to one
+    namespace are enough to see its jobs.
     """
     from windlass.daemon.loop.read_cluster import look
 
-    config = settings(**reach)
-    where = "" if everywhere else namespace_or_own(config, namespace)
+    config = load_config(**cluster)
+    where = "" if everywhere else namespace_or_default(config, namespace)
     sight = asyncio.run(look(config, where))
     rows = [
         row
@@ -83,12 +93,12 @@ def command(
     if json_:
         click.echo(_as_json(rows, sight.now))
         return
-    for line in _told(rows, sight.now, where):
+    for line in _lines(rows, sight.now, where):
         click.echo(line)
 
 
 def rows_of(sight: Sight) -> list[JobRow]:
-    """The gangs that the scheduler answers for: who waits first, the oldest in front."""
+    """Return the gangs of this scheduler: waiting ones first, in each state the oldest first."""
     schedulers = sight.config.scheduler_names
     rows = [
         _row(sight, gang)
@@ -110,8 +120,8 @@ def _row(sight: Sight, gang: Gang) -> JobRow:
 
     tasks = list(sight.cluster.members(gang.id))
     state = _state(gang, tasks)
-    said = _said(sight, tasks) if state == "waiting" else ("", "")
-    asked = [task.shape.request for task in tasks]
+    reason, message = _condition(sight, tasks) if state == "waiting" else ("", "")
+    requests = [task.shape.request for task in tasks]
     extra = sight.cluster.columns.extra_gpus.least
     namespace, _, name = gang.id.partition("/")
     return JobRow(
@@ -123,51 +133,53 @@ def _row(sight: Sight, gang: Gang) -> JobRow:
         pods_on_nodes=sum(task.state in ACTIVE for task in tasks),
         pods=len(tasks),
         pods_needed=gang.needed(),
-        milli_gpus=sum(each.gpu.count * each.gpu.milli for each in asked if each.gpu)
-        + sum(extra(each) for each in asked if each.extra),
+        milli_gpus=sum(request.gpu.count * request.gpu.milli for request in requests if request.gpu)
+        + sum(extra(request) for request in requests if request.extra),
         nodes=len({task.node for task in tasks if task.state in OCCUPYING}),
         created_at=gang.created_at,
-        reason=said[0],
-        message=said[1],
-        eta=found_in(said[1], sight.cluster.now),
+        reason=reason,
+        message=message,
+        eta=found_in(message, sight.cluster.now),
     )
 
 
 def _state(gang: Gang, tasks: list[Task]) -> str:
+    """Return the state of a gang: running needs its minimum in every group."""
     from windlass.model.jobs import ACTIVE, COUNTED, TaskState
 
-    there = Counter(task.group for task in tasks if task.state in COUNTED)
-    if any(task.state in ACTIVE for task in tasks) and gang.has_minimum(there):
+    counts = Counter(task.group for task in tasks if task.state in COUNTED)
+    if any(task.state in ACTIVE for task in tasks) and gang.has_minimum(counts):
         return "running"
     is_leaving = any(task.state == TaskState.RELEASING for task in tasks)
     waits = any(task.state == TaskState.WAITING for task in tasks)
     return "leaving" if is_leaving and not waits else "waiting"
 
 
-def _said(sight: Sight, tasks: list[Task]) -> tuple[str, str]:
-    """What the scheduler wrote on the first of its pods that waits."""
+def _condition(sight: Sight, tasks: list[Task]) -> tuple[str, str]:
+    """Return reason and message that the scheduler wrote on the first waiting pod that has them."""
     from windlass.model.jobs import TaskState
     from windlass.workloads.objects.wire import condition
 
     for task in tasks:
         if task.state == TaskState.WAITING:
-            found = condition(sight.pods[task.id], "PodScheduled")
-            if found is not None and found.message:
-                return found.reason, found.message
+            scheduled = condition(sight.pods[task.id], "PodScheduled")
+            if scheduled is not None and scheduled.message:
+                return scheduled.reason, scheduled.message
     return "", ""
 
 
 def _path(sight: Sight, queue: str) -> Iterator[str]:
-    """A queue and those above it."""
+    """Yield a queue and all queues above it; a circle of parents is left after one round."""
     seen: set[str] = set()
     while queue and queue not in seen:
         yield queue
         seen.add(queue)
-        known = sight.cluster.queues.get(queue)
-        queue = known.parent if known else ""
+        current = sight.cluster.queues.get(queue)
+        queue = current.parent if current else ""
 
 
-def _told(rows: list[JobRow], now: int, where: str) -> Iterator[str]:
+def _lines(rows: list[JobRow], now: int, where: str) -> Iterator[str]:
+    """Yield the table, with reason and ETA below each waiting job."""
     from windlass.cli.output import table
 
     if not rows:
@@ -180,9 +192,11 @@ def _told(rows: list[JobRow], now: int, where: str) -> Iterator[str]:
     for row, line in zip(rows, lines, strict=True):
         yield line
         if row.state == "waiting":
-            why = one_line(row.message.removesuffix(row.eta).rstrip("; ")) or SILENCE
-            yield from wrap(why, 78, initial_indent="    ", subsequent_indent="    ", max_lines=3)
-            yield from filter(None, [row.eta and f"    {row.eta}"])
+            reason = one_line(row.message.removesuffix(row.eta).rstrip("; "))
+            text = sentence(reason) or NO_REASON
+            yield from wrap(text, 78, initial_indent="    ", subsequent_indent="    ", max_lines=3)
+            if row.eta:
+                yield f"    {sentence(row.eta)}"
 
 
 def _cells(row: JobRow, now: int) -> tuple[str, ...]:
@@ -190,7 +204,7 @@ def _cells(row: JobRow, now: int) -> tuple[str, ...]:
 
     pods = f"{row.pods_on_nodes}/{row.pods}"
     age = duration(max(0, now - row.created_at))
-    queue = one_line(row.queue) or "-"  # it may stand in an annotation, with anything in it
+    queue = one_line(row.queue) or "-"  # it may come from an annotation, which can hold anything
     return (queue, row.state, pods, gpus(row.milli_gpus), str(row.nodes), age)
 
 
@@ -199,8 +213,8 @@ def _as_json(rows: list[JobRow], now: int) -> str:
     from windlass.model.gpus import WHOLE
 
     def shown(row: JobRow) -> dict[str, Any]:
-        found = asdict(row) | {"gpus": row.milli_gpus / WHOLE}
-        del found["milli_gpus"]
-        return found
+        values = asdict(row) | {"gpus": row.milli_gpus / WHOLE}
+        del values["milli_gpus"]
+        return values
 
     return as_json({"now": now, "jobs": [shown(row) for row in rows]})

@@ -1,7 +1,7 @@
-"""`windlass plan --with`: what a change of queues or settings would make different.
+"""`windlass plan --with`: the difference that a change of queues or settings would make.
 
-The cluster is rehearsed twice, without the change and with it, each until nothing more follows.
-What is shown is the difference, so that what happens anyway is not blamed on the change.
+Two dry runs carry out all plans that follow now, one without the change and one with it. Only the
+difference is shown, so that the change is not blamed for what happens anyway.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.format import counted
 from windlass.cli.output import reason_as_json, table
 from windlass.cli.render.evictions import (
     EvictionSummary,
-    added_up,
-    displaced,
-    displaced_as_json,
-    nodes_in_words,
-    told,
+    eviction_as_json,
+    eviction_lines,
+    list_nodes,
+    merge_evictions,
+    planned_evictions,
 )
 from windlass.cli.render.queue_table import QueueTableRow, queue_as_json, queue_rows
 from windlass.engine.plan import Decision, Verdict
@@ -31,16 +32,18 @@ from windlass.model.reasons import in_words
 from windlass.model.validation.problems import listed
 
 if TYPE_CHECKING:
+    from windlass.model.queues import Queue
+    from windlass.model.settings import Settings
     from windlass.state.cluster import Cluster
     from windlass.state.snapshot import Snapshot
 
 MOST_ROWS = 20
-"""So many gangs of one list are told of; the others are counted."""
+"""The number of gangs of one list that are shown; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangStart:
-    """A gang that had not its minimum and gets it."""
+    """A gang that reaches its minimum in a dry run."""
 
     gang: GangId
     queue: str
@@ -49,13 +52,13 @@ class GangStart:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """Where a cluster comes to rest, and what happened on the way."""
+class DryRunResult:
+    """The cluster at the end of a dry run, and the evictions and starts on the way."""
 
     now: int
     cycles: int
     at_rest: bool
-    """Did the plans come to an end?"""
+    """True if the last plan changes nothing; False if the dry run stopped at its limit."""
     evicted: tuple[EvictionSummary, ...]
     started: tuple[GangStart, ...]
     waiting: tuple[Decision, ...]
@@ -65,44 +68,48 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Two rests, and how they differ."""
+    """The results of two dry runs, and the difference between them."""
 
     changed: tuple[str, ...]
-    before: Rest
-    after: Rest
+    """The queues and settings that the change alters, in words."""
+    before: DryRunResult
+    after: DryRunResult
 
     @property
     def evicted(self) -> list[EvictionSummary]:
-        """Evicted only with the change."""
+        """The evictions that happen only with the change."""
         return _more(self.after.evicted, self.before.evicted)
 
     @property
     def spared(self) -> list[EvictionSummary]:
-        """Evicted only without it."""
+        """The evictions that happen only without the change."""
         return _more(self.before.evicted, self.after.evicted)
 
     @property
     def started(self) -> list[GangStart]:
-        """Started only with the change."""
-        known = {each.gang for each in self.before.started}
-        return [each for each in self.after.started if each.gang not in known]
+        """The gangs that start only with the change."""
+        before = {start.gang for start in self.before.started}
+        return [start for start in self.after.started if start.gang not in before]
 
     @property
     def not_started(self) -> list[GangStart]:
-        """Started only without it."""
-        known = {each.gang for each in self.after.started}
-        return [each for each in self.before.started if each.gang not in known]
+        """The gangs that start only without the change."""
+        after = {start.gang for start in self.after.started}
+        return [start for start in self.before.started if start.gang not in after]
 
     @property
     def reasons(self) -> list[tuple[Decision, Decision]]:
-        """The gangs that wait either way, but for another kind of reason."""
-        before = {each.gang: each for each in self.before.waiting}
-        pairs = ((before[each.gang], each) for each in self.after.waiting if each.gang in before)
-        return [(was, will) for was, will in pairs if _kind(was) != _kind(will)]
+        """The decisions about gangs that wait either way, but for another kind of reason."""
+        decisions = {decision.gang: decision for decision in self.before.waiting}
+        return [
+            (decisions[after.gang], after)
+            for after in self.after.waiting
+            if after.gang in decisions and _kind(decisions[after.gang]) != _kind(after)
+        ]
 
 
 def read_change_file(file: str, snapshot: Snapshot) -> Snapshot:
-    """The snapshot with the change in a file, or on stdin for "-"."""
+    """Return the snapshot with the change in a file, or on stdin for "-"."""
     from windlass.sim.scenario.change import read_change
     from windlass.sim.scenario.yaml_lines import MOST_BYTES
 
@@ -116,19 +123,20 @@ def read_change_file(file: str, snapshot: Snapshot) -> Snapshot:
 
 
 def preview(before: Snapshot, after: Snapshot) -> Preview:
-    """Rehearse both."""
-    return Preview(tuple(changes_in(before, after)), _rest(before), _rest(after))
+    """Run both snapshots to rest and return the results."""
+    return Preview(tuple(changes_in(before, after)), _dry_run(before), _dry_run(after))
 
 
-def preview_in_words(found: Preview) -> Iterator[str]:
-    """The differences, most painful first."""
-    yield f"Changes {listed(found.changed)}" if found.changed else "Changes nothing"
+def preview_lines(comparison: Preview) -> Iterator[str]:
+    """Yield the differences, evictions first."""
+    changed = comparison.changed
+    yield f"Changes {listed(changed)}" if changed else "Changes nothing"
     lists: list[tuple[str, list[str]]] = [
-        ("Would be evicted", list(told(found.evicted))),
-        ("Would no longer be evicted", list(told(found.spared))),
-        ("Would start", [_start(each) for each in found.started]),
-        ("Would no longer start", [_start(each) for each in found.not_started]),
-        ("Would wait for another reason", [_reason(*each) for each in found.reasons]),
+        ("Would be evicted", list(eviction_lines(comparison.evicted))),
+        ("Would no longer be evicted", list(eviction_lines(comparison.spared))),
+        ("Would start", [_start_line(start) for start in comparison.started]),
+        ("Would no longer start", [_start_line(start) for start in comparison.not_started]),
+        ("Would wait for another reason", [_reason_lines(*pair) for pair in comparison.reasons]),
     ]
     for title, lines in lists:
         if lines:
@@ -137,154 +145,166 @@ def preview_in_words(found: Preview) -> Iterator[str]:
         if len(lines) > MOST_ROWS:
             yield f"  and {len(lines) - MOST_ROWS} more"
     if not any(lines for _, lines in lists):
-        yield "\nNobody would be evicted, start or wait for another reason than without it"
-    yield from _later(found.after)
+        yield "\nNo gang would be evicted, start or wait for another reason because of it."
+    yield from _later(comparison.after)
     yield "\nQueues (GPUs), without the change and with it where that differs"
-    yield _queues(found.before.queues, found.after.queues)
+    yield _queues(comparison.before.queues, comparison.after.queues)
 
 
-def preview_as_json(found: Preview) -> dict[str, Any]:
-    """Both rests and the differences, for programs."""
+def preview_as_json(comparison: Preview) -> dict[str, Any]:
+    """Return both results and the differences as JSON."""
     return {
-        "changed": found.changed,
-        "before": _rest_as_json(found.before),
-        "after": _rest_as_json(found.after),
-        "evicted": [displaced_as_json(row) for row in found.evicted],
-        "spared": [displaced_as_json(row) for row in found.spared],
-        "started": found.started,
-        "not_started": found.not_started,
+        "changed": comparison.changed,
+        "before": _result_as_json(comparison.before),
+        "after": _result_as_json(comparison.after),
+        "evicted": [eviction_as_json(row) for row in comparison.evicted],
+        "spared": [eviction_as_json(row) for row in comparison.spared],
+        "started": comparison.started,
+        "not_started": comparison.not_started,
         "reasons": [
-            {"gang": will.gang, "before": _waits_as_json(was), "after": _waits_as_json(will)}
-            for was, will in found.reasons
+            {"gang": after.gang, "before": _waits_as_json(before), "after": _waits_as_json(after)}
+            for before, after in comparison.reasons
         ],
     }
 
 
-def _rest(snapshot: Snapshot) -> Rest:
+def _dry_run(snapshot: Snapshot) -> DryRunResult:
+    """Carry out the plans for a snapshot until nothing more follows, and sum them up."""
     from windlass.sim.dry_run import is_rest, rehearse
     from windlass.state.cluster import Cluster
 
-    ran = _whole(Cluster.of(snapshot))
-    evicted: list[EvictionSummary] = []
+    running_before = _gangs_with_minimum(Cluster.of(snapshot))
     steps = rehearse(snapshot)
     cluster, plan = next(steps)
-    cycles = 1
-    evicted += displaced(cluster, plan)
+    cycles, evicted = 1, planned_evictions(cluster, plan)
     for cluster, plan in steps:
         cycles += 1
-        evicted += displaced(cluster, plan)
-    waits = (each for each in plan.decisions if each.verdict in {Verdict.WAITS, Verdict.NEVER})
-    return Rest(
+        evicted += planned_evictions(cluster, plan)
+    started = sorted(_gangs_with_minimum(cluster) - running_before)
+    waiting = (
+        decision
+        for decision in plan.decisions
+        if decision.verdict in {Verdict.WAITS, Verdict.NEVER}
+    )
+    return DryRunResult(
         now=cluster.now,
         cycles=cycles,
         at_rest=is_rest(plan, cluster.now),
-        evicted=tuple(added_up(evicted)),
-        started=tuple(_started(cluster, gang) for gang in sorted(_whole(cluster) - ran)),
-        waiting=tuple(sorted(waits, key=lambda each: (each.position, each.gang))),
+        evicted=tuple(merge_evictions(evicted)),
+        started=tuple(_gang_start(cluster, gang) for gang in started),
+        waiting=tuple(sorted(waiting, key=lambda decision: (decision.position, decision.gang))),
         queues=tuple(queue_rows(cluster, plan)),
         wake_at=plan.wake_at,
     )
 
 
-def _whole(cluster: Cluster) -> set[GangId]:
-    """The gangs that have their minimum."""
+def _gangs_with_minimum(cluster: Cluster) -> set[GangId]:
     return set(cluster.active) - set(cluster.broken)
 
 
-def _started(cluster: Cluster, name: GangId) -> GangStart:
+def _gang_start(cluster: Cluster, name: GangId) -> GangStart:
     nodes = [task.node for task in cluster.members(name) if task.state in ACTIVE]
     return GangStart(name, cluster.gangs[name].queue, len(nodes), tuple(dict.fromkeys(nodes)))
 
 
 def changes_in(before: Snapshot, after: Snapshot) -> Iterator[str]:
-    """What a file really changes, with the fields of a queue that differ."""
-    known = {queue.name: queue for queue in before.queues}
+    """Yield the queues that differ, with their fields that do, and the settings that differ."""
+    queues = {queue.name: queue for queue in before.queues}
     for queue in after.queues:
-        was = known.get(queue.name)
-        if was is None:
+        old = queues.get(queue.name)
+        if old is None:
             yield f"queue {queue.name} (new)"
-        elif was != queue:
-            names = (each.name for each in fields(queue))
-            differ = (name for name in names if getattr(was, name) != getattr(queue, name))
-            yield f"queue {queue.name} ({', '.join(each.removesuffix('_s') for each in differ)})"
-    for each in fields(after.settings):
-        if getattr(before.settings, each.name) != getattr(after.settings, each.name):
-            yield f"setting {each.name.removesuffix('_s')}"
+        elif old != queue:
+            yield f"queue {queue.name} ({', '.join(_different_fields(old, queue))})"
+    for name in _different_fields(before.settings, after.settings):
+        yield f"setting {name}"
+
+
+def _different_fields(before: Queue | Settings, after: Queue | Settings) -> Iterator[str]:
+    """Yield the names of the fields that differ, as scenario files call them."""
+    for field in fields(after):
+        if getattr(before, field.name) != getattr(after, field.name):
+            yield field.name.removesuffix("_s")
 
 
 def _more(
     rows: Sequence[EvictionSummary], others: Sequence[EvictionSummary]
 ) -> list[EvictionSummary]:
-    """The rows with tasks that the others have not."""
-    known = {task.id for row in others for task in row.tasks}
-    return [row for row in rows if any(task.id not in known for task in row.tasks)]
+    """Return the rows with at least one task that is in none of the others."""
+    tasks = {task.id for row in others for task in row.tasks}
+    return [row for row in rows if any(task.id not in tasks for task in row.tasks)]
 
 
 def _kind(decision: Decision) -> tuple[str, str, object]:
-    """Its verdict and first reason: the others follow from that one, or come and go with it."""
+    """Return the verdict and the first reason with its queue.
+
+    The other reasons follow from the first one, so they are not compared.
+    """
     if not decision.reasons:
         return decision.verdict.value, "", ""
     first = decision.reasons[0]
     return decision.verdict.value, first.why.value, first.values.get("queue")
 
 
-def _start(start: GangStart) -> str:
-    count = f"{start.tasks} task{'s' if start.tasks > 1 else ''}"
-    sentence = (
-        f"{known_as(start.gang)} (queue {start.queue}): {count} on {nodes_in_words(start.nodes)}"
-    )
-    return click.wrap_text(sentence, 78, "  ", "     ")
+def _start_line(start: GangStart) -> str:
+    tasks, nodes = counted(start.tasks, "task"), list_nodes(start.nodes)
+    text = f"{known_as(start.gang)} (queue {start.queue}): {tasks} on {nodes}"
+    return click.wrap_text(text, 78, "  ", "     ")
 
 
-def _reason(was: Decision, will: Decision) -> str:
-    """Only the first reason of each: it is the one that decides."""
-    lines = [f"  {known_as(will.gang)} (queue {will.queue})"]
-    for word, decision in (("now", was), ("then", will)):
-        sentence = f"{word}: {decision.reasons[0] if decision.reasons else decision.verdict}"
-        lines.append(click.wrap_text(sentence, 78, "     ", "       "))
+def _reason_lines(before: Decision, after: Decision) -> str:
+    """Return the first reasons of a gang without and with the change: the first one decides."""
+    lines = [f"  {known_as(after.gang)} (queue {after.queue})"]
+    for label, decision in (("now", before), ("then", after)):
+        text = f"{label}: {decision.reasons[0] if decision.reasons else decision.verdict}"
+        lines.append(click.wrap_text(text, 78, "     ", "       "))
     return "\n".join(lines)
 
 
-def _later(after: Rest) -> Iterator[str]:
+def _later(after: DryRunResult) -> Iterator[str]:
+    """Yield a sentence if more can follow: after the limit of the dry run, or as time passes."""
     if not after.at_rest:
-        yield f"\nAfter {after.cycles} cycles there is still something to do; more may follow"
+        yield f"\nThe dry run stopped after {counted(after.cycles, 'cycle')}; more may follow."
     elif after.wake_at is not None:
-        yield f"\nTime alone may change more in {in_words(after.wake_at - after.now)}"
+        yield f"\nMore may change in {in_words(after.wake_at - after.now)}, as time passes."
 
 
 def _queues(before: Sequence[QueueTableRow], after: Sequence[QueueTableRow]) -> str:
-    known = {row.name: row for row in before}
+    """Return the queues as a table; a cell that differs shows both values."""
+    old_rows = {row.name: row for row in before}
     lines: list[tuple[str, ...]] = []
     for row in after:
-        was = known.get(row.name)
+        old = old_rows.get(row.name)
         pairs = [
-            (was and was.guarantee, row.guarantee),
-            (was and was.share, row.share),
-            (was and was.allocated, row.allocated),
-            (was and was.limit, row.limit),
+            (old and old.guarantee, row.guarantee),
+            (old and old.share, row.share),
+            (old and old.allocated, row.allocated),
+            (old and old.limit, row.limit),
         ]
-        cells = (_cell(a, b, is_new=was is None) for a, b in pairs)
+        cells = (_cell(old_value, value, is_new=old is None) for old_value, value in pairs)
         lines.append(("  " * min(row.depth, 8) + row.name, *cells))
     return table(("queue", "guarantee", "share", "allocated", "limit"), lines)
 
 
-def _cell(was: int | None, will: int | None, is_new: bool) -> str:
-    return _gpus(will) if is_new or was == will else f"{_gpus(was)} → {_gpus(will)}"
+def _cell(old: int | None, new: int | None, is_new: bool) -> str:
+    return _gpus(new) if is_new or old == new else f"{_gpus(old)} → {_gpus(new)}"
 
 
 def _gpus(milli: int | None) -> str:
     return "none" if milli is None else f"{milli / WHOLE:g}"
 
 
-def _rest_as_json(rest: Rest) -> dict[str, Any]:
+def _result_as_json(result: DryRunResult) -> dict[str, Any]:
     return {
-        "cycles": rest.cycles,
-        "at_rest": rest.at_rest,
-        "evicted": [displaced_as_json(row) for row in rest.evicted],
-        "started": rest.started,
-        "waiting": [{"gang": each.gang} | _waits_as_json(each) for each in rest.waiting],
-        "queues": [queue_as_json(row) for row in rest.queues],
-        "wake_at": rest.wake_at,
+        "cycles": result.cycles,
+        "at_rest": result.at_rest,
+        "evicted": [eviction_as_json(row) for row in result.evicted],
+        "started": result.started,
+        "waiting": [
+            {"gang": decision.gang} | _waits_as_json(decision) for decision in result.waiting
+        ],
+        "queues": [queue_as_json(row) for row in result.queues],
+        "wake_at": result.wake_at,
     }
 
 

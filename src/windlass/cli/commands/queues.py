@@ -1,4 +1,4 @@
-"""`windlass queues`: the tree of queues as their status tells it."""
+"""`windlass queues`: the tree of queues with the numbers of their status."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.options import reaching, settings
+from windlass.cli.format import sentence
+from windlass.cli.options import cluster_options, load_config
 from windlass.cli.output import as_json, table
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ UNKNOWN = "-"
 
 @dataclass(frozen=True, slots=True)
 class QueueLine:
-    """One queue: GPUs in thousandths, None where nothing was said."""
+    """One queue, in thousandths of GPUs; None where its status has no value."""
 
     name: str
     depth: int
@@ -37,26 +38,26 @@ class QueueLine:
     lent: int | None
     limit: int | None
     waiting: int | None
-    """Gangs."""
+    """The number of waiting gangs."""
     gpu_hours: int | None
-    """Thousandths as well."""
+    """The past usage in thousandths of GPU-hours."""
     trouble: str
-    """Why it is not ready; empty if it is, or if nobody has judged it yet."""
+    """The reason why it is not ready; empty if it is, or if it was not checked yet."""
 
 
 @click.command("queues")
 @click.option("--json", "json_", is_flag=True, help="Print the queues as JSON.")
-@reaching
-def command(json_: bool, **reach: str | None) -> None:
-    """Show the tree of queues: what each is guaranteed, should have, has, and who waits.
+@cluster_options
+def command(json_: bool, **cluster: str | None) -> None:
+    """Show the tree of queues: guarantees, shares, allocations, limits and waiting gangs.
 
-    Numbers are GPUs, with all queues below included; waiting counts gangs.
+    Numbers are GPUs and include all queues below. The column waiting counts gangs.
     """
-    lines = lines_of(asyncio.run(_read(settings(**reach))))
+    lines = lines_of(asyncio.run(_read(load_config(**cluster))))
     if json_:
-        click.echo(as_json({"queues": [_as_json(each) for each in lines]}))
+        click.echo(as_json({"queues": [_as_json(line) for line in lines]}))
         return
-    for text in told(lines):
+    for text in queue_lines(lines):
         click.echo(text)
 
 
@@ -75,47 +76,47 @@ async def _read(config: Config) -> list[Owner]:
 
 
 def lines_of(objects: Iterable[Owner]) -> list[QueueLine]:
-    """All queues, each below its parent."""
+    """Return all queues in the order of the tree; a queue in a circle of parents as well."""
     from windlass.cli.render.queue_table import in_tree
     from windlass.crds.queue_validation import mended
     from windlass.crds.read import read_queue
     from windlass.model.queues import Queue
 
-    by_name = {each.metadata.name: each for each in objects}
-    read = {name: read_queue(name, each.spec).noun for name, each in by_name.items()}
-    queues = [owned.queue if owned else Queue(name) for name, owned in sorted(read.items())]
+    by_name = {queue.metadata.name: queue for queue in objects}
+    parsed = {name: read_queue(name, queue.spec).noun for name, queue in by_name.items()}
+    queues = [owned.queue if owned else Queue(name) for name, owned in sorted(parsed.items())]
     tree = {queue.name: queue for queue in mended(queues)}
     return [_line(queue, depth, by_name[queue.name]) for queue, depth in in_tree(tree)]
 
 
-def _line(queue: Queue, depth: int, found: Owner) -> QueueLine:
+def _line(queue: Queue, depth: int, manifest: Owner) -> QueueLine:
     from windlass.model.queues import GPU, ROOT, guaranteed
 
-    status = _status(found.status)
+    status = _status(manifest.status)
     return QueueLine(
         queue.name,
         depth,
         "" if queue.parent == ROOT else queue.parent,
         guaranteed(queue, GPU),
-        *(_gpu(each) for each in (status.share, status.allocated, status.borrowed, status.lent)),
+        *map(_gpu, (status.share, status.allocated, status.borrowed, status.lent)),
         limit=queue.limit.get(GPU),
         waiting=status.waiting.gangs if status.waiting else None,
         gpu_hours=status.usage.gpu_hours if status.usage else None,
         trouble=next(
-            (each.message for each in status.conditions if each.status == "False"),
+            (condition.message for condition in status.conditions if condition.status == "False"),
             "",
         ),
     )
 
 
-def _status(found: dict[str, Any]) -> QueueStatus:
-    """What the scheduler wrote; a status of a later version that cannot be read says nothing."""
+def _status(status: dict[str, Any]) -> QueueStatus:
+    """Parse a status; return an empty one if it is of a version that cannot be read."""
     from pydantic import ValidationError
 
     from windlass.crds.queue import QueueStatus
 
     try:
-        return QueueStatus.model_validate(found)
+        return QueueStatus.model_validate(status)
     except ValidationError:
         return QueueStatus()
 
@@ -124,24 +125,25 @@ def _gpu(amounts: DimensionAmounts | None) -> int | None:
     return None if amounts is None else amounts.gpu or 0
 
 
-def told(lines: list[QueueLine]) -> Iterator[str]:
-    """The tree as a table, and below it what is wrong with whom."""
+def queue_lines(lines: list[QueueLine]) -> Iterator[str]:
+    """Yield the tree as a table, and below it the queues that are not ready."""
     if not lines:
-        yield "There are no queues yet; docs/reference/queue.md shows how one is written."
+        yield "There are no queues yet; docs/reference/queue.md shows how to write one."
         return
-    yield table(HEAD, [_cells(each) for each in lines])
-    for each in lines:
-        if each.trouble:
-            yield click.wrap_text(f"{each.name} is not ready: {each.trouble}", 78, "", "  ")
-    if all(each.allocated is None for each in lines):
-        yield "Nobody has written their status yet; `windlass doctor` says who leads."
+    yield table(HEAD, [_cells(line) for line in lines])
+    for line in lines:
+        if line.trouble:
+            text = sentence(f"{line.name} is not ready: {line.trouble}", line.name)
+            yield click.wrap_text(text, 78, "", "  ")
+    if all(line.allocated is None for line in lines):
+        yield "No status is written yet; `windlass doctor` checks whether a scheduler leads."
 
 
 def _cells(line: QueueLine) -> tuple[str, ...]:
     from windlass.cli.format import gpus
 
     amounts = (line.guarantee, line.share, line.allocated, line.borrowed)
-    shown = [UNKNOWN if each is None else gpus(each) for each in amounts]
+    shown = [UNKNOWN if amount is None else gpus(amount) for amount in amounts]
     limit = "none" if line.limit is None else gpus(line.limit)
     waiting = UNKNOWN if line.waiting is None else f"{line.waiting:,}"
     mark = " !" if line.trouble else ""
@@ -160,6 +162,6 @@ def _as_json(line: QueueLine) -> dict[str, Any]:
         "limit_gpus": line.limit,
         "gpu_hours": line.gpu_hours,
     }
-    told = {key: None if milli is None else milli / WHOLE for key, milli in amounts.items()}
-    about = {"queue": line.name, "parent": line.parent or None, "depth": line.depth}
-    return about | told | {"waiting_gangs": line.waiting, "trouble": line.trouble or None}
+    in_gpus = {key: None if milli is None else milli / WHOLE for key, milli in amounts.items()}
+    place = {"queue": line.name, "parent": line.parent or None, "depth": line.depth}
+    return place | in_gpus | {"waiting_gangs": line.waiting, "trouble": line.trouble or None}

@@ -1,4 +1,4 @@
-"""`windlass replay`: a recorded time once more, as it was or under another policy."""
+"""`windlass replay`: recorded cycles decided again, as they were or under another policy."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.format import counted
+from windlass.cli.options import format_time, is_scenario_time, parse_time
 from windlass.cli.output import as_json
-from windlass.cli.times import instant
 
 if TYPE_CHECKING:
     from windlass.history.store import HistoryStore, Stretch
@@ -20,11 +21,15 @@ VARIABLE = "WINDLASS_HISTORY_URL"
 
 @click.command("replay")
 @click.argument("record", envvar=VARIABLE)
-@click.option("--from", "since", metavar="TIME", help="From the stretch in which this time lies.")
-@click.option("--to", "until", metavar="TIME", help="Up to this time.")
-@click.option("--with", "change", metavar="FILE", help="Play it under this change, and compare.")
-@click.option("--policy", metavar="FILE", help="The same with a Policy and Queues as manifests.")
-@click.option("--list", "list_", is_flag=True, help="List what is recorded, and stop.")
+@click.option(
+    "--from", "since", metavar="TIME", help="Begin with the stretch that contains this time."
+)
+@click.option("--to", "until", metavar="TIME", help="Stop at this time.")
+@click.option(
+    "--with", "change", metavar="FILE", help="Simulate the work under this change, and compare."
+)
+@click.option("--policy", metavar="FILE", help="Like --with, for manifests of a Policy and Queues.")
+@click.option("--list", "list_", is_flag=True, help="List the recorded stretches, and stop.")
 @click.option("--json", "json_", is_flag=True, help="Print the outcome as JSON.")
 def command(
     *,
@@ -36,40 +41,40 @@ def command(
     list_: bool,
     json_: bool,
 ) -> None:
-    """Play a recorded time again.
+    """Decide recorded cycles again, or simulate recorded work under a change.
 
-    RECORD is a file, or the URL of a database; $WINDLASS_HISTORY_URL, if it is not given. TIME is
-    written as --list prints it: like 90m, or like 2026-11-16T12:00:00Z where a real cluster was
-    recorded (there 90m is counted from the beginning of the record).
+    RECORD is a file, or the URL of a database; by default $WINDLASS_HISTORY_URL. TIME is written as
+    --list prints it: like 90m, or like 2026-11-16T12:00:00Z for the record of a real cluster (where
+    90m counts from the beginning of the record).
 
-    As it is, every recorded cycle is decided again, and the plans must be the same to the letter;
-    else the status is 1. With --with, the work is played forward under a change of queues and
-    settings, in the words of scenario files (see `windlass plan --with`), and compared with the
-    same work without the change: who wins, who loses.
+    Without --with, every recorded cycle is decided again. All plans must be exactly the same; if
+    one is not, the exit status is 1. With --with, the recorded work is simulated under a change of
+    queues and settings, in the format of scenario files (see `windlass plan --with`), and compared
+    with the same work without the change.
     """
     from windlass.history.store import HistoryStore
 
     if change and policy:
-        raise click.UsageError("give --with or --policy, not both")
+        raise click.UsageError("Give --with or --policy, not both.")
     if list_ and (change or policy):
-        raise click.UsageError("--list plays nothing; leave out --with and --policy, or --list")
+        raise click.UsageError("--list only lists; leave out --with and --policy, or --list.")
     store = HistoryStore(record, new=False)
     if not store.demand():
         HistoryStore(record).prepare()
-    found = _window(store, since, until)
+    window = _window(store, since, until)
     if list_:
-        click.echo(as_json(found.stretches) if json_ else "\n".join(_listed(found.stretches)))
+        click.echo(as_json(window.stretches) if json_ else _stretch_table(window.stretches))
         return
     if change is None and policy is None:
-        _again(store, found, json_)
+        _decide_again(store, window, json_)
         return
     from windlass.cli.commands.replay_compare import compare
 
-    compare(store, found, lambda start: _changed(start, change, policy), json_)
+    compare(store, window, lambda start: _changed(start, change, policy), json_)
 
 
 def _changed(start: Snapshot, change: str | None, policy: str | None) -> Snapshot:
-    """The cluster at the start of the record, as the change would have it."""
+    """Return the cluster at the start of the record with the change applied."""
     if change is not None:
         from windlass.cli.commands.plan_diff import read_change_file
 
@@ -81,97 +86,114 @@ def _changed(start: Snapshot, change: str | None, policy: str | None) -> Snapsho
 
 @dataclass(frozen=True, slots=True)
 class ReplayWindow:
-    """The stretches to look at, and where to stop."""
+    """The part of a record that is replayed."""
 
     stretches: Sequence[Stretch]
     until: int
+    """The time of the last cycle that is replayed."""
 
 
 def _window(store: HistoryStore, since: str | None, until: str | None) -> ReplayWindow:
+    """Return the stretches between two times; refuse times at which nothing is recorded."""
     from windlass.history.location import HistoryError
 
-    found = store.stretches()
-    if not found:
+    stretches = store.stretches()
+    if not stretches:
         raise HistoryError(f"{store.where}: nothing is recorded there yet")
-    first = found[0].began
-    begin = _moment(since, "--from", first) if since else first
-    end = _moment(until, "--to", first) if until else max(each.until for each in found)
+    first, last = stretches[0].began, max(stretch.until for stretch in stretches)
+    begin = _parse_moment(since, "--from", first) if since else first
+    end = _parse_moment(until, "--to", first) if until else last
     if since and until and begin > end:
-        raise click.UsageError(f"--from is {instant(begin)}, after --to, which is {instant(end)}")
-    inside = [each for each in found if each.until >= begin and each.began <= end]
+        raise click.UsageError(
+            f"--from is {format_time(begin)}, after --to, which is {format_time(end)}."
+        )
+    inside = [stretch for stretch in stretches if stretch.until >= begin and stretch.began <= end]
     if not inside:
-        kept = f"{instant(first)} to {instant(max(each.until for each in found))}"
-        raise HistoryError(f"{store.where}: nothing is recorded then; it reaches from {kept}")
+        span = f"{format_time(first)} to {format_time(last)}"
+        raise HistoryError(f"{store.where}: nothing is recorded then; it reaches from {span}")
     return ReplayWindow(inside, end)
 
 
-def _moment(text: str, option: str, first: int) -> int:
-    from windlass.cli.times import is_played, time_option
+def _parse_moment(text: str, option: str, first: int) -> int:
+    """Return a time that is written as a date, or relative to the beginning of the record."""
     from windlass.model.timestamps import read_if_any
 
     moment = read_if_any(text)
     if moment is not None:
         return moment
-    # a played time has a zero of its own, by which everything in it is told
-    return time_option(text, option) + (0 if is_played(first) else first)
+    # The times of a simulation count from its own start, and --list prints them so.
+    return parse_time(text, option) + (0 if is_scenario_time(first) else first)
 
 
-def _listed(stretches: Sequence[Stretch]) -> Iterator[str]:
+def _stretch_table(stretches: Sequence[Stretch]) -> str:
     from windlass.cli.output import table
 
     head = ("from", "to", "cycles", "KiB", "lost before", "writer")
     rows = [
         (
-            instant(each.began),
-            instant(each.until),
-            f"{each.cycles:,}",
-            f"{each.bytes / 1024:,.0f}",
-            f"{each.lost:,}" if each.lost else "–",
-            each.writer,
+            format_time(stretch.began),
+            format_time(stretch.until),
+            f"{stretch.cycles:,}",
+            f"{stretch.bytes / 1024:,.0f}",
+            f"{stretch.lost:,}" if stretch.lost else "–",
+            stretch.writer,
         )
-        for each in stretches
+        for stretch in stretches
     ]
-    yield table(head, rows, left=2)
+    return table(head, rows, left=2)
 
 
-# -- as it was
+# -- decided again
 
 
-def _again(store: HistoryStore, window: ReplayWindow, json_: bool) -> None:
+def _decide_again(store: HistoryStore, window: ReplayWindow, json_: bool) -> None:
+    """Decide the cycles of a window again and print the outcome; exit with 1 if a plan differs."""
     from windlass.history.replay import again
 
     cycles = same = end = 0
     first: dict[str, Any] | None = None
     for stretch in window.stretches:
-        for each in again(store.start(stretch), store.cycles(stretch)):
-            if each.cycle.at > window.until:
+        for replayed in again(store.start(stretch), store.cycles(stretch)):
+            cycle = replayed.cycle
+            if cycle.at > window.until:
                 break
-            cycles, end = cycles + 1, each.cycle.at
-            same += each.is_same
-            if not each.is_same and first is None:
-                first = {"cycle": each.cycle.number, "at": each.cycle.at}
-                first |= {"actions_are_the_same": each.acts_the_same, "release": stretch.release}
+            cycles, end = cycles + 1, cycle.at
+            same += replayed.is_same
+            if not replayed.is_same and first is None:
+                first = {
+                    "cycle": cycle.number,
+                    "at": cycle.at,
+                    "actions_are_the_same": replayed.acts_the_same,
+                    "release": stretch.release,
+                }
     outcome = {"cycles": cycles, "same": same, "first_difference": first}
     if json_:
         click.echo(as_json(outcome))
     else:
-        span = f"{instant(window.stretches[0].began)} to {instant(end)}"
-        lost = sum(each.lost for each in window.stretches)
+        span = f"{format_time(window.stretches[0].began)} to {format_time(end)}"
+        lost = sum(stretch.lost for stretch in window.stretches)
         if lost:
-            click.echo(f"{lost:,} cycles are missing: they came faster than they were written.")
-        click.echo("\n".join(_told_again(span, cycles, same, first)))
+            verb = "is" if lost == 1 else "are"
+            missing = f"{counted(lost, 'cycle')} {verb} missing"
+            click.echo(f"{missing}: the recorder could not write fast enough.")
+        click.echo("\n".join(_outcome_lines(span, cycles, same, first)))
     if first is not None:
         raise click.exceptions.Exit(1)
 
 
-def _told_again(span: str, cycles: int, same: int, first: dict[str, Any] | None) -> Iterator[str]:
+def _outcome_lines(
+    span: str, cycles: int, same: int, first: dict[str, Any] | None
+) -> Iterator[str]:
+    """Yield whether all plans are the same, and the first cycle that differs."""
     from windlass import __version__
 
     if first is None:
-        yield f"{cycles:,} cycles from {span}: every plan is the same as it was recorded."
+        yield f"{counted(cycles, 'cycle')} from {span}: every plan is the same as recorded."
         return
-    yield f"{cycles - same:,} of {cycles:,} cycles from {span} are decided otherwise than recorded."
+    different = f"{cycles - same:,} of {counted(cycles, 'cycle')} from {span}"
+    verb = "has" if cycles - same == 1 else "have"
+    yield f"{different} {verb} another plan than recorded."
     what = "the reasons differ" if first["actions_are_the_same"] else "the actions differ"
-    yield f"The first is cycle {first['cycle']} at {instant(first['at'])}: {what}."
+    yield f"The first is cycle {first['cycle']} at {format_time(first['at'])}: {what}."
     if first["release"] != __version__:
         yield f"It was recorded by Windlass {first['release']}; this is {__version__}."

@@ -1,4 +1,4 @@
-"""`windlass run`: the scheduler on a cluster; `windlass pause` and `resume`: its evictions."""
+"""`windlass run` starts the scheduler; `windlass pause` and `resume` switch its evictions."""
 
 from __future__ import annotations
 
@@ -6,37 +6,40 @@ from typing import Any
 
 import click
 
-from windlass.cli.options import reaching, settings
+from windlass.cli.options import cluster_options, load_config
 from windlass.config import Option, options
 
 
 def _flags(command: Any) -> Any:
-    """One flag for every key of the configuration."""
-    for each in reversed(list(options())):
-        command = click.option(_flag(each), each.key.replace(".", "__"), **_kind(each))(command)
+    """Add one flag for every key of the configuration."""
+    for option in reversed(list(options())):
+        name = option.key.replace(".", "__")
+        command = click.option(_flag(option), name, **_click_type(option))(command)
     return command
 
 
 def _flag(option: Option) -> str:
-    """What is on unless somebody says otherwise can be switched off."""
+    """Return the flag of a key; one that is on by default gets a --no- flag as well."""
     return f"{option.flag}/--no-{option.flag[2:]}" if option.default is True else option.flag
 
 
-def _kind(option: Option) -> dict[str, Any]:
-    found: dict[str, Any] = {"help": option.meaning, "default": None}
+def _click_type(option: Option) -> dict[str, Any]:
+    """Return the arguments of `click.option` that fit the type of a key."""
+    arguments: dict[str, Any] = {"help": option.meaning, "default": None}
     if isinstance(option.default, bool):
-        return found | {"is_flag": True}
+        return arguments | {"is_flag": True}
     if isinstance(option.default, int):
-        return found | {"type": int}
+        return arguments | {"type": int}
     if isinstance(option.default, list):
-        return found | {"multiple": True, "default": ()}
+        return arguments | {"multiple": True, "default": ()}
     if isinstance(option.default, dict):
-        return found | {"multiple": True, "default": (), "metavar": "KEY=VALUE"}
-    return found
+        return arguments | {"multiple": True, "default": (), "metavar": "KEY=VALUE"}
+    return arguments
 
 
-def _told(values: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+def _config_values(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of the flags by key of the configuration; None for a flag not given."""
+    result: dict[str, Any] = {}
     for option in options():
         value = values[option.key.replace(".", "__")]
         if isinstance(option.default, list):
@@ -44,46 +47,46 @@ def _told(values: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(option.default, dict):
             pairs = [part.partition("=") for part in value]
             value = {key: text for key, _, text in pairs} or None
-        told[option.key] = value
-    return told
+        result[option.key] = value
+    return result
 
 
 @click.command()
-@click.option("--config", type=click.Path(dir_okay=False), help="A file of settings, in YAML.")
+@click.option("--config", type=click.Path(dir_okay=False), help="A YAML file of settings.")
 @_flags
 def run(config: str | None, **values: Any) -> None:
-    """Schedule the pods of a cluster, until stopped."""
+    """Run the scheduler on a cluster until it is stopped."""
     import asyncio
     import os
 
-    from windlass.cli.demo_support.dashboard import tell_room
+    from windlass.cli.render.preemption_preview import room_clauses
     from windlass.config import read_config
     from windlass.daemon.loop.main import run as run_daemon
 
-    asyncio.run(run_daemon(read_config(config, os.environ, _told(values)), tell_room))
+    asyncio.run(run_daemon(read_config(config, os.environ, _config_values(values)), room_clauses))
 
 
 @click.command()
-@reaching
-def pause(**reach: str | None) -> None:
+@cluster_options
+def pause(**cluster: str | None) -> None:
     """Stop all evictions; pods are still bound."""
-    _set_paused(reach, True)
+    _set_paused(cluster, True)
 
 
 @click.command()
-@reaching
-def resume(**reach: str | None) -> None:
+@cluster_options
+def resume(**cluster: str | None) -> None:
     """Allow evictions again."""
-    _set_paused(reach, False)
+    _set_paused(cluster, False)
 
 
-def _set_paused(reach: dict[str, str | None], paused: bool) -> None:
+def _set_paused(cluster: dict[str, str | None], paused: bool) -> None:
     import asyncio
 
     from windlass.daemon.loop.pause import set_paused
 
-    leader = asyncio.run(set_paused(settings(**reach), paused))
+    leader = asyncio.run(set_paused(load_config(**cluster), paused))
     click.echo(
         f"{'No evictions from now on' if paused else 'Evictions are planned again'}; "
-        f"{leader or 'whoever leads next'} follows within seconds."
+        f"{leader or 'the next leader'} follows within seconds."
     )

@@ -1,4 +1,4 @@
-"""`windlass scenario`: play scenario files and compare them with what they expect."""
+"""`windlass scenario`: simulates scenario files and checks their expectations."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from windlass.sim.scenario.read import Scenario
 
 
-def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted:
+def _print_schema(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
+    """Print the JSON schema and exit, if the option is given."""
+    if is_given:
         from windlass.sim.scenario.read import schema
 
         click.echo(as_json(schema()))
@@ -32,8 +33,10 @@ def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     callback=_print_schema,
     help="Print the JSON schema of scenario files, for editors.",
 )
-@click.option("--snapshot-at", metavar="TIME", help="Write the cluster at this time, like 20m.")
-@click.option("--out", metavar="FILE", help="Where to write the snapshot; stdout if not given.")
+@click.option(
+    "--snapshot-at", metavar="TIME", help="Write a snapshot of the cluster at this time, like 20m."
+)
+@click.option("--out", metavar="FILE", help="The file for the snapshot; by default stdout.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -42,36 +45,37 @@ def command(
     snapshot_at: str | None,
     out: str | None,
 ) -> None:
-    """Play scenarios to rest and compare them with what they expect.
+    """Simulate scenarios to rest and check their expectations.
 
-    Exits with 1 if anything differs. All files are read and checked before the first is played.
+    The exit status is 1 if an expectation is not met. All files are read and checked before the
+    first is simulated.
 
-    With --snapshot-at, one scenario is played to a time and the cluster is written as the engine
-    saw it then, before it decided: `windlass plan` shows that decision.
+    With --snapshot-at, one scenario is simulated to a time, and the cluster is written as it is
+    before the engine decides: `windlass plan` shows that decision.
     """
     from windlass.cli.files import read_scenario_file
 
     if out is not None and snapshot_at is None:
-        raise click.UsageError("--out goes with --snapshot-at; give the time of the snapshot")
+        raise click.UsageError("--out needs --snapshot-at; give the time of the snapshot.")
     scenarios = [read_scenario_file(file) for file in files]
     if snapshot_at is not None:
         _write_snapshot(scenarios, snapshot_at, out)
         return
-    failed = _play(scenarios, json_)
+    failed = _check(scenarios, json_)
     ctx.exit(1 if failed else 0)
 
 
-def _play(scenarios: list[Scenario], json_: bool) -> int:
-    """Play all; the number of scenarios that differ."""
+def _check(scenarios: list[Scenario], json_: bool) -> int:
+    """Simulate all scenarios, print the results, and return how many of them fail."""
     from windlass.sim.scenario.expectations import differences
 
     results: list[dict[str, Any]] = []
     for scenario in scenarios:
-        found = differences(scenario)
-        results.append(_result(scenario, found))
+        unmet = list(differences(scenario))
+        results.append(_result(scenario, unmet))
         if not json_:
-            for each in found:
-                click.echo(f"{scenario.file}:{each.line}: {each}")
+            for difference in unmet:
+                click.echo(f"{scenario.file}:{difference.line}: {difference}")
     failed = sum(not result["passed"] for result in results)
     if json_:
         passed = len(results) - failed
@@ -81,32 +85,33 @@ def _play(scenarios: list[Scenario], json_: bool) -> int:
     return failed
 
 
-def _result(scenario: Scenario, found: list[Difference]) -> dict[str, Any]:
+def _result(scenario: Scenario, unmet: list[Difference]) -> dict[str, Any]:
     return {
         "file": scenario.file,
         "name": scenario.name,
         "expectations": len(scenario.expectations),
-        "passed": not found,
+        "passed": not unmet,
         "differences": [
             {
-                "line": each.line,
-                "subject": each.subject,
-                "expected": each.expected,
-                "found": each.found,
+                "line": difference.line,
+                "subject": difference.subject,
+                "expected": difference.expected,
+                "found": difference.found,
             }
-            for each in found
+            for difference in unmet
         ],
     }
 
 
 def _write_snapshot(scenarios: list[Scenario], time: str, out: str | None) -> None:
-    from windlass.cli.times import time_option
+    """Simulate one scenario to a time and write the snapshot to a file or stdout."""
+    from windlass.cli.options import parse_time
     from windlass.sim.scenario.expectations import snapshot_at
     from windlass.state.snapshot import to_json
 
-    at = time_option(time, "--snapshot-at")
+    at = parse_time(time, "--snapshot-at")
     if len(scenarios) != 1:
-        raise click.UsageError("--snapshot-at takes one scenario; give one file")
+        raise click.UsageError("--snapshot-at takes one scenario; give one file.")
     data = to_json(snapshot_at(scenarios[0], at))
     if out is None:
         click.echo(data, nl=False)

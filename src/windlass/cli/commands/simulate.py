@@ -1,4 +1,4 @@
-"""`windlass simulate`: play a scenario or a generated day, and tell what came of it."""
+"""`windlass simulate`: simulates a scenario, generated work or a trace, and reports the outcome."""
 
 from __future__ import annotations
 
@@ -19,27 +19,60 @@ OTHERS = ("default", "youngest", "srsf", *POLICIES)
 FORMATS = ("philly", "muri", "openb", "csv", "swf")
 
 HOURS = {"day": 24, "week": 7 * 24}
-"""The generated workloads."""
+"""The generated workloads, and their hours."""
 
 
 @click.command("simulate")
 @click.argument("work", metavar="[SCENARIO|day|week]", required=False)
-@click.option("--seed", type=click.IntRange(min=0), help="Of a generated day or week; 308.")
-@click.option("--nodes", type=click.IntRange(1, 5000), help="Of the generated cluster; 24.")
-@click.option("--hours", type=click.IntRange(1, 24 * 31), help="Generate so many hours instead.")
-@click.option("--until", metavar="TIME", help="Stop at this time, like 36h; the end, if not given.")
-@click.option("--compare", type=click.Choice(OTHERS), help="Play that as well.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="The seed of generated work; by default 308."
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, 5000),
+    help="The nodes of the generated cluster; by default 24.",
+)
+@click.option(
+    "--hours",
+    type=click.IntRange(1, 24 * 31),
+    help="The hours of generated work, instead of a day or week.",
+)
+@click.option("--until", metavar="TIME", help="Stop at this time, like 36h; by default at the end.")
+@click.option(
+    "--compare", type=click.Choice(OTHERS), help="Simulate this scheduler or order as well."
+)
 @record_option
 @click.option("--trace", metavar="FILE", help="Replay the jobs of a trace instead.")
-@click.option("--format", "format_", type=click.Choice(FORMATS), help="Of the trace; guessed.")
-@click.option("--cluster", metavar="8x8|FILE", help="Nodes x GPUs, or a scenario's nodes.")
-@click.option("--policy", type=click.Choice(POLICIES), help="The order of jobs in a trace; fair.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    help="The format of the trace; by default it is guessed.",
+)
+@click.option(
+    "--cluster", metavar="8x8|FILE", help="Nodes x GPUs per node, or a scenario file for its nodes."
+)
+@click.option(
+    "--policy",
+    type=click.Choice(POLICIES),
+    help="The order of the jobs of a trace; by default fair.",
+)
 @click.option("--durations-known", is_flag=True, help="Tell the scheduler how long jobs run.")
-@click.option("--restart", metavar="TIME", help="What coming back costs a job; 30s.")
-@click.option("--min-run", metavar="TIME", help="No job is stopped sooner; 30m.")
-@click.option("--reserve-after", metavar="TIME", help="Then the head is promised a place; never.")
+@click.option(
+    "--restart", metavar="TIME", help="The time that a restart costs a job; by default 30s."
+)
+@click.option(
+    "--min-run", metavar="TIME", help="The time for which a job cannot be stopped; by default 30m."
+)
+@click.option(
+    "--reserve-after",
+    metavar="TIME",
+    help="The wait after which the first job gets a reservation; by default never.",
+)
 @click.option("--teams/--no-teams", default=None, help="A queue for each team, or one for all.")
-@click.option("--report", metavar="DIR", help="Write a page with plots of a trace there.")
+@click.option(
+    "--report", metavar="DIR", help="Write a page with plots of a trace into this folder."
+)
 @click.option("--json", "json_", is_flag=True, help="Print the numbers as JSON.")
 def command(
     *,
@@ -53,30 +86,33 @@ def command(
     json_: bool,
     **trace: Any,
 ) -> None:
-    """Play work on the embedded cluster and report what came of it.
+    """Simulate work on the embedded cluster and report the outcome.
 
     SCENARIO is a scenario file. `day` and `week` are generated: the training, inference, sweeps and
     notebooks of four teams, the same for the same seed. A week begins on a Monday.
 
-    With --compare default, the same work is also played with what Kubernetes does by itself; with
-    --compare youngest, by the same engine displacing the youngest instead of doing least harm.
+    With --compare default, the same work is also simulated with a model of the scheduler of
+    Kubernetes; with --compare youngest, with this engine evicting the youngest victims instead of
+    those that lose least.
 
-    With --trace, the jobs of a trace are replayed on a cluster of equal nodes, in an order of your
+    With --trace, the jobs of a trace are simulated on a cluster of equal nodes, in an order of your
     choice; --compare then names a second one.
     """
     if trace["trace"] is not None:
-        wrong = {"SCENARIO": work, "--record": record, "--seed": seed, "--nodes": nodes}
-        wrong |= {"--hours": hours, "--until": until}
-        _play_trace(trace, [name for name, given in wrong.items() if given], compare, json_)
+        others = {"SCENARIO": work, "--record": record, "--seed": seed, "--nodes": nodes}
+        others |= {"--hours": hours, "--until": until}
+        _play_trace(trace, [name for name, value in others.items() if value], compare, json_)
         return
     if work is None:
-        raise click.UsageError("say what to play: a scenario file, day, week, or --trace FILE")
-    trace["durations_known"] = trace["durations_known"] or None  # a flag says nothing if not given
-    others = [name for name, said in trace.items() if said is not None]
-    others = [f"--{name.strip('_').replace('_', '-')}" for name in others]
-    others += [f"--compare {compare}"] if compare in (*POLICIES, "srsf") else []
-    if others:
-        raise click.UsageError(f"{others[0]} belongs to --trace FILE; leave it away, or add that")
+        raise click.UsageError("Give a scenario file, day, week, or --trace FILE.")
+    trace["durations_known"] = trace["durations_known"] or None  # False if the flag is not given
+    given = [name for name, value in trace.items() if value is not None]
+    misplaced = [f"--{name.strip('_').replace('_', '-')}" for name in given]
+    misplaced += [f"--compare {compare}"] if compare in (*POLICIES, "srsf") else []
+    if misplaced:
+        raise click.UsageError(
+            f"{misplaced[0]} belongs to --trace FILE; leave it out, or add that."
+        )
     workload = _cut(_workload(work, seed, nodes, hours), until)
     ours = play(workload, "Windlass", record)
     theirs = play(workload, compare) if compare else None
@@ -84,47 +120,51 @@ def command(
 
 
 def _play_trace(
-    given: dict[str, Any], wrong: Sequence[str], compare: str | None, json_: bool
+    given: dict[str, Any], misplaced: Sequence[str], compare: str | None, json_: bool
 ) -> None:
+    """Simulate a trace and print the outcome; refuse options that do not fit a trace."""
     from windlass.cli.commands.simulate_trace import TraceOptions, replay, text
+    from windlass.cli.options import parse_time
     from windlass.cli.output import as_json
-    from windlass.cli.times import time_option
 
-    if wrong or compare in ("default", "youngest"):
-        which = wrong[0] if wrong else f"--compare {compare}"
-        raise click.UsageError(f"{which} does not go with --trace; leave one of them away")
+    if misplaced or compare in ("default", "youngest"):
+        option = misplaced[0] if misplaced else f"--compare {compare}"
+        raise click.UsageError(f"{option} does not go with --trace; leave one of them out.")
     if given["cluster"] is None:
-        raise click.UsageError("--trace needs --cluster, such as --cluster 8x8")
+        raise click.UsageError("--trace needs --cluster, such as --cluster 8x8.")
     if compare == "srsf" and not given["durations_known"]:
-        raise click.UsageError("--compare srsf needs --durations-known: it goes by nothing else")
+        raise click.UsageError("--compare srsf needs --durations-known: it orders jobs by them.")
     policy, after = given["policy"] or "fair", given["reserve_after"]
     if compare == policy:
-        raise click.UsageError(f"--compare {compare} is what is played; name another order")
-    asked = TraceOptions(
+        raise click.UsageError(f"--compare {compare} is the order of --policy; name another order.")
+    options = TraceOptions(
         trace=given["trace"],
         format_=given["format_"],
         cluster=given["cluster"],
         known=given["durations_known"],
-        restart_s=time_option(given["restart"] or "30s", "--restart"),
-        min_run_s=time_option(given["min_run"] or "30m", "--min-run"),
-        reserve_after_s=time_option(after, "--reserve-after") if after else None,
+        restart_s=parse_time(given["restart"] or "30s", "--restart"),
+        min_run_s=parse_time(given["min_run"] or "30m", "--min-run"),
+        reserve_after_s=parse_time(after, "--reserve-after") if after else None,
         by_team=given["teams"],
     )
-    jobs, played = replay(asked, [policy, *([compare] if compare else [])])
+    jobs, runs = replay(options, [policy, *([compare] if compare else [])])
     if given["report"]:
         from windlass.cli.render.trace_page import write_page
 
-        click.echo(f"{write_page(given['report'], jobs, played)} is written", err=True)
+        click.echo(f"{write_page(given['report'], jobs, runs)} is written.", err=True)
     if not json_:
-        click.echo(text(played))
+        click.echo(text(runs))
     elif compare:
-        click.echo(as_json({each.policy: each.outcome for each in played}))
+        click.echo(as_json({run.policy: run.outcome for run in runs}))
     else:
-        click.echo(as_json(played[0].outcome))
+        click.echo(as_json(runs[0].outcome))
 
 
 def play(workload: Workload, scheduler: str, record: str | None = None) -> Simulation:
-    """Play a workload to its end, with a bar on stderr where somebody watches."""
+    """Simulate a workload to its end, with a progress bar if stderr is a terminal.
+
+    `scheduler` is "default", "youngest", or any other label for the engine as it is.
+    """
     from dataclasses import replace
 
     from windlass.cli.demo_support.recording import recording
@@ -146,6 +186,7 @@ def play(workload: Workload, scheduler: str, record: str | None = None) -> Simul
 
 
 def _run_with_bar(simulation: Simulation, until: int, scheduler: str) -> None:
+    """Simulate to a time and show the progress on stderr."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -161,47 +202,55 @@ def _run_with_bar(simulation: Simulation, until: int, scheduler: str) -> None:
 
 
 def _workload(work: str, seed: int | None, nodes: int | None, hours: int | None) -> Workload:
+    """Return generated work, or that of a scenario file, for which the options are refused."""
     if work in HOURS:
         from windlass.sim.generate.week import EXAMPLE_SEED, generate
 
         return generate(EXAMPLE_SEED if seed is None else seed, hours or HOURS[work], nodes or 24)
     given = (("--seed", seed), ("--nodes", nodes), ("--hours", hours))
-    wrong = [option for option, value in given if value is not None]
-    if wrong:
-        raise click.UsageError(f"{wrong[0]} belongs to a generated day or week, not to a scenario")
+    misplaced = [option for option, value in given if value is not None]
+    if misplaced:
+        raise click.UsageError(
+            f"{misplaced[0]} belongs to a generated day or week, not to a scenario."
+        )
     from windlass.cli.files import read_scenario_file
 
     return read_scenario_file(work).workload
 
 
 def _cut(workload: Workload, until: str | None) -> Workload:
-    """The same work up to a time: what is submitted later is not even looked at."""
+    """Return the work up to a time, without the arrivals and node changes after it."""
     if until is None:
         return workload
     from dataclasses import replace
 
-    from windlass.cli.times import time_option
+    from windlass.cli.options import parse_time
 
-    end = time_option(until, "--until")
+    end = parse_time(until, "--until")
     return replace(
         workload,
         until=end if workload.until is None else min(end, workload.until),
-        arrivals=tuple(each for each in workload.arrivals if each.at <= end),
-        node_changes=tuple(each for each in workload.node_changes if each.at <= end),
+        arrivals=tuple(arrival for arrival in workload.arrivals if arrival.at <= end),
+        node_changes=tuple(change for change in workload.node_changes if change.at <= end),
     )
 
 
 def _text(ours: Simulation, theirs: Simulation | None, other: str | None) -> str:
-    from windlass.cli.render.simulation_report import ASSUMPTIONS, full, harm, verdict
+    from windlass.cli.render.simulation_report import (
+        ASSUMPTIONS,
+        eviction_cost,
+        full_report,
+        verdict,
+    )
     from windlass.sim.report import GPU_HOUR, compare, offered_milli_seconds, report
 
     if theirs is None:
         offered = offered_milli_seconds(ours.workload, ours.cluster.now) / GPU_HOUR
-        return full(offered, [report(ours, "windlass")])
+        return full_report(offered, [report(ours, "windlass")])
     comparison = compare(ours, theirs, other or "default")
-    text = full(comparison.offered_gpu_hours, [comparison.ours, comparison.theirs])
+    text = full_report(comparison.offered_gpu_hours, [comparison.ours, comparison.theirs])
     if other == "youngest":
-        return f"{text}\n\n{harm(comparison)}"
+        return f"{text}\n\n{eviction_cost(comparison)}"
     return f"{text}\n\n{verdict(comparison)}\n\n{ASSUMPTIONS}"
 
 
@@ -213,7 +262,7 @@ def _json(ours: Simulation, theirs: Simulation | None, other: str | None) -> str
         return as_json({"windlass": report(ours, "windlass")})
     name = other or "default"
     comparison = compare(ours, theirs, name)
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "windlass": comparison.ours,
         name: comparison.theirs,
         "offered_gpu_hours": comparison.offered_gpu_hours,
@@ -222,4 +271,4 @@ def _json(ours: Simulation, theirs: Simulation | None, other: str | None) -> str
         "harm_ratio": round(comparison.harm_ratio, 3),
         "gpus_saved": comparison.gpus_saved,
     }
-    return as_json(found)
+    return as_json(result)

@@ -1,4 +1,4 @@
-"""`windlass simulate --trace`: replay a trace under one or two orders, and tell the outcome."""
+"""`windlass simulate --trace`: simulates the jobs of a trace in one or two orders."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from windlass.sim.traces.samples import Samples
 
 SRSF = "srsf"
-"""A baseline that is not the engine's: shortest remaining service first, by the book."""
+"""The baseline shortest remaining service first, which is not an order of the engine."""
 MOST_REASONS = 4
+"""The number of reasons in the message about jobs that never ended."""
+MANY_JOBS = 5000
+"""The number of jobs from which progress is printed without a terminal."""
 MOST_BYTES = 512 * 2**20
 MOST_NODES, MOST_GPUS = 20_000, 64
 _GRID = re.compile(r"([0-9]{1,18})x([0-9]{1,18})")
@@ -30,7 +33,7 @@ _GRID = re.compile(r"([0-9]{1,18})x([0-9]{1,18})")
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """What was asked for on the command line."""
+    """The options of the command line."""
 
     trace: str
     format_: str | None
@@ -44,43 +47,39 @@ class TraceOptions:
 
 @dataclass(frozen=True, slots=True)
 class TraceRun:
-    """A trace under one order."""
+    """The simulation of a trace in one order, and its outcome."""
 
     policy: str
     simulation: Simulation
     samples: Samples
     outcome: TraceOutcome
-    asked: TraceOptions
+    options: TraceOptions
 
 
 def replay(
-    asked: TraceOptions, policies: Sequence[str]
+    options: TraceOptions, policies: Sequence[str]
 ) -> tuple[tuple[TraceJob, ...], list[TraceRun]]:
-    """The jobs of the trace, and what became of them under each order."""
-    jobs, nodes = _jobs(asked.trace, asked.format_), _nodes(asked.cluster)
-    _tell_cut(jobs, nodes)
-    return jobs, [_play(jobs, nodes, asked, each) for each in dict.fromkeys(policies)]
+    """Simulate a trace in each order; return its jobs and the runs."""
+    jobs, nodes = _jobs(options.trace, options.format_), _nodes(options.cluster)
+    _warn_of_cut_jobs(jobs, nodes)
+    return jobs, [_play(jobs, nodes, options, policy) for policy in dict.fromkeys(policies)]
 
 
-def text(played: Sequence[TraceRun]) -> str:
-    """A column for each order, a row for each number."""
+def text(runs: Sequence[TraceRun]) -> str:
+    """Return a table with a column for each order and a row for each number."""
     from dataclasses import fields
 
     from windlass.cli.output import table
     from windlass.sim.traces.outcome import TraceOutcome
 
     rows = [
-        (WORDS[each.name], *(_number(getattr(one.outcome, each.name)) for one in played))
-        for each in fields(TraceOutcome)
+        (LABELS[field.name], *(f"{getattr(run.outcome, field.name):,}" for run in runs))
+        for field in fields(TraceOutcome)
     ]
-    return table(("", *(each.policy for each in played)), rows)
+    return table(("", *(run.policy for run in runs)), rows)
 
 
-def _number(value: float) -> str:
-    return f"{value:,}"
-
-
-WORDS = {
+LABELS = {
     "jobs": "jobs",
     "avg_jct_s": "submission to end, average (s)",
     "avg_wait_s": "wait, average (s)",
@@ -97,40 +96,42 @@ WORDS = {
 }
 
 
-def _how(asked: TraceOptions, policy: str) -> Replay:
+def _replay_of(options: TraceOptions, policy: str) -> Replay:
     from windlass.model.settings import Ordering
     from windlass.sim.traces.replay import Replay
 
     return Replay(
         order=Ordering.SHORTEST if policy == SRSF else Ordering(policy),
-        known=asked.known,
-        restart_s=asked.restart_s,
-        min_run_s=asked.min_run_s,
-        reserve_after_s=asked.reserve_after_s,
-        by_team=asked.by_team,
+        known=options.known,
+        restart_s=options.restart_s,
+        min_run_s=options.min_run_s,
+        reserve_after_s=options.reserve_after_s,
+        by_team=options.by_team,
     )
 
 
 def _jobs(file: str, format_: str | None) -> tuple[TraceJob, ...]:
-    from windlass.cli.files import read_whole
+    """Read the jobs of a trace file; print how many of them are left out."""
+    from windlass.cli.files import read_limited
     from windlass.model.errors import InputError
     from windlass.sim.traces.formats import read_all
     from windlass.sim.traces.rows import TraceError, lines_of
 
-    data, name = read_whole(file, MOST_BYTES)
+    data, name = read_limited(file, MOST_BYTES)
     try:
-        found = read_all(lines_of(data), format_)
+        trace = read_all(lines_of(data), format_)
     except UnicodeDecodeError:
         raise InputError(name, None, "it is not text; unpack it first") from None
     except TraceError as error:
         raise InputError(name, error.line, error.sentence) from None
-    if found.left_out:
-        what = f"{found.left_out:,} of {found.left_out + len(found.jobs):,} jobs are left out"
-        click.echo(f"{what}: they ask for no GPUs, or never ran", err=True)
-    return found.jobs
+    if trace.left_out:
+        share = f"{trace.left_out:,} of {trace.left_out + len(trace.jobs):,} jobs"
+        click.echo(f"{share} are left out: they ask for no GPUs, or never ran.", err=True)
+    return trace.jobs
 
 
 def _nodes(cluster: str) -> tuple[Node, ...]:
+    """Return the nodes of --cluster: a grid like 8x8, or those of a scenario file."""
     from windlass.sim.traces.replay import cluster_of
 
     grid = _GRID.fullmatch(cluster)
@@ -139,33 +140,35 @@ def _nodes(cluster: str) -> tuple[Node, ...]:
 
         if not Path(cluster).is_file():
             raise click.UsageError(
-                f"--cluster: {cluster} is neither a file nor nodes and GPUs like 8x8; give one"
+                f"--cluster: {cluster} is neither a file nor nodes and GPUs like 8x8; give one."
             )
         nodes = read_scenario_file(cluster).workload.nodes
         if not any(node.gpus for node in nodes):
-            raise click.UsageError(f"--cluster: {cluster} has no node with GPUs; add some")
+            raise click.UsageError(f"--cluster: {cluster} has no node with GPUs; add some.")
         return nodes
     nodes, gpus = int(grid[1]), int(grid[2])
     if not 1 <= nodes <= MOST_NODES or not 1 <= gpus <= MOST_GPUS:
         raise click.UsageError(
             f"--cluster: {cluster} is not 1 to {MOST_NODES} nodes of 1 to {MOST_GPUS} GPUs; "
-            "write it like 8x8"
+            "write it like 8x8."
         )
     return cluster_of(nodes, gpus)
 
 
-def _tell_cut(jobs: Sequence[TraceJob], nodes: Sequence[Node]) -> None:
+def _warn_of_cut_jobs(jobs: Sequence[TraceJob], nodes: Sequence[Node]) -> None:
+    """Print how many jobs request more GPUs than the cluster has; they get all of them."""
     from windlass.sim.traces.replay import larger_than
 
     cut, total = larger_than(jobs, nodes), sum(len(node.gpus) for node in nodes)
     if cut:
-        what = f"{cut:,} of {len(jobs):,} jobs ask for more GPUs than the cluster has"
-        click.echo(f"{what}: cut down to its {total:,}", err=True)
+        share = f"{cut:,} of {len(jobs):,} jobs ask for more GPUs than the cluster has"
+        click.echo(f"{share}: cut down to its {total:,}.", err=True)
 
 
 def _play(
-    jobs: tuple[TraceJob, ...], nodes: tuple[Node, ...], asked: TraceOptions, policy: str
+    jobs: tuple[TraceJob, ...], nodes: tuple[Node, ...], options: TraceOptions, policy: str
 ) -> TraceRun:
+    """Simulate the jobs in one order to their end."""
     from functools import partial
 
     from windlass.engine.cycle import plan
@@ -175,49 +178,52 @@ def _play(
     from windlass.sim.traces.replay import workload_of
     from windlass.sim.traces.samples import Samples
 
-    workload, samples = workload_of(jobs, nodes, _how(asked, policy)), Samples()
+    workload, samples = workload_of(jobs, nodes, _replay_of(options, policy)), Samples()
     scheduler = srsf if policy == SRSF else partial(plan, told=False)
     simulation = Simulation(workload, scheduler, start_s=0)
     gc.collect()
-    gc.freeze()  # the jobs of a trace stay: nobody has to look through them for garbage
+    gc.freeze()  # the jobs of a trace stay, so later collections need not look at them
     _run(simulation, samples, policy)
-    found = outcome(simulation, jobs, asked.restart_s)
-    if found.finished < found.jobs:
-        _tell_unfinished(simulation, found, policy)
-    return TraceRun(policy, simulation, samples, found, asked)
+    result = outcome(simulation, jobs, options.restart_s)
+    if result.finished < result.jobs:
+        _warn_of_unfinished_jobs(simulation, result, policy)
+    return TraceRun(policy, simulation, samples, result, options)
 
 
-def _tell_unfinished(simulation: Simulation, found: TraceOutcome, policy: str) -> None:
-    """Say how many jobs never ended, and why; it is an error if that is all of them."""
+def _warn_of_unfinished_jobs(simulation: Simulation, result: TraceOutcome, policy: str) -> None:
+    """Print how many jobs never ended, and why; raise an error if none ended."""
     from windlass.model.errors import WindlassError, one_line
 
-    why, left = _why_unfinished(simulation), found.jobs - found.finished
-    if not found.finished:
-        raise WindlassError(one_line(f"{policy}: none of {found.jobs:,} jobs ever ended: {why}"))
-    sentence = f"{policy}: {left:,} of {found.jobs:,} jobs never ended: {why}"
-    click.echo(f"{one_line(sentence)}; the figures are of the others", err=True)
+    why, left = _why_unfinished(simulation), result.jobs - result.finished
+    if not result.finished:
+        raise WindlassError(one_line(f"{policy}: none of {result.jobs:,} jobs ever ended: {why}"))
+    clause = f"{policy}: {left:,} of {result.jobs:,} jobs never ended: {why}"
+    click.echo(f"{one_line(clause)}; the numbers are those of the others.", err=True)
 
 
 def _why_unfinished(simulation: Simulation) -> str:
-    """The engine's reason for the first gang that is left, or where to look if it has none."""
+    """Return the reasons of the first gang that is left, or advice if there are none."""
     from windlass.engine.cycle import plan
 
-    for each in plan(simulation.cluster).decisions:
-        if each.reasons:
-            reasons = "; ".join(map(str, each.reasons[:MOST_REASONS]))
-            return f"{simulation.cluster.gangs[each.gang].job} waits: {reasons}"
+    for decision in plan(simulation.cluster).decisions:
+        if decision.reasons:
+            reasons = "; ".join(map(str, decision.reasons[:MOST_REASONS]))
+            return f"{simulation.cluster.gangs[decision.gang].job} waits: {reasons}"
     return "they found no place; check the nodes' GPUs, CPUs, memory, taints and cordons"
 
 
 def _run(simulation: Simulation, samples: Samples, policy: str) -> None:
-    """To the end, with a bar on a terminal and else a line for every tenth of the jobs."""
+    """Simulate to the end with a progress bar, or with a line for every tenth of the jobs.
+
+    The bar is for a terminal; without one, a short trace prints nothing.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    total, shows = len(simulation.workload.arrivals), sys.stderr.isatty()
+    total, has_bar = len(simulation.workload.arrivals), sys.stderr.isatty()
     columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
-    step, told = max(1, total // 10), 0
-    with Progress(*columns, console=Console(stderr=True), disable=not shows) as progress:
+    step, printed = max(1, total // 10), 0
+    with Progress(*columns, console=Console(stderr=True), disable=not has_bar) as progress:
         bar = progress.add_task(policy, total=total)
         while simulation.next_at() is not None:
             simulation.step()
@@ -226,10 +232,6 @@ def _run(simulation: Simulation, samples: Samples, policy: str) -> None:
                 continue
             ended = simulation.world.ended
             progress.update(bar, completed=ended, description=f"{policy} {ended:,} of {total:,}")
-            if not shows and total >= SHOWN_FROM and ended // step > told:
-                told = ended // step
-                click.echo(f"{policy}: {ended:,} of {total:,} jobs have ended", err=True)
-
-
-SHOWN_FROM = 5000
-"""A trace of fewer jobs is over before anybody asks how far it is."""
+            if not has_bar and total >= MANY_JOBS and ended // step > printed:
+                printed = ended // step
+                click.echo(f"{policy}: {ended:,} of {total:,} jobs have ended.", err=True)

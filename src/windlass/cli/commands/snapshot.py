@@ -1,4 +1,4 @@
-"""`windlass snapshot`: a cluster as it is now, as a file that other commands read."""
+"""`windlass snapshot`: the present state of a cluster as a file that other commands read."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 
 import click
 
-from windlass.cli.options import reaching, settings
+from windlass.cli.options import cluster_options, load_config
 
 
 @click.command("snapshot")
-@click.option("--out", metavar="FILE", help="Write this file instead.")
-@reaching
-def command(out: str | None, **reach: str | None) -> None:
-    """Print a cluster as it is now, for bug reports and for questions.
+@click.option("--out", metavar="FILE", help="Write this file instead of stdout.")
+@cluster_options
+def command(out: str | None, **cluster: str | None) -> None:
+    """Print the present state of a cluster as JSON, for bug reports and for `windlass plan`.
 
     \b
     windlass snapshot | windlass plan -
@@ -23,7 +23,7 @@ def command(out: str | None, **reach: str | None) -> None:
     from windlass.daemon.loop.read_cluster import look
     from windlass.state.snapshot import to_json
 
-    data = to_json(asyncio.run(look(settings(**reach))).cluster.snapshot())
+    data = to_json(asyncio.run(look(load_config(**cluster))).cluster.snapshot())
     if out is None:
         click.echo(data)
     else:

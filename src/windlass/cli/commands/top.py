@@ -1,10 +1,10 @@
-"""`windlass top`: a cluster as it works, in the terminal.
+"""`windlass top`: a live cluster in the terminal.
 
-    figures                       the time, what is in use, who leads
+    header                        the time, GPUs in use, warnings
     map            queues         a cell per GPU; the tree with a bar per queue
-    waiting gangs                 position, need, how long, and why
+    waiting gangs                 position, request, waiting time and reason
 
-It only reads. What the map shows as held is what the scheduler would hold now.
+It only reads. GPUs are drawn as held if the engine would hold them now.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from windlass.cli.options import reaching, settings
+from windlass.cli.options import cluster_options, load_config
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="How often it is drawn anew.",
+    help="The seconds between two frames.",
 )
-@reaching
-def command(once: bool, every: float, **reach: str | None) -> None:
+@cluster_options
+def command(once: bool, every: float, **cluster: str | None) -> None:
     """Show GPUs, queues and waiting gangs of a cluster, until Ctrl-C.
 
-    It needs only the right to read.
+    It only needs rights to read.
     """
     from rich.console import Console
 
-    config, console = settings(**reach), Console(highlight=False)
+    config, console = load_config(**cluster), Console(highlight=False)
     if once or not console.is_terminal:
         _show_once(config, console)
     else:
@@ -66,7 +66,7 @@ def _show_live(config: Config, console: Console, every_s: float) -> None:
     from windlass.cli.live_view.view import TerminalSize
     from windlass.daemon.loop.read_cluster import follow
 
-    # Ctrl-C is its proper end
+    # Ctrl-C is the normal end.
     with (
         suppress(KeyboardInterrupt),
         Live(console=console, screen=True, auto_refresh=False) as live,
@@ -79,7 +79,7 @@ def _show_live(config: Config, console: Console, every_s: float) -> None:
 
 
 def frame(sight: Sight, size: TerminalSize) -> Group:
-    """One frame that fits."""
+    """Return one frame that fits the terminal."""
     from rich.console import Group
 
     from windlass.cli.live_view.view import draw_upper, draw_waiting, fitted
@@ -100,24 +100,25 @@ def _header(sight: Sight, width: int) -> list[Text]:
     columns = sight.cluster.columns
     capacity = columns.all_gpu()
     used = capacity - columns.free_gpu()
-    at = datetime.fromtimestamp(sight.now, UTC)
+    now = datetime.fromtimestamp(sight.now, UTC)
     parts = [
-        (f"{len(nodes):,}", "nodes"),
+        (f"{len(nodes):,}", "node" if len(nodes) == 1 else "nodes"),
         (gpus(capacity), "GPUs"),
         (f"{100 * used // capacity if capacity else 0} %", "in use"),
     ]
-    line = Text().append("Windlass", f"bold {INK}").append(f"  {at:%H:%M:%S} UTC", INK)
-    for value, word in parts:
-        line.append(f"  {value}", f"bold {INK}").append(f" {word}", QUIET)
+    line = Text().append("Windlass", f"bold {INK}").append(f"  {now:%H:%M:%S} UTC", INK)
+    for value, label in parts:
+        line.append(f"  {value}", f"bold {INK}").append(f" {label}", QUIET)
     for warning in _warnings(sight):
         line.append(f"  {warning}", BAD)
     return [line, Text("─" * width, FAINT)]
 
 
 def _warnings(sight: Sight) -> list[str]:
-    found = {
-        "nobody leads": sight.leader == "",
+    """Return what an administrator should know, in a few words each."""
+    warnings = {
+        "no leader": sight.leader == "",
         "evictions are paused": sight.paused,
         sight.trouble: bool(sight.trouble),
     }
-    return [words for words, holds in found.items() if holds]
+    return [text for text, is_true in warnings.items() if is_true]

@@ -1,4 +1,4 @@
-"""Puts a simulation on the dashboard: every cycle is noted, and shown when a frame is due."""
+"""A simulation on the dashboard: every cycle is noted, and shown when a frame is due."""
 
 from __future__ import annotations
 
@@ -12,45 +12,46 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from windlass.cli.demo_support.background_eta import BackgroundEta
-    from windlass.engine.plan import Plan
     from windlass.forecast.eta import StartEta
     from windlass.model.jobs import GangId
     from windlass.sim.run import Simulation
-    from windlass.state.cluster import Cluster
     from windlass.web.schema.documents import FinishedJob
 
 MOST_FINISHED = 200
+"""The number of finished jobs that are shown; a long simulation has many more."""
 
 
 class SimulationDashboard:
-    """A simulation as the board sees it."""
+    """A simulation and the live state that the web server shows of it."""
 
     def __init__(self, expected: BackgroundEta | None = None) -> None:
+        from windlass.cli.render.preemption_preview import room_clauses
         from windlass.web.feed.live_state import LiveState
 
-        self.board = LiveState(f"{time.time_ns():x}", played=True, tell_room=tell_room)
+        self.board = LiveState(f"{time.time_ns():x}", played=True, tell_room=room_clauses)
         self.address = ""
         self._expected = expected
         self._shown: tuple[int, object] = (0, None)
+        """The cycle and the ETAs that are shown now."""
 
     def step(self, simulation: Simulation) -> None:
-        """Go on by one cycle, while nobody looks."""
+        """Simulate one cycle. The lock keeps readers from seeing a half-changed cluster."""
         with self.board.lock:
             simulation.step()
         self.note(simulation)
 
     def note(self, simulation: Simulation) -> None:
-        """A cycle is over."""
+        """Note the plan of a cycle, and learn run times from it."""
         self.board.note(simulation.cluster, simulation.plan)
         if self._expected:
-            self._expected.learn(simulation.cluster)
+            self._expected.observe(simulation.cluster)
 
     def show(self, simulation: Simulation) -> None:
-        """Put up the present, unless it is up already."""
+        """Show the present cluster, unless it is shown already; request ETAs if a page is open."""
         from windlass.web.feed.view import Beside, ending
 
         if self._expected and self.board.bell.is_heard:
-            self._expected.ask(simulation.cluster)
+            self._expected.update(simulation.cluster)
         etas: Mapping[GangId, StartEta] = self._expected.etas if self._expected else {}
         if self._shown == (simulation.cycles, etas):
             return
@@ -68,11 +69,14 @@ class SimulationDashboard:
 def served_if_wanted(
     port: int | None, live: bool
 ) -> AbstractContextManager[SimulationDashboard | None]:
-    """The dashboard beside the terminal view, where the page was built; elsewhere if asked for."""
+    """Return a context that serves the dashboard, or one that holds None.
+
+    It is served if a port was named, or beside the live view if the page was built.
+    """
     from windlass.web.server.app import STATIC
 
-    wanted = port is not None or (live and (STATIC / "index.html").is_file())
-    return _served(port) if wanted else nullcontext()
+    is_served = port is not None or (live and (STATIC / "index.html").is_file())
+    return _served(port) if is_served else nullcontext()
 
 
 @contextmanager
@@ -87,21 +91,10 @@ def _served(port: int | None) -> Generator[SimulationDashboard, None, None]:
         yield dashboard
 
 
-def tell_room(cluster: Cluster, plan: Plan, gang: GangId) -> list[str]:
-    """As `windlass explain` says it."""
-    from windlass.cli.render.preemption_preview import freed_for, freed_told, would_told
-    from windlass.engine.explain.preemption_preview import would
-
-    if any(hold.gang == gang and hold.firm for hold in plan.holds):
-        return list(freed_told(freed_for(cluster, plan, gang)))
-    found = would(cluster, gang)
-    return list(would_told(found, cluster.now)) if found else []
-
-
 def _finished(simulation: Simulation) -> list[FinishedJob]:
-    """The latest first."""
+    """Return the latest finished jobs, the newest first."""
     from windlass.web.schema.documents import FinishedJob
 
     ended = (record for record in simulation.records.values() if record.ended is not None)
-    latest = heapq.nlargest(MOST_FINISHED, ended, key=lambda each: (each.ended, each.gang.id))
-    return [FinishedJob.of(each.gang, each.started, each.ended or 0) for each in latest]
+    latest = heapq.nlargest(MOST_FINISHED, ended, key=lambda record: (record.ended, record.gang.id))
+    return [FinishedJob.of(record.gang, record.started, record.ended or 0) for record in latest]

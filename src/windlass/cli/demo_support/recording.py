@@ -1,4 +1,4 @@
-"""Recording what the embedded cluster does, for `windlass simulate` and `windlass demo`."""
+"""Recording a simulation into a history file, for `windlass simulate` and `windlass demo`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from windlass.cli.format import counted
 from windlass.model.errors import InputError
 
 if TYPE_CHECKING:
     from windlass.cli.demo_support.dashboard import SimulationDashboard
     from windlass.sim.run import Simulation
 
-PATIENCE_S = 600.0
-"""A simulation outruns its record; at its end the rest is written."""
+FLUSH_TIMEOUT_S = 600.0
+"""The longest time to write the rest at the end: a simulation runs ahead of its recorder."""
 
 option = click.option("--record", metavar="FILE", help="Record every cycle, for `windlass replay`.")
 
@@ -25,7 +26,10 @@ option = click.option("--record", metavar="FILE", help="Record every cycle, for 
 def recording(
     file: str | None, simulation: Simulation, dashboard: SimulationDashboard | None = None
 ) -> Generator[None, None, None]:
-    """Record a simulation into a new file, if one is named; a dashboard can look back in it."""
+    """Record a simulation into a new file, if one is named.
+
+    A dashboard can then show its past. The file must not exist yet.
+    """
     if file is None:
         yield
         return
@@ -35,19 +39,19 @@ def recording(
     from windlass.history.writer import HistoryWriter
 
     if os.path.exists(file):
-        raise InputError(file, None, "it is there already; give another name, or delete it")
+        raise InputError(file, None, "it exists already; give another name, or delete it")
     store = HistoryStore(file)
     store.prepare()
-    writer = HistoryWriter(store, "embedded", Keep(), _say)
+    writer = HistoryWriter(store, "embedded", Keep(), _print)
     simulation.note = Recorder(writer).note
     if dashboard is not None:
         dashboard.board.recorded = ReplayReader(store)
     try:
         yield
     finally:
-        writer.close(PATIENCE_S)
-        _say(f"Recorded {writer.written:,} cycles in {file}.")
+        writer.close(FLUSH_TIMEOUT_S)
+        _print(f"Recorded {counted(writer.written, 'cycle')} in {file}.")
 
 
-def _say(sentence: str) -> None:
-    click.echo(sentence, err=True)
+def _print(text: str) -> None:
+    click.echo(text, err=True)

@@ -1,6 +1,6 @@
-"""What a job is explained in: a cluster at a moment, with the plan for it.
+"""The context in which a job is explained: a cluster at one time, with the plan for it.
 
-It comes from a scenario that is played, from a snapshot, or from a live cluster.
+It comes from a scenario that is simulated, from a snapshot, or from a live cluster.
 """
 
 from __future__ import annotations
@@ -21,142 +21,149 @@ if TYPE_CHECKING:
     from windlass.sim.records import GangRecord
     from windlass.state.cluster import Cluster
 
-NOBODY = "nobody leads, so nothing of this is carried out; `windlass doctor` says more"
-PAUSED = "evictions are paused, so nobody makes room; `windlass resume` allows them again"
+NO_LEADER = "No replica leads, so nothing of this is carried out; `windlass doctor` says more."
+PAUSED = "Evictions are paused, so no room is made; `windlass resume` allows them again."
 
-Loss = tuple[int, tuple[Evict, ...]]
-"""When tasks of a gang were displaced, and how."""
+Displacement = tuple[int, tuple[Evict, ...]]
+"""The time at which tasks of a gang were evicted, and the evictions."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainContext:
-    """A cluster at a moment, the plan for it, and what is not in it, no longer or not yet."""
+    """A cluster, the plan for it, and the gangs that have ended or are not submitted yet."""
 
     cluster: Cluster
     plan: Plan
     after: Cluster
     """The cluster as the plan leaves it."""
     jobs: dict[str, list[str]]
-    """Per name a user may give, the gangs it stands for."""
+    """The gangs that a name stands for, by every name that a user may give."""
     ended: dict[str, GangRecord]
-    awaited: dict[str, int]
-    """Gangs that are yet to be submitted, and when."""
-    losses: dict[str, list[Loss]] = field(default_factory=dict[str, list[Loss]])
-    """Per gang, what it lost so far; known only where it was played."""
+    """The gangs that have ended; known only in a simulation."""
+    upcoming: dict[str, int]
+    """The gangs that will be submitted later, and when; known only in a simulation."""
+    displacements: dict[str, list[Displacement]] = field(
+        default_factory=dict[str, list[Displacement]]
+    )
+    """The evictions of each gang so far; known only in a simulation."""
     notice: str = ""
-    """What keeps the plan from being carried out, in a sentence."""
+    """Sentences about the answer as a whole, such as that the plan is not carried out."""
     open_to: Callable[[str], Collection[str]] | None = None
-    """The queues that a namespace may use; None: all of them."""
-    past: Experience | None = None
-    """What was learned on the way; known only where it was played."""
-    expected: dict[str, str] | None = None
-    """When gangs are expected to start, as a leader has told their pods; None: there are none."""
+    """The queues that a namespace may use; None if it may use all."""
+    experience: Experience | None = None
+    """The run times observed so far; known only in a simulation."""
+    eta_sentences: dict[str, str] | None = None
+    """The ETAs that the leader wrote on pods, by gang; None if there is no live cluster."""
 
 
-def of_scenario(file: str, time: str | None) -> ExplainContext:
-    """A scenario, played to a time or to rest."""
+def scenario_context(file: str, time: str | None) -> ExplainContext:
+    """Simulate a scenario to a time, or to rest if that is None, and return its cluster then."""
     from windlass.cli.files import read_scenario_file
-    from windlass.cli.times import time_option
+    from windlass.cli.options import parse_time
     from windlass.engine.cycle import plan
     from windlass.forecast.experience import Experience
     from windlass.sim.run import Simulation
 
-    past = Experience()
-    at = None if time is None else time_option(time, "--at")
+    experience = Experience()
+    until = None if time is None else parse_time(time, "--at")
     scenario = read_scenario_file(file)
-    losses: dict[str, list[Loss]] = {}
+    displacements: dict[str, list[Displacement]] = {}
 
-    def watched(cluster: Cluster) -> Plan:
-        past.look(cluster)
-        found = plan(cluster)
-        for gang, evictions in evicted(cluster, found).items():
-            losses.setdefault(gang, []).append((cluster.now, evictions))
-        return found
+    def observed_plan(cluster: Cluster) -> Plan:
+        experience.look(cluster)
+        result = plan(cluster)
+        for gang, evictions in evictions_by_gang(cluster, result).items():
+            displacements.setdefault(gang, []).append((cluster.now, evictions))
+        return result
 
-    simulation = Simulation(scenario.workload, watched, start_s=0)
-    simulation.run(until=at)
+    simulation = Simulation(scenario.workload, observed_plan, start_s=0)
+    simulation.run(until=until)
     cluster, records = simulation.cluster, simulation.records
-    arrivals = {str(each.gang.id): each.at for each in scenario.workload.arrivals}
+    arrivals = {str(arrival.gang.id): arrival.at for arrival in scenario.workload.arrivals}
     jobs = {name: [name] for name in arrivals}
     jobs |= {name: list(copies) for name, copies in scenario.copies.items()}
-    found = plan(cluster)
+    result = plan(cluster)
     return ExplainContext(
         cluster,
-        found,
-        _after(cluster, found),
+        result,
+        _after(cluster, result),
         jobs,
-        ended={str(gang): each for gang, each in records.items() if each.ended is not None},
-        awaited={name: at for name, at in arrivals.items() if name not in records},
-        losses=losses,
-        past=past,
+        ended={str(gang): record for gang, record in records.items() if record.ended is not None},
+        upcoming={name: at for name, at in arrivals.items() if name not in records},
+        displacements=displacements,
+        experience=experience,
     )
 
 
-def evicted(cluster: Cluster, plan: Plan) -> dict[str, tuple[Evict, ...]]:
-    """The evictions of a plan by gang."""
-    found: dict[str, tuple[Evict, ...]] = {}
-    for each in plan.evictions:
-        gang = cluster.tasks[each.task].gang
-        found[gang] = (*found.get(gang, ()), each)
-    return found
+def evictions_by_gang(cluster: Cluster, plan: Plan) -> dict[str, tuple[Evict, ...]]:
+    """Return the evictions of a plan by gang."""
+    evictions: dict[str, tuple[Evict, ...]] = {}
+    for evict in plan.evictions:
+        gang = cluster.tasks[evict.task].gang
+        evictions[gang] = (*evictions.get(gang, ()), evict)
+    return evictions
 
 
-def of_snapshot(file: str) -> ExplainContext:
-    """A snapshot as it stands."""
+def snapshot_context(file: str) -> ExplainContext:
+    """Return the cluster of a snapshot file, with the plan for it."""
     from windlass.cli.files import read_snapshot_file
     from windlass.engine.cycle import plan
     from windlass.state.cluster import Cluster
 
     cluster = Cluster.of(read_snapshot_file(file))
-    return _seen(cluster, plan(cluster))
+    return _context_of(cluster, plan(cluster))
 
 
-def of_cluster(config: Config) -> ExplainContext:
-    """A cluster as it is now."""
+def cluster_context(config: Config) -> ExplainContext:
+    """Read a live cluster once, and return it with the plan for it."""
     import asyncio
 
     from windlass.daemon.loop.read_cluster import look
 
-    return on_sight(asyncio.run(look(config)))
+    return observed_context(asyncio.run(look(config)))
 
 
-def on_sight(sight: Sight) -> ExplainContext:
-    """A cluster as it was just seen."""
-    from windlass.cli.render.eta import told_on
+def observed_context(sight: Sight) -> ExplainContext:
+    """Return the context of a live cluster that was just read."""
+    from windlass.cli.render.eta import etas_on_pods
 
-    notice = NOBODY if sight.leader == "" else PAUSED if sight.paused else ""
-    seen = _seen(sight.cluster, sight.plan, notice)
-    return replace(seen, open_to=sight.open_to, expected=told_on(sight))
+    notice = NO_LEADER if sight.leader == "" else PAUSED if sight.paused else ""
+    context = _context_of(sight.cluster, sight.plan, notice)
+    return replace(context, open_to=sight.open_to, eta_sentences=etas_on_pods(sight))
 
 
-def with_events(scene: ExplainContext, events: Iterable[Event]) -> ExplainContext:
-    """The same after something happened, on a copy."""
+def with_events(context: ExplainContext, events: Iterable[Event]) -> ExplainContext:
+    """Return the context after some events; they are applied to a copy of the cluster."""
     from windlass.engine.cycle import plan
     from windlass.state.cluster import Cluster
 
-    cluster = Cluster.of(scene.cluster.snapshot())
+    cluster = Cluster.of(context.cluster.snapshot())
     for event in events:
         cluster.apply(event)
-    seen = _seen(cluster, plan(cluster), scene.notice)
-    return replace(seen, open_to=scene.open_to, past=scene.past)
+    changed = _context_of(cluster, plan(cluster), context.notice)
+    return replace(changed, open_to=context.open_to, experience=context.experience)
 
 
-def _seen(cluster: Cluster, plan: Plan, notice: str = "") -> ExplainContext:
-    """Jobs go by their own name, by that of a gang, with or without its uid, or of a pod."""
+def _context_of(cluster: Cluster, plan: Plan, notice: str = "") -> ExplainContext:
+    """Return the context of a cluster without a known past.
+
+    A gang can be named by its job, by its own name with or without its uid, or by a pod. Where
+    names collide, the name of a job wins, and the name of a pod gives way to all others.
+    """
     jobs: dict[str, list[str]] = {str(gang): [str(gang)] for gang in cluster.gangs}
-    of_job: dict[str, list[str]] = {}
+    gangs_by_job: dict[str, list[str]] = {}
     for gang in sorted(cluster.gangs.values(), key=lambda gang: gang.id):
-        of_job.setdefault(gang.job, []).append(gang.id)
+        gangs_by_job.setdefault(gang.job, []).append(gang.id)
         if "~" in gang.id:
             jobs.setdefault(known_as(gang.id), []).append(gang.id)
         for task in cluster.members(gang.id):
             jobs.setdefault(pod_of(task.id), [gang.id])
-    return ExplainContext(
-        cluster, plan, _after(cluster, plan), jobs | of_job, {}, {}, notice=notice
-    )
+    after = _after(cluster, plan)
+    return ExplainContext(cluster, plan, after, jobs | gangs_by_job, {}, {}, notice=notice)
 
 
 def _after(cluster: Cluster, plan: Plan) -> Cluster:
+    """Return the cluster as the plan leaves it: a copy, unless the plan changes nothing."""
     from windlass.state.cluster import Cluster
 
     if not plan.actions and {hold.gang: hold for hold in plan.holds} == cluster.holds:
@@ -167,5 +174,5 @@ def _after(cluster: Cluster, plan: Plan) -> Cluster:
 
 
 def pod_of(task: str) -> str:
-    """A task as its users know it: a pod's uid, where there is one, is left out."""
+    """Return the id of a task as its users know it: without the uid of the pod, if it has one."""
     return task.rpartition("/")[0] if task.count("/") == 2 else task

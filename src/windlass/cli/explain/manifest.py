@@ -1,8 +1,8 @@
-"""`windlass explain --before`: what would become of a job, before it is submitted.
+"""`windlass explain --before`: a job of a file, added to a copy of a cluster as if submitted.
 
-A manifest becomes the pods that its controllers would make of it, and these are read like any
-others. A job in the words of scenario files is taken as it is. Either way it is shown to the engine
-as if it had been submitted now, and nothing is written anywhere.
+A manifest is expanded into the pods that its controllers would create, and these are read like all
+other pods. A job in the format of scenario files is taken as it is. Either way the engine plans as
+if the job had been submitted now, and nothing is written.
 """
 
 from __future__ import annotations
@@ -11,8 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from windlass.cli.explain.context import ExplainContext, on_sight, with_events
-from windlass.cli.explain.manifest_files import ManifestFile, left_out, made_of
+from windlass.cli.explain.context import ExplainContext, observed_context, with_events
+from windlass.cli.explain.manifest_files import (
+    ManifestFile,
+    expand_manifests,
+    kinds_without_pods,
+)
+from windlass.cli.format import sentence
 from windlass.model.errors import InputError
 from windlass.model.events import Event, GangSeen, TaskSeen
 
@@ -23,85 +28,91 @@ if TYPE_CHECKING:
     from windlass.workloads.manifests.expand import ClusterDefaults, Made
 
 
-def submitted(
-    scene: ExplainContext, wanted: ManifestFile, namespace: str = "default"
+def submit_to_context(
+    context: ExplainContext, manifests: ManifestFile, namespace: str = "default"
 ) -> tuple[ExplainContext, list[str]]:
-    """A scene with the job submitted to it, and the names of its gangs."""
+    """Return the context with the job submitted to it, and the names of its gangs."""
     from windlass.workloads.kinds.table import KINDS
 
-    if wanted.is_manifest:
-        events = _of_manifests(wanted, scene.cluster, namespace)
-        scene = _noted(scene, left_out(wanted, KINDS))
+    if manifests.is_kubernetes:
+        events = _events_of_manifests(manifests, context.cluster, namespace)
+        context = _with_notice(context, sentence(kinds_without_pods(manifests, KINDS)))
     else:
-        events = _of_words(wanted, scene.cluster)
+        events = _events_of_scenario_jobs(manifests, context.cluster)
     gangs = [str(event.gang.id) for event in events if isinstance(event, GangSeen)]
-    return with_events(scene, events), list(dict.fromkeys(gangs))
+    return with_events(context, events), list(dict.fromkeys(gangs))
 
 
-def submitted_on_cluster(
-    config: Config, wanted: ManifestFile, namespace: str
+def submit_to_cluster(
+    config: Config, manifests: ManifestFile, namespace: str
 ) -> tuple[ExplainContext, list[str]]:
-    """The same on a cluster, read by the leader's own settings and doors."""
+    """Read a live cluster as if the job had been submitted to it; return the names of its gangs.
+
+    The job is read with the settings of the leader, like the pods of the cluster.
+    """
     import asyncio
 
     from windlass.daemon.loop.read_cluster import look
     from windlass.workloads.pods.task import task_id
 
-    if not wanted.is_manifest:
-        return submitted(on_sight(asyncio.run(look(config))), wanted)
-    found: list[tuple[Made, str]] = []
+    if not manifests.is_kubernetes:
+        return submit_to_context(observed_context(asyncio.run(look(config))), manifests)
+    expanded: list[tuple[Made, str]] = []
 
-    def more(pieces: Sequence[StepInput], config: Config, now: int) -> list[StepInput]:
-        terms = _terms(config, namespace, now, pieces)
-        made = made_of(wanted, terms)
-        found.append((made, "; ".join(filter(None, _remarks(wanted, terms, made, pieces)))))
-        return _as_seen(made)
+    def add_job(inputs: Sequence[StepInput], config: Config, now: int) -> list[StepInput]:
+        defaults = _cluster_defaults(config, namespace, now, inputs)
+        objects = expand_manifests(manifests, defaults)
+        expanded.append((objects, " ".join(_remarks(manifests, defaults, objects, inputs))))
+        return _as_inputs(objects)
 
-    scene = on_sight(asyncio.run(look(config, more=more)))
-    (made, others) = found[0]
-    tasks = (scene.cluster.tasks.get(task_id(pod)) for pod in made.pods)
+    context = observed_context(asyncio.run(look(config, more=add_job)))
+    objects, remarks = expanded[0]
+    tasks = (context.cluster.tasks.get(task_id(pod)) for pod in objects.pods)
     gangs = (str(task.gang) for task in tasks if task is not None)
-    return _noted(scene, others), list(dict.fromkeys(gangs))
+    return _with_notice(context, remarks), list(dict.fromkeys(gangs))
 
 
 def _remarks(
-    wanted: ManifestFile, terms: ClusterDefaults, made: Made, pieces: Sequence[StepInput]
+    manifests: ManifestFile, defaults: ClusterDefaults, objects: Made, inputs: Sequence[StepInput]
 ) -> Iterator[str]:
-    """What is not told of, and what is told of as if it were new."""
+    """Yield sentences about documents that are left out, and objects that exist already."""
     from windlass.daemon.decide.inputs import ObjectObserved
     from windlass.model.validation.problems import listed
     from windlass.workloads.objects.wire import Owner, Pod
 
-    yield left_out(wanted, terms.kinds)
-    there = {
-        (each.kind, each.object.metadata.namespace, each.object.metadata.name)
-        for each in pieces
-        if isinstance(each, ObjectObserved) and isinstance(each.object, Owner | Pod)
+    if others := kinds_without_pods(manifests, defaults.kinds):
+        yield sentence(others)
+    existing = {
+        (item.kind, item.object.metadata.namespace, item.object.metadata.name)
+        for item in inputs
+        if isinstance(item, ObjectObserved) and isinstance(item.object, Owner | Pod)
     }
-    mine = (each for each in _as_seen(made) if isinstance(each, ObjectObserved))
+    new = (item for item in _as_inputs(objects) if isinstance(item, ObjectObserved))
     names = [
         f"{meta.namespace}/{meta.name}"
-        for kind, meta in ((each.kind, each.object.metadata) for each in mine)
-        if (kind, meta.namespace, meta.name) in there
+        for kind, meta in ((item.kind, item.object.metadata) for item in new)
+        if (kind, meta.namespace, meta.name) in existing
     ]
     if names:
-        yield f"{listed(names)} exists already; this is told as if another came beside it"
+        yield f"{listed(names)} exists already; the answer is for another job beside it."
 
 
-def _noted(scene: ExplainContext, sentence: str) -> ExplainContext:
-    return replace(scene, notice="; ".join(filter(None, (scene.notice, sentence))))
+def _with_notice(context: ExplainContext, notice: str) -> ExplainContext:
+    return replace(context, notice=" ".join(filter(None, (context.notice, notice))))
 
 
-def _as_seen(made: Made) -> list[StepInput]:
+def _as_inputs(objects: Made) -> list[StepInput]:
+    """Return the expanded objects as the watches of the scheduler would report them."""
     from windlass.daemon.decide.inputs import ObjectObserved
 
-    owners = [ObjectObserved(str(key), owner) for key, owner in made.owners]
-    return [*owners, *(ObjectObserved("pods", pod) for pod in made.pods)]
+    owners = [ObjectObserved(str(key), owner) for key, owner in objects.owners]
+    return [*owners, *(ObjectObserved("pods", pod) for pod in objects.pods)]
 
 
-def _terms(
-    config: Config, namespace: str, now: int, pieces: Iterable[StepInput] | None = None
+def _cluster_defaults(
+    config: Config, namespace: str, now: int, inputs: Iterable[StepInput] | None = None
 ) -> ClusterDefaults:
+    """Return the values that the API server would fill in; priorities only if inputs are given."""
     from windlass.daemon.decide.inputs import ObjectObserved
     from windlass.daemon.serving.scope import scope_of
     from windlass.model.timestamps import written
@@ -109,50 +120,54 @@ def _terms(
     from windlass.workloads.objects.wire import PriorityClass
 
     priorities: dict[str, int] | None = None
-    if pieces is not None:
-        seen = (each.object for each in pieces if isinstance(each, ObjectObserved))
-        classes = (each for each in seen if isinstance(each, PriorityClass))
-        priorities = {each.metadata.name: each.value for each in classes}
+    if inputs is not None:
+        objects = (item.object for item in inputs if isinstance(item, ObjectObserved))
+        classes = (found for found in objects if isinstance(found, PriorityClass))
+        priorities = {found.metadata.name: found.value for found in classes}
     scope = scope_of(config)
     return ClusterDefaults(
         namespace, sorted(scope.schedulers)[0], written(now), priorities, scope.kinds
     )
 
 
-def _of_manifests(wanted: ManifestFile, cluster: Cluster, namespace: str) -> list[Event]:
-    """The events of the pods, in a cluster of which only its file is known: it opens all queues."""
+def _events_of_manifests(manifests: ManifestFile, cluster: Cluster, namespace: str) -> list[Event]:
+    """Return the events of the expanded pods in the cluster of a snapshot or scenario.
+
+    Such a cluster has no namespaces, so every queue is open to the pods.
+    """
     from windlass.config import Config
     from windlass.crds.read import OwnedQueue, Users
     from windlass.daemon.serving.scope import scope_of
     from windlass.kube.ingest.translator import Translator
 
-    made = made_of(wanted, _terms(Config(), namespace, cluster.now))
-    told: list[Event] = []
-    translator = Translator(scope_of(Config()), told.append)
+    objects = expand_manifests(manifests, _cluster_defaults(Config(), namespace, cluster.now))
+    events: list[Event] = []
+    translator = Translator(scope_of(Config()), events.append)
     translator.advance(cluster.now)
     for name in cluster.topologies:
         translator.gangs.topology_seen(name)
     for queue in cluster.queues.values():
-        everyone = Users(frozenset(pod.metadata.namespace for pod in made.pods))
-        translator.gangs.queue_seen(OwnedQueue(queue, everyone))
-    for key, owner in made.owners:
+        users = Users(frozenset(pod.metadata.namespace for pod in objects.pods))
+        translator.gangs.queue_seen(OwnedQueue(queue, users))
+    for key, owner in objects.owners:
         translator.owner_seen(key, owner)
-    for pod in made.pods:
+    for pod in objects.pods:
         translator.pod_seen(pod)
-    return [event for event in told if isinstance(event, GangSeen | TaskSeen)]
+    return [event for event in events if isinstance(event, GangSeen | TaskSeen)]
 
 
-def _of_words(wanted: ManifestFile, cluster: Cluster) -> list[Event]:
+def _events_of_scenario_jobs(manifests: ManifestFile, cluster: Cluster) -> list[Event]:
+    """Return the events of jobs in the format of scenario files; refuse names that exist."""
     from windlass.sim.scenario.job import read_jobs
 
-    found: list[Event] = []
-    taken = {*cluster.gangs}
-    for spot in wanted.documents:
-        for arrival in read_jobs(spot, wanted.file, sorted(cluster.topologies)):
-            if arrival.gang.id in taken:
-                what = f'there is a job "{arrival.gang.id}" already; name it differently'
-                raise InputError(wanted.file, spot.line, what)
-            taken.add(arrival.gang.id)
-            found.append(GangSeen(replace(arrival.gang, created_at=cluster.now)))
-            found += [TaskSeen(task) for task in arrival.tasks]
-    return found
+    events: list[Event] = []
+    names = {*cluster.gangs}
+    for spot in manifests.documents:
+        for arrival in read_jobs(spot, manifests.file, sorted(cluster.topologies)):
+            if arrival.gang.id in names:
+                problem = f'there is a job "{arrival.gang.id}" already; name it differently'
+                raise InputError(manifests.file, spot.line, problem)
+            names.add(arrival.gang.id)
+            events.append(GangSeen(replace(arrival.gang, created_at=cluster.now)))
+            events += [TaskSeen(task) for task in arrival.tasks]
+    return events

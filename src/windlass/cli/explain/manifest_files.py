@@ -1,4 +1,4 @@
-"""A file with jobs that nobody has submitted yet: its documents, and what is wrong with them."""
+"""A file with jobs that are not submitted yet: its documents, and the problems in them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from windlass.cli.files import name_of, read_bytes
+from windlass.cli.files import display_name, read_bytes
 from windlass.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,34 +21,36 @@ ADVICE = "write a manifest of a kind that makes pods, or a job of a scenario"
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """What a file asks for."""
+    """The documents of a file with jobs."""
 
     file: str
+    """The name of the file as error messages give it."""
     documents: Sequence[Spot]
 
     @property
-    def is_manifest(self) -> bool:
-        """Is it for Kubernetes? Else it is in the words of scenarios."""
-        return any({"apiVersion", "kind"} & {*each} for each in self.mappings)
+    def is_kubernetes(self) -> bool:
+        """True if the documents are Kubernetes manifests, not jobs as in scenario files."""
+        return any({"apiVersion", "kind"} & {*mapping} for mapping in self.mappings)
 
     @property
     def mappings(self) -> list[dict[str, Any]]:
-        """The documents as plain values; what is no mapping says nothing."""
-        values = (each.value for each in self.documents)
-        return [cast(dict[str, Any], each) if isinstance(each, dict) else {} for each in values]
+        """The documents as plain values; an empty mapping for a document that is not one."""
+        values = (document.value for document in self.documents)
+        return [cast(dict[str, Any], value) if isinstance(value, dict) else {} for value in values]
 
 
-def read_wanted(file: str) -> ManifestFile:
-    """The documents of a file, or of stdin for "-"."""
+def read_manifest_file(file: str) -> ManifestFile:
+    """Read the documents of a file, or of stdin for "-"."""
     from windlass.sim.scenario.yaml_lines import MOST_BYTES, read_yaml
 
-    data, name = read_bytes(file, MOST_BYTES), name_of(file)
+    data, name = read_bytes(file, MOST_BYTES), display_name(file)
     documents: list[Spot] = []
     begin = 0
-    for end in (*(each.start() for each in _SEPARATOR.finditer(data)), len(data)):
+    for end in (*(separator.start() for separator in _SEPARATOR.finditer(data)), len(data)):
         part = _SEPARATOR.sub(b"", data[begin:end])
         if any(not line.lstrip().startswith(b"#") for line in part.splitlines() if line.strip()):
-            above = b"\n" * data.count(b"\n", 0, begin)  # so that lines are those of the file
+            # Empty lines in front, so that line numbers are those of the whole file.
+            above = b"\n" * data.count(b"\n", 0, begin)
             documents.append(read_yaml(above + part, name))
         begin = end
     if not documents:
@@ -56,52 +58,55 @@ def read_wanted(file: str) -> ManifestFile:
     return ManifestFile(name, documents)
 
 
-def made_of(wanted: ManifestFile, terms: ClusterDefaults) -> Made:
-    """What manifests would become, or the first thing for which they would be refused."""
+def expand_manifests(manifests: ManifestFile, defaults: ClusterDefaults) -> Made:
+    """Return the owners and pods that controllers would create from the manifests.
+
+    Raise an InputError for the first thing that the API server would refuse.
+    """
     from windlass.workloads.manifests.expand import CannotMake, made
 
-    wrong = sorted(_wrong(wanted, terms))
-    if wrong:
-        line, sentence = wrong[0]
-        raise InputError(wanted.file, line, sentence, more=len(wrong) - 1)
+    problems = sorted(_problems(manifests, defaults))
+    if problems:
+        line, problem = problems[0]
+        raise InputError(manifests.file, line, problem, more=len(problems) - 1)
     try:
-        found = made(wanted.mappings, terms)
+        objects = made(manifests.mappings, defaults)
     except CannotMake as error:
-        raise InputError(wanted.file, None, str(error)) from None
-    if not found.pods:
-        found_instead = left_out(wanted, terms.kinds) or "what it holds makes no pods now"
-        raise InputError(wanted.file, wanted.documents[0].line, f"{found_instead}; {ADVICE}")
-    return found
+        raise InputError(manifests.file, None, str(error)) from None
+    if not objects.pods:
+        problem = kinds_without_pods(manifests, defaults.kinds) or "its objects make no pods now"
+        raise InputError(manifests.file, manifests.documents[0].line, f"{problem}; {ADVICE}")
+    return objects
 
 
-def left_out(wanted: ManifestFile, kinds: Kinds) -> str:
-    """The kinds that are passed over, in a sentence; empty if none is."""
+def kinds_without_pods(manifests: ManifestFile, kinds: Kinds) -> str:
+    """Return a clause that names the kinds that cannot be explained; empty if there are none."""
     from windlass.model.validation.problems import listed
     from windlass.workloads.manifests.expand import is_read, key_of
 
-    others = [key_of(each) for each in wanted.mappings if not is_read(each, kinds)]
-    names = list(dict.fromkeys(str(each).rstrip(".") for each in others))
+    keys = [key_of(mapping) for mapping in manifests.mappings if not is_read(mapping, kinds)]
+    names = list(dict.fromkeys(str(key).rstrip(".") for key in keys))
     verb = "makes" if len(names) == 1 else "make"
-    return f"{listed(names)} {verb} no pods that can be told of" if names else ""
+    return f"{listed(names)} {verb} no pods that can be explained" if names else ""
 
 
-def _wrong(wanted: ManifestFile, terms: ClusterDefaults) -> Iterator[tuple[int, str]]:
-    """What the API server would refuse, with its line."""
+def _problems(manifests: ManifestFile, defaults: ClusterDefaults) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of everything that the API server would refuse."""
     from windlass.crds.read import read_gang
     from windlass.workloads.manifests.expand import GANG, ROWS, is_read, key_of, name_of
     from windlass.workloads.manifests.validate import COUNTS, problems, repeated
 
-    for spot, manifest in zip(wanted.documents, wanted.mappings, strict=True):
-        key, name = key_of(manifest), name_of(manifest, terms)
-        if not key.kind or not manifest.get("apiVersion"):
+    for spot, mapping in zip(manifests.documents, manifests.mappings, strict=True):
+        key, name = key_of(mapping), name_of(mapping, defaults)
+        if not key.kind or not mapping.get("apiVersion"):
             yield spot.line, "this document does not say what it is; give it apiVersion and kind"
-        if is_read(manifest, terms.kinds):
+        if is_read(mapping, defaults.kinds):
             counts = COUNTS if key in ROWS else frozenset[str]()
-            for each in problems(manifest, counts):
-                yield spot.line_of(each.path), str(each)
+            for problem in problems(mapping, counts):
+                yield spot.line_of(problem.path), str(problem)
         if key == GANG:
-            for complaint in read_gang(name, manifest.get("spec") or {}).complaints:
+            for complaint in read_gang(name, mapping.get("spec") or {}).complaints:
                 yield spot.line_of(("spec",)), complaint
-    names = [(str(key_of(each)), name_of(each, terms)) for each in wanted.mappings]
-    for at, each in repeated(names):
-        yield wanted.documents[at].line_of(each.path), str(each)
+    names = [(str(key_of(mapping)), name_of(mapping, defaults)) for mapping in manifests.mappings]
+    for index, problem in repeated(names):
+        yield manifests.documents[index].line_of(problem.path), str(problem)

@@ -1,4 +1,4 @@
-"""A frame of the live view as SVG, for documents. It refers to nothing outside itself."""
+"""A frame of the live view as an SVG picture for documents; it loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLOURS = [
 ]
 THEME = TerminalTheme((12, 14, 17), COLOURS[-1], COLOURS, [(74, 84, 96), *COLOURS[1:]])
 
-# Filled in by rich; the font is whatever fixed-width one the reader has.
+# The template that rich fills in; the font is any fixed-width font of the reader.
 FORMAT = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">
 <style>
@@ -50,7 +50,7 @@ FORMAT = """\
 
 
 def as_svg(frame: RenderableType, size: TerminalSize, title: str) -> str:
-    """The frame as it would look in a terminal of that size."""
+    """Return the frame as it would look in a terminal of that size."""
     console = Console(
         width=size.width,
         height=size.height,

@@ -1,4 +1,4 @@
-"""What can be drawn: a cluster at a moment, whether it is played or real."""
+"""The protocol of a cluster that can be drawn, simulated or live."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ if TYPE_CHECKING:
     from windlass.state.cluster import Cluster
 
 
-class Drawn(Protocol):
-    """All that maps, trees and lines of waiting gangs look at."""
+class DrawableCluster(Protocol):
+    """A cluster at one time, with all that the map, the queues and the waiting gangs need.
+
+    `windlass.sim.run.SimulationMoment` and `windlass.daemon.loop.read_cluster.Sight` implement it.
+    """
 
     @property
     def cluster(self) -> Cluster:
@@ -20,15 +23,15 @@ class Drawn(Protocol):
 
     @property
     def plan(self) -> Plan:
-        """What the cycle decided."""
+        """The plan of that cycle."""
         ...
 
     @property
     def away(self) -> tuple[Node, ...]:
-        """Nodes that were there before."""
+        """The nodes that were in the cluster before and are gone."""
         ...
 
     @property
     def now(self) -> int:
-        """Seconds, since the same moment as all others in the cluster."""
+        """The time in seconds, counted from the same zero as all times of the cluster."""
         ...

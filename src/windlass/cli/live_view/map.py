@@ -2,7 +2,7 @@
 
     █ in use   ▁▂▃▄▅▆▇ in part   · free   ░ held   ▒ reserved   × out of service   ┄ gone
 
-The colour of a cell is the queue that has most of it.
+The colour of a cell is that of the queue that has most of the GPU.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from rich.text import Text
 
-from windlass.cli.live_view.frame import Drawn
+from windlass.cli.format import counted
+from windlass.cli.live_view.frame import DrawableCluster
 from windlass.cli.live_view.palette import BAD, FAINT, QUIET, TRAY
 from windlass.model.constraints import HOSTNAME
 from windlass.model.gpus import WHOLE
@@ -20,77 +21,86 @@ from windlass.model.jobs import OCCUPYING
 from windlass.model.nodes import Node
 
 PARTS = "▁▂▃▄▅▆▇"
-Place = tuple[str, int]
+"""The cells of a GPU that is used in part, from little to nearly all of it."""
+Gpu = tuple[str, int]
+"""The name of a node, and the index of a device on it."""
 
 
 @dataclass(slots=True)
-class _Cells:
-    """What is on every device."""
+class _GpuUse:
+    """The use of every GPU."""
 
-    given: dict[Place, dict[str, int]] = field(default_factory=dict[Place, dict[str, int]])
-    claimed: dict[Place, tuple[str, bool]] = field(default_factory=dict[Place, tuple[str, bool]])
-    """The queue it is kept for, and whether only from later on."""
+    allocated: dict[Gpu, dict[str, int]] = field(default_factory=dict[Gpu, dict[str, int]])
+    """The thousandths of the GPU that each queue has."""
+    held: dict[Gpu, tuple[str, bool]] = field(default_factory=dict[Gpu, tuple[str, bool]])
+    """The queue for which it is held, and True if that is a reservation for later."""
 
 
-def draw_map(moment: Drawn, paint: Mapping[str, str], width: int, room: int) -> list[Text]:
-    """One column of racks if they fit below each other, else several; the rest is counted."""
-    cells = _cells(moment)
+def draw_map(
+    moment: DrawableCluster, palette: Mapping[str, str], width: int, height: int
+) -> list[Text]:
+    """Return the lines of the map: one column of racks, or several if the height is too small.
+
+    Racks that do not fit are counted in the last line.
+    """
+    use = _gpu_use(moment)
     away = {node.name for node in moment.away}
     rows = [
-        _row(label, nodes, cells, paint, away) for label, nodes in _racks(moment, max(9, width))
+        _row(label, nodes, use, palette, away) for label, nodes in _racks(moment, max(9, width))
     ]
-    wide = max((row.cell_len for row in rows), default=0) + 2
-    fitting = max(1, (width + 2) // wide)
-    columns = min(fitting, max(1, -(-len(rows) // room)))
-    lines = _in_columns(rows, columns, wide)
-    if len(lines) <= room:
+    column_width = max((row.cell_len for row in rows), default=0) + 2
+    fitting = max(1, (width + 2) // column_width)
+    columns = min(fitting, max(1, -(-len(rows) // height)))
+    lines = _in_columns(rows, columns, column_width)
+    if len(lines) <= height:
         return lines
-    hidden = len(rows) - (room - 1) * columns
-    return [*lines[: room - 1], Text(f"and {hidden} more rows of nodes", QUIET)]
+    hidden = len(rows) - (height - 1) * columns
+    return [*lines[: height - 1], Text(f"and {counted(hidden, 'more row')} of nodes", QUIET)]
 
 
-def map_key() -> Text:
-    """What the cells mean."""
-    words = "█ in use  ▃ part of it  · free  ░ held  ▒ reserved  × out of service  ┄ gone"
-    return Text(words, QUIET)
+def map_legend() -> Text:
+    """Return the legend of the cells."""
+    legend = "█ in use  ▃ part of it  · free  ░ held  ▒ reserved  × out of service  ┄ gone"
+    return Text(legend, QUIET)
 
 
-def _cells(moment: Drawn) -> _Cells:
-    cells, cluster = _Cells(), moment.cluster
+def _gpu_use(moment: DrawableCluster) -> _GpuUse:
+    use, cluster = _GpuUse(), moment.cluster
     for task in cluster.tasks.values():
         if task.state in OCCUPYING:
             queue = cluster.gangs[task.gang].queue
-            for each in task.devices:
-                there = cells.given.setdefault((task.node, each.device), {})
-                there[queue] = there.get(queue, 0) + each.milli
+            for part in task.devices:
+                queues = use.allocated.setdefault((task.node, part.device), {})
+                queues[queue] = queues.get(queue, 0) + part.milli
     for hold in moment.plan.holds:
         gang = cluster.gangs.get(hold.gang)
-        for claim in hold.claims if gang else ():
-            for each in claim.devices:
-                later = hold.starts_at > moment.now
-                cells.claimed[claim.node, each.device] = (gang.queue if gang else "", later)
-    return cells
+        if gang is None:
+            continue
+        is_reservation = hold.starts_at > moment.now
+        for claim in hold.claims:
+            for part in claim.devices:
+                use.held[claim.node, part.device] = (gang.queue, is_reservation)
+    return use
 
 
-def _racks(moment: Drawn, width: int) -> list[tuple[str, list[Node]]]:
-    """Nodes by the narrowest domain that holds several, in rows that fit the width."""
-    keys = [key for each in moment.cluster.topologies.values() for key in each.levels]
-    key = next((each for each in reversed(keys) if each != HOSTNAME), "")
-    everyone = sorted((*moment.cluster.nodes.values(), *moment.away), key=lambda each: each.name)
+def _racks(moment: DrawableCluster, width: int) -> list[tuple[str, list[Node]]]:
+    """Return the nodes by their narrowest topology domain above a node, in rows that fit."""
+    keys = [key for topology in moment.cluster.topologies.values() for key in topology.levels]
+    key = next((key for key in reversed(keys) if key != HOSTNAME), "")
     racks: dict[str, list[Node]] = {}
-    for node in everyone:
+    for node in sorted((*moment.cluster.nodes.values(), *moment.away), key=lambda node: node.name):
         if node.gpus:
             racks.setdefault(node.labels.get(key, ""), []).append(node)
     rows: list[tuple[str, list[Node]]] = []
     for label, nodes in racks.items():
-        each = max(len(node.gpus) for node in nodes) + 1
-        most = max(1, min(8, (width - 10) // each))
-        rows += [(label, nodes[i : i + most]) for i in range(0, len(nodes), most)]
+        node_width = max(len(node.gpus) for node in nodes) + 1
+        most = max(1, min(8, (width - 10) // node_width))
+        rows += [(label, nodes[start : start + most]) for start in range(0, len(nodes), most)]
     return rows
 
 
 def _row(
-    label: str, nodes: Sequence[Node], cells: _Cells, paint: Mapping[str, str], away: set[str]
+    label: str, nodes: Sequence[Node], use: _GpuUse, palette: Mapping[str, str], away: set[str]
 ) -> Text:
     model = nodes[0].gpus[0].model.split("-")[0]
     line = Text().append(f"{label:<3.8} ", QUIET).append(f"{model:<5.6}", QUIET)
@@ -100,34 +110,35 @@ def _row(
             if node.name in away:
                 line.append("┄", FAINT)
             else:
-                line.append(*_cell(node, device, cells, paint))
+                line.append(*_cell(node, device, use, palette))
     return line
 
 
-def _cell(node: Node, device: int, cells: _Cells, paint: Mapping[str, str]) -> tuple[str, str]:
-    place = (node.name, device)
-    there = cells.given.get(place)
-    if there:
-        queue = max(there, key=lambda name: (there[name], name))
-        colour, level = paint.get(queue, QUIET), sum(there.values())
+def _cell(node: Node, device: int, use: _GpuUse, palette: Mapping[str, str]) -> tuple[str, str]:
+    """Return the character and the style of a GPU."""
+    gpu = (node.name, device)
+    queues = use.allocated.get(gpu)
+    if queues:
+        queue = max(queues, key=lambda name: (queues[name], name))
+        colour, level = palette.get(queue, QUIET), sum(queues.values())
         if level >= WHOLE:
             return "█", colour
         return PARTS[min(level * len(PARTS) // WHOLE, len(PARTS) - 1)], f"{colour} on {TRAY}"
-    if place in cells.claimed:
-        queue, later = cells.claimed[place]
-        return ("▒" if later else "░"), paint.get(queue, QUIET)
+    if gpu in use.held:
+        queue, is_reservation = use.held[gpu]
+        return ("▒" if is_reservation else "░"), palette.get(queue, QUIET)
     if not node.is_open or not node.gpus[device].healthy:
         return "×", BAD
     return "·", QUIET
 
 
-def _in_columns(rows: Sequence[Text], columns: int, wide: int) -> list[Text]:
-    """Down first, then across, as one reads racks."""
+def _in_columns(rows: Sequence[Text], columns: int, column_width: int) -> list[Text]:
+    """Return the rows in columns, filled from top to bottom and then from left to right."""
     height = -(-len(rows) // columns)
     lines: list[Text] = []
     for index in range(height):
         line = Text()
         for row in rows[index::height]:
-            line.append(" " * (-line.cell_len % wide)).append_text(row)
+            line.append(" " * (-line.cell_len % column_width)).append_text(row)
         lines.append(line)
     return lines

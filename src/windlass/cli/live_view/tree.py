@@ -1,6 +1,8 @@
 """The queues of the live view: a tree, and per queue a bar on one common axis of GPUs.
 
-█ own   ▓ borrowed   ░ idle guarantee   ┃ share, where nothing else stands   ] limit
+█ within the guarantee   ▓ borrowed   ░ idle guarantee   ┃ share   ] limit
+
+The marks of share and limit are drawn only to the right of the allocation.
 """
 
 from __future__ import annotations
@@ -11,60 +13,63 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from windlass.cli.format import about
-from windlass.cli.live_view.frame import Drawn
+from windlass.cli.live_view.frame import DrawableCluster
 from windlass.cli.live_view.palette import FAINT, INK, QUIET, in_tree_order
 from windlass.model.gpus import WHOLE
 from windlass.model.queues import GPU, Queue, guaranteed
 
-NAME = 11
-NUMBERS = 6
+NAME_WIDTH = 11
+NUMBER_WIDTH = 6
 SHORTEST_BAR = 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
-    """What a queue has and should have, in thousandths of GPUs."""
+class _QueueNumbers:
+    """The allocation and entitlement of a queue in thousandths of GPUs, and its past usage."""
 
     allocated: int
     guarantee: int
     share: int
     limit: int | None
     used_hours: float
+    """The GPU-hours of past usage that still count."""
 
 
-def draw_queues(moment: Drawn, paint: Mapping[str, str], width: int) -> list[Text]:
-    """A heading and a row per queue."""
+def draw_queues(moment: DrawableCluster, palette: Mapping[str, str], width: int) -> list[Text]:
+    """Return a heading and a row per queue."""
     columns = _columns(moment, width)
-    bar = width - NAME - NUMBERS * len(columns) - 2
-    standings = {name: _standing(moment, each) for name, each in moment.cluster.queues.items()}
-    axis = max((max(s.allocated, s.guarantee, s.share) for s in standings.values()), default=1)
-    head = Text(f"{'queue':<{NAME}}" + " " * (bar + 1), QUIET)
-    lines = [head.append("".join(f"{word:>{NUMBERS}}" for word in columns), QUIET)]
+    bar_width = width - NAME_WIDTH - NUMBER_WIDTH * len(columns) - 2
+    numbers = {name: _numbers(moment, queue) for name, queue in moment.cluster.queues.items()}
+    axis = max(
+        (max(row.allocated, row.guarantee, row.share) for row in numbers.values()), default=1
+    )
+    head = Text(f"{'queue':<{NAME_WIDTH}}" + " " * (bar_width + 1), QUIET)
+    lines = [head.append("".join(f"{column:>{NUMBER_WIDTH}}" for column in columns), QUIET)]
     for depth, queue in in_tree_order(moment.cluster.queues):
-        standing = standings[queue.name]
+        row = numbers[queue.name]
         name = "  " * depth + queue.name
-        line = Text().append(f"{name:<{NAME}.{NAME}}", INK if depth == 0 else QUIET)
-        line.append_text(_bar(standing, max(axis, 1), bar, paint.get(queue.name, QUIET)))
-        numbers = "".join(f"{_number(standing, word):>{NUMBERS}}" for word in columns)
-        lines.append(line.append(" " + numbers, INK))
+        line = Text().append(f"{name:<{NAME_WIDTH}.{NAME_WIDTH}}", INK if depth == 0 else QUIET)
+        line.append_text(_bar(row, max(axis, 1), bar_width, palette.get(queue.name, QUIET)))
+        cells = "".join(f"{_cell(row, column):>{NUMBER_WIDTH}}" for column in columns)
+        lines.append(line.append(" " + cells, INK))
     return lines
 
 
-def queue_key() -> Text:
-    """What the bars mean."""
+def queue_legend() -> Text:
+    """Return the legend of the bars."""
     return Text("queues: █ own  ▓ borrowed  ░ idle guarantee  ┃ share  ] limit", QUIET)
 
 
-def _columns(moment: Drawn, width: int) -> list[str]:
-    """As many numbers as leave room for a bar; limits only if there are any."""
-    limited = any(GPU in each.limit for each in moment.cluster.queues.values())
-    words = ["has", "share", "guar", *(["limit"] if limited else []), "used"]
-    return words[: max(1, (width - NAME - SHORTEST_BAR - 2) // NUMBERS)]
+def _columns(moment: DrawableCluster, width: int) -> list[str]:
+    """Return the columns that leave room for a bar; limits only if a queue has one."""
+    has_limits = any(GPU in queue.limit for queue in moment.cluster.queues.values())
+    columns = ["has", "share", "guar", *(["limit"] if has_limits else []), "used"]
+    return columns[: max(1, (width - NAME_WIDTH - SHORTEST_BAR - 2) // NUMBER_WIDTH)]
 
 
-def _standing(moment: Drawn, queue: Queue) -> _Standing:
+def _numbers(moment: DrawableCluster, queue: Queue) -> _QueueNumbers:
     cluster = moment.cluster
-    return _Standing(
+    return _QueueNumbers(
         allocated=cluster.allocated(queue.name, GPU),
         guarantee=guaranteed(queue, GPU),
         share=moment.plan.shares.get(queue.name, {}).get(GPU, 0),
@@ -73,35 +78,37 @@ def _standing(moment: Drawn, queue: Queue) -> _Standing:
     )
 
 
-def _number(standing: _Standing, word: str) -> str:
-    match word:
+def _cell(numbers: _QueueNumbers, column: str) -> str:
+    match column:
         case "has":
-            return about(standing.allocated / WHOLE)
+            return about(numbers.allocated / WHOLE)
         case "share":
-            return about(standing.share / WHOLE)
+            return about(numbers.share / WHOLE)
         case "guar":
-            return about(standing.guarantee / WHOLE)
+            return about(numbers.guarantee / WHOLE)
         case "limit":
-            return "–" if standing.limit is None else about(standing.limit / WHOLE)
+            return "–" if numbers.limit is None else about(numbers.limit / WHOLE)
         case _:
-            return about(standing.used_hours)
+            return about(numbers.used_hours)
 
 
-def _bar(standing: _Standing, axis: int, width: int, colour: str) -> Text:
+def _bar(numbers: _QueueNumbers, axis: int, width: int, colour: str) -> Text:
+    """Return the bar of a queue; `axis` is the number of thousandths that fill the width."""
+
     def at(milli: int) -> int:
         return min(width, (milli * width + axis // 2) // axis)
 
-    own = at(min(standing.allocated, standing.guarantee))
-    has, guarantee, share = at(standing.allocated), at(standing.guarantee), at(standing.share)
+    own = at(min(numbers.allocated, numbers.guarantee))
+    has, guarantee, share = at(numbers.allocated), at(numbers.guarantee), at(numbers.share)
     bar = Text().append("█" * own, colour).append("▓" * (has - own), colour)
     bar.append("░" * (guarantee - has), FAINT)
     bar.append(" " * (width - bar.cell_len))
-    for mark, place in (
+    for mark, column in (
         ("┃", share),
-        ("]", width + 1 if standing.limit is None else at(standing.limit)),
+        ("]", width + 1 if numbers.limit is None else at(numbers.limit)),
     ):
-        if 0 < place <= width and place >= max(has, 1):
-            bar = _with_mark(bar, mark, place - 1)
+        if 0 < column <= width and column >= max(has, 1):
+            bar = _with_mark(bar, mark, column - 1)
     return bar
 
 

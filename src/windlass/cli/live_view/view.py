@@ -1,11 +1,12 @@
-"""One frame of the live view, from one `Moment` and nothing else.
+"""One frame of the live view, drawn from one `SimulationMoment` and nothing else.
 
-    figures                       clock, what is in use, who waits
+    header                        clock, GPUs in use, number of waiting gangs
     map            queues         a cell per GPU by rack; the tree with a bar per queue
-    waiting gangs                 position, need, how long, and the plan's own reason
-    latest notes                  what was placed, finished, lost, and who made room for whom
+    waiting gangs                 position, request, waiting time, and the reason of the plan
+    latest notes                  gangs that were placed, finished, lost, evicted or moved
 
-Everything is drawn as lines of a known width, so that a frame fits the terminal it is made for.
+A frame is a list of lines of a known width, so that it fits the terminal it is made for.
+`windlass top` uses the functions for the map, the queues and the waiting gangs.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from textwrap import wrap
 from rich.console import Group
 from rich.text import Text
 
-from windlass.cli.format import about, clock, duration, gpus
-from windlass.cli.live_view.frame import Drawn
-from windlass.cli.live_view.map import draw_map, map_key
+from windlass.cli.format import about, clock, counted, duration, gpus
+from windlass.cli.live_view.frame import DrawableCluster
+from windlass.cli.live_view.map import draw_map, map_legend
 from windlass.cli.live_view.palette import FAINT, INK, QUIET, colours
-from windlass.cli.live_view.tree import draw_queues, queue_key
+from windlass.cli.live_view.tree import draw_queues, queue_legend
+from windlass.cli.output import reason_sentence
 from windlass.engine.plan import Decision, Verdict
 from windlass.model.actions import EvictionRule
 from windlass.model.display_names import known_as
@@ -34,35 +36,35 @@ from windlass.sim.records import GangStage, RunNote, What
 from windlass.sim.run import SimulationMoment
 
 WIDE = 170
-"""From here on a reason stands beside its gang, not below it."""
+"""The width from which a reason is in the line of its gang, not below it."""
 
 TALL = 30
-"""From here on there is room for the keys and for gaps."""
+"""The height from which there is room for legends and empty lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class TerminalSize:
-    """What the terminal offers."""
+    """The size of a terminal in characters."""
 
     width: int = 80
     height: int = 24
 
 
 def render(moment: SimulationMoment, size: TerminalSize) -> Group:
-    """A frame that fits."""
+    """Return a frame that fits the terminal."""
     upper = [*draw_header(moment, size.width), *draw_upper(moment, size)]
-    left = max(4, size.height - len(upper))
-    waiting = draw_waiting(moment, size.width, left * 2 // 3)
+    remaining = max(4, size.height - len(upper))
+    waiting = draw_waiting(moment, size.width, remaining * 2 // 3)
     gap = [Text()] if size.height >= TALL else []
-    notes = draw_notes(moment, left - len(waiting) - len(gap))
+    notes = draw_notes(moment, remaining - len(waiting) - len(gap))
     lines = [*upper, *waiting, *gap, *notes]
     return Group(*(fitted(line, size.width) for line in lines[: size.height]))
 
 
 def draw_header(moment: SimulationMoment, width: int) -> list[Text]:
-    """The name, the clock and five figures."""
+    """Return a line with the name, the clock and five figures, and a ruler below it."""
     ground, stages = moment.figures.ground, moment.figures.stages
-    useful = sum(each.useful for each in moment.figures.queues.values())
+    useful = sum(queue.useful for queue in moment.figures.queues.values())
     parts = [
         (gpus(ground.capacity), "GPUs"),
         (_share(ground.capacity - ground.free, ground.capacity), "in use"),
@@ -71,8 +73,8 @@ def draw_header(moment: SimulationMoment, width: int) -> list[Text]:
         (f"{stages.get(GangStage.FINISHED, 0):,}", "done"),
     ]
     line = Text().append("Windlass", f"bold {INK}").append(f"  {clock(moment.now)}", INK)
-    for value, word in parts:
-        line.append(f"  {value}", f"bold {INK}").append(f" {word}", QUIET)
+    for value, label in parts:
+        line.append(f"  {value}", f"bold {INK}").append(f" {label}", QUIET)
     return [line, Text("─" * width, FAINT)]
 
 
@@ -80,100 +82,113 @@ def _share(amount: int, whole: int) -> str:
     return f"{100 * amount // whole if whole else 0} %"
 
 
-def draw_upper(moment: Drawn, size: TerminalSize) -> list[Text]:
-    """The map on the left and the queues on the right, or below it where there is no room."""
-    paint = colours(moment.cluster.queues)
-    room = max(3, size.height // 2 - 2)
-    drawn = draw_map(moment, paint, size.width - 34, room)
-    wide = max((line.cell_len for line in drawn), default=0) + 2
-    queues = draw_queues(moment, paint, size.width - wide)
-    key = map_key(), queue_key()
+def draw_upper(moment: DrawableCluster, size: TerminalSize) -> list[Text]:
+    """Return the map with the queues on its right; the legends below in a tall terminal."""
+    palette = colours(moment.cluster.queues)
+    map_lines = draw_map(moment, palette, size.width - 34, max(3, size.height // 2 - 2))
+    map_width = max((line.cell_len for line in map_lines), default=0) + 2
+    queue_lines = draw_queues(moment, palette, size.width - map_width)
+    lines = _beside(map_lines, queue_lines, map_width)
     if size.height >= TALL:
-        return [*_beside(drawn, queues, wide), Text(), *key, Text()]
-    return [*_beside(drawn, queues, wide), Text()]
+        return [*lines, Text(), map_legend(), queue_legend(), Text()]
+    return [*lines, Text()]
 
 
-def _beside(left: Sequence[Text], right: Sequence[Text], wide: int) -> list[Text]:
+def _beside(left: Sequence[Text], right: Sequence[Text], left_width: int) -> list[Text]:
+    """Return two blocks of lines side by side."""
     lines: list[Text] = []
     for index in range(max(len(left), len(right))):
         line = left[index].copy() if index < len(left) else Text()
-        line.append(" " * (wide - line.cell_len))
+        line.append(" " * (left_width - line.cell_len))
         lines.append(line.append_text(right[index]) if index < len(right) else line)
     return lines
 
 
-def draw_waiting(moment: Drawn, width: int, room: int) -> list[Text]:
-    """The line of waiting gangs; neighbours of one job share a row."""
+def draw_waiting(moment: DrawableCluster, width: int, height: int) -> list[Text]:
+    """Return the waiting gangs in queue order, with reasons; neighbours of one job share a row.
+
+    Gangs that can never start come last. Rows that do not fit the height are left out.
+    """
     waiting = sorted(
-        (each for each in moment.plan.decisions if each.verdict in (Verdict.WAITS, Verdict.NEVER)),
-        key=lambda each: (each.verdict is Verdict.NEVER, each.position, each.gang),
+        (
+            decision
+            for decision in moment.plan.decisions
+            if decision.verdict in (Verdict.WAITS, Verdict.NEVER)
+        ),
+        key=lambda decision: (
+            decision.verdict is Verdict.NEVER,
+            decision.position,
+            decision.gang,
+        ),
     )
-    more = f"{len(waiting)} gangs for {_asked_by(moment, waiting)} GPUs" if waiting else "nobody"
-    lines = [_title("Waiting", more)]
+    total = f"{counted(len(waiting), 'gang')} for {_requested_gpus(moment, waiting)} GPUs"
+    lines = [_title("Waiting", total if waiting else "no gang")]
     for decisions in _by_job(moment, waiting):
         rows = _waiting_rows(moment, decisions, width)
-        if len(lines) + len(rows) > room:
+        if len(lines) + len(rows) > height:
             break
         lines += rows
     return lines
 
 
-def _asked_by(moment: Drawn, decisions: Iterable[Decision]) -> str:
+def _requested_gpus(moment: DrawableCluster, decisions: Iterable[Decision]) -> str:
+    """Return the GPUs that all waiting tasks of the gangs request, rounded."""
     cards = dict.fromkeys(gpu for node in moment.cluster.nodes.values() for gpu in node.gpus)
-    tasks = (task for each in decisions for task in _waiting_of(moment, each))
     extra = moment.cluster.columns.extra_gpus.least
-    asked = (task.shape.request for task in tasks)
-    return about(sum(requested(each.gpu, cards) + extra(each) for each in asked) / WHOLE)
+    requests = (
+        task.shape.request for decision in decisions for task in _waiting_tasks(moment, decision)
+    )
+    milli = sum(requested(request.gpu, cards) + extra(request) for request in requests)
+    return about(milli / WHOLE)
 
 
-def _by_job(moment: Drawn, decisions: Iterable[Decision]) -> list[list[Decision]]:
-    """Neighbours in the line that belong to one job."""
+def _by_job(moment: DrawableCluster, decisions: Iterable[Decision]) -> list[list[Decision]]:
+    """Return the decisions in groups of neighbours that belong to one job."""
     groups: list[list[Decision]] = []
-    for each in decisions:
-        job = moment.cluster.gangs[each.gang].job
+    for decision in decisions:
+        job = moment.cluster.gangs[decision.gang].job
         if groups and moment.cluster.gangs[groups[-1][0].gang].job == job:
-            groups[-1].append(each)
+            groups[-1].append(decision)
         else:
-            groups.append([each])
+            groups.append([decision])
     return groups
 
 
-def _waiting_rows(moment: Drawn, decisions: Sequence[Decision], width: int) -> list[Text]:
+def _waiting_rows(moment: DrawableCluster, decisions: Sequence[Decision], width: int) -> list[Text]:
+    """Return the row of one job, and its reason in the same line or below it."""
     first = decisions[0]
     gang = moment.cluster.gangs[first.gang]
-    paint = colours(moment.cluster.queues)
-    need = _need([task for each in decisions for task in _waiting_of(moment, each)])
-    place = "  –" if first.verdict is Verdict.NEVER else f"{first.position:>3}"
-    name = _short(gang.id if len(decisions) == 1 else gang.job)
-    head = Text().append(place + " ", QUIET).append(f"{name:<14.14} ", INK)
-    head.append(f"{gang.queue:<10.10} ", paint.get(gang.queue, INK))
-    head.append(f"{need:<13.13}", INK)
+    palette = colours(moment.cluster.queues)
+    tasks = [task for decision in decisions for task in _waiting_tasks(moment, decision)]
+    position = "  –" if first.verdict is Verdict.NEVER else f"{first.position:>3}"
+    name = _short_name(gang.id if len(decisions) == 1 else gang.job)
+    head = Text().append(position + " ", QUIET).append(f"{name:<14.14} ", INK)
+    head.append(f"{gang.queue:<10.10} ", palette.get(gang.queue, INK))
+    head.append(f"{_total_request(tasks):<13.13}", INK)
     head.append(f"{duration(moment.now - gang.created_at):>9}", QUIET)
-    reason = "; ".join(str(each) for each in first.reasons)
+    clauses = "; ".join(str(reason) for reason in first.reasons)
+    reason = reason_sentence(clauses, first.reasons[0].values) if first.reasons else ""
     if width >= WIDE:
         return [head.append(f"  {reason}", QUIET)]
-    return [head, *(Text(f"    {line}", QUIET) for line in _wrapped(reason, width - 4))]
+    wrapped = wrap(reason, width - 4, max_lines=2, placeholder=" …")
+    return [head, *(Text(f"    {line}", QUIET) for line in wrapped)]
 
 
-def _short(name: str) -> str:
-    """Without the namespace and the uid that tell the gangs of a live cluster apart."""
+def _short_name(name: str) -> str:
+    """Return the name of a gang or job of a live cluster without its namespace and uid."""
     return known_as(name).rpartition("/")[2]
 
 
-def _wrapped(sentence: str, width: int) -> list[str]:
-    """At most two lines."""
-    return wrap(sentence, width, max_lines=2, placeholder=" …")
-
-
-def _need(tasks: Sequence[Task]) -> str:
-    """What a gang waits for, such as `8 × 4 GPUs`."""
+def _total_request(tasks: Sequence[Task]) -> str:
+    """Return the request of equal tasks, such as `8 × 4 GPUs`; empty if there are none."""
     if not tasks:
         return ""
-    each = _ask(tasks[0].shape.request)
-    return f"{len(tasks)} × {each}" if len(tasks) > 1 else each
+    request = _request(tasks[0].shape.request)
+    return f"{len(tasks)} × {request}" if len(tasks) > 1 else request
 
 
-def _ask(request: Request) -> str:
+def _request(request: Request) -> str:
+    """Return the GPUs of one task in words."""
     gpu = request.gpu
     if gpu is None:
         extras = [f"{amount} {short_name(name)}" for name, amount in request.extra if is_gpu(name)]
@@ -186,23 +201,23 @@ def _ask(request: Request) -> str:
     return f"{gpus(total)} GPU{'s' if total > WHOLE else ''}"
 
 
-def _waiting_of(moment: Drawn, decision: Decision) -> list[Task]:
+def _waiting_tasks(moment: DrawableCluster, decision: Decision) -> list[Task]:
     members = moment.cluster.members(decision.gang)
-    return [each for each in members if each.state is TaskState.WAITING]
+    return [task for task in members if task.state is TaskState.WAITING]
 
 
-def draw_notes(moment: SimulationMoment, room: int) -> list[Text]:
-    """What happened last, the latest first; neighbours of one job share a line."""
-    paint = colours(moment.cluster.queues)
+def draw_notes(moment: SimulationMoment, height: int) -> list[Text]:
+    """Return the latest notes, the newest first; neighbours of one job share a line."""
+    palette = colours(moment.cluster.queues)
     lines = [_title("Lately", "")]
-    for notes in _together(reversed(moment.notes)):
-        if len(lines) >= room:
+    for notes in _grouped(reversed(moment.notes)):
+        if len(lines) >= height:
             break
         first = notes[0]
         line = Text().append(f"{clock(first.at)[4:]} ", QUIET).append(f"{MARKS[first.what]} ", INK)
         gangs = {note.gang for note in notes}
         name = first.gang if len(gangs) == 1 else f"{first.job} ({len(gangs)} gangs)"
-        line.append(f"{name} ", paint.get(first.queue, INK)).append(_sentence(notes), QUIET)
+        line.append(f"{name} ", palette.get(first.queue, INK)).append(_note_text(notes), QUIET)
         lines.append(line)
     return lines
 
@@ -223,19 +238,19 @@ RULES = {
     EvictionRule.GUARANTEE: "reclaimed for {gainer}, which is within its guarantee",
     EvictionRule.SHARE: "reclaimed for {gainer}, whose queue has less of its share",
     EvictionRule.PRIORITY: "preempted by {gainer}, which has a higher priority",
-    EvictionRule.ORDER: "preempted by {gainer}, which comes far before it",
+    EvictionRule.ORDER: "preempted by {gainer}, which comes far before it in the queue",
     EvictionRule.CONSOLIDATE: "so that {gainer} fits",
-    EvictionRule.STALE: "given back: for too long below the minimum",
-    EvictionRule.LEAVING: "to start elsewhere: a node of it leaves",
-    EvictionRule.LOST: "to start elsewhere: a node of it is lost",
-    EvictionRule.OVERRUN: "it has run for as long as it may",
+    EvictionRule.STALE: "because it was below its minimum for too long",
+    EvictionRule.LEAVING: "to start elsewhere: one of its nodes is going away",
+    EvictionRule.LOST: "to start elsewhere: one of its nodes is lost",
+    EvictionRule.OVERRUN: "because it reached its maximum run time",
 }
-"""For whom a gang is displaced, and by which rule."""
+"""The cause of an eviction by its rule, as a clause; `gainer` is the preemptor."""
 
 
-def _sentence(notes: Sequence[RunNote]) -> str:
-    count = sum(note.tasks for note in notes)
-    tasks = f"{count} task{'s' if count != 1 else ''}"
+def _note_text(notes: Sequence[RunNote]) -> str:
+    """Return the text of notes of one kind, without the name of the gang."""
+    tasks = counted(sum(note.tasks for note in notes), "task")
     nodes = _nodes(sorted({node for note in notes for node in note.nodes}))
     match notes[0].what:
         case What.PLACED:
@@ -245,20 +260,20 @@ def _sentence(notes: Sequence[RunNote]) -> str:
         case What.LOST:
             return f"lost {tasks} on {nodes}; they wait again"
         case What.ASKED:
-            return f"asked to save: {tasks}, {_right(notes)}"
+            return f"asked to save: {tasks}, {_cause(notes)}"
         case What.EVICTED:
-            return f"evicted: {tasks} on {nodes}, {_right(notes)}"
+            return f"evicted: {tasks} on {nodes}, {_cause(notes)}"
         case What.MOVED:
-            return f"moves {tasks} to {nodes}, {_right(notes)}"
+            return f"moves {tasks} to {nodes}, {_cause(notes)}"
         case what:
             return str(what)
 
 
-def _right(notes: Sequence[RunNote]) -> str:
-    """For whom, by which rule; several gangs that gain are counted."""
-    gainers = list(dict.fromkeys(note.gainer for note in notes))
-    gainer = known_as(gainers[0]) if len(gainers) == 1 else f"{len(gainers)} gangs"
-    return RULES[notes[0].rule or EvictionRule.STALE].format(gainer=gainer)
+def _cause(notes: Sequence[RunNote]) -> str:
+    """Return the cause of evictions; several preemptors are counted."""
+    preemptors = list(dict.fromkeys(note.gainer for note in notes))
+    name = known_as(preemptors[0]) if len(preemptors) == 1 else f"{len(preemptors)} gangs"
+    return RULES[notes[0].rule or EvictionRule.STALE].format(gainer=name)
 
 
 def _nodes(names: Sequence[str]) -> str:
@@ -266,8 +281,8 @@ def _nodes(names: Sequence[str]) -> str:
     return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"
 
 
-def _together(notes: Iterable[RunNote]) -> list[list[RunNote]]:
-    """Notes of one kind about one job within a few minutes."""
+def _grouped(notes: Iterable[RunNote]) -> list[list[RunNote]]:
+    """Return the notes in groups of one kind about one job within five minutes."""
     groups: list[list[RunNote]] = []
     for note in notes:
         last = groups[-1][0] if groups else None
@@ -287,7 +302,7 @@ def _title(name: str, more: str) -> Text:
 
 
 def fitted(line: Text, width: int) -> Text:
-    """A line that is cut where the terminal ends."""
+    """Cut a line where the terminal ends, and return it."""
     line.no_wrap = True
     line.truncate(width, overflow="ellipsis")
     return line

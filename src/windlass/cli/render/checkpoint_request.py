@@ -1,10 +1,11 @@
-"""A gang that is asked to save its work before it goes, in words."""
+"""A pending checkpoint: a gang that was asked to save its work before it is evicted."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windlass.cli.render.evictions import for_whom
+from windlass.cli.format import counted
+from windlass.cli.render.evictions import eviction_cause
 from windlass.model.validation.problems import listed
 
 if TYPE_CHECKING:
@@ -13,30 +14,37 @@ if TYPE_CHECKING:
     from windlass.state.cluster import Cluster
 
 
-def asked_as_json(cluster: Cluster, plan: Plan, gang: GangId) -> dict[str, Any] | None:
-    """What was asked of a gang, or is with this plan, and how far it is; None if nothing was."""
-    withdrawn = {each.id for each in plan.withdrawals}
-    partings = {each.gang: each for each in (*cluster.partings.now(), *plan.asks)}
-    parting = partings.get(gang)
-    if parting is None or parting.id in withdrawn:
+def checkpoint_as_json(cluster: Cluster, plan: Plan, gang: GangId) -> dict[str, Any] | None:
+    """Return the checkpoint request of a gang and its progress; None if there is none.
+
+    Requests that this plan makes count, requests that it withdraws do not.
+    """
+    withdrawn = {request.id for request in plan.withdrawals}
+    requests = {request.gang: request for request in (*cluster.partings.now(), *plan.asks)}
+    request = requests.get(gang)
+    if request is None or request.id in withdrawn:
         return None
+    causes = (eviction_cause(evict.rule, evict.gainer) for evict in request.evictions)
     return {
-        "id": parting.id,
-        "asked_at": parting.asked_at,
-        "deadline": parting.deadline,
-        "tasks": len(parting.evictions),
-        "saved": len(parting.saved),
-        "refused": parting.refused,
-        "for": list(dict.fromkeys(for_whom(e.rule, e.gainer) for e in parting.evictions)),
+        "id": request.id,
+        "asked_at": request.asked_at,
+        "deadline": request.deadline,
+        "tasks": len(request.evictions),
+        "saved": len(request.saved),
+        "refused": request.refused,
+        "for": list(dict.fromkeys(causes)),
     }
 
 
-def asked_told(asked: dict[str, Any]) -> str:
-    """The same as a sentence."""
-    from windlass.cli.times import instant
+def checkpoint_sentence(request: dict[str, Any]) -> str:
+    """Return the JSON value of a checkpoint request as a clause."""
+    from windlass.cli.options import format_time
 
-    begin, until = instant(asked["asked_at"]), instant(asked["deadline"])
-    whom, count = listed(asked["for"]), asked["tasks"]
-    far = f"{asked['saved']} of {count} task{'s' if count > 1 else ''} have"
-    refused = "; one of them will not" if asked["refused"] else ""
-    return f"asked at {begin} to save by {until} at the latest, {whom}; {far}{refused}"
+    asked_at, deadline = format_time(request["asked_at"]), format_time(request["deadline"])
+    causes, saved = listed(request["for"]), request["saved"]
+    progress = f"{saved} of {counted(request['tasks'], 'task')} {'has' if saved == 1 else 'have'}"
+    refused = "; one of them refuses" if request["refused"] else ""
+    return (
+        f"it was asked at {asked_at} to save its work by {deadline} at the latest, {causes}; "
+        f"{progress} done so{refused}"
+    )

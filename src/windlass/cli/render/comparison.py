@@ -1,61 +1,66 @@
-"""Two plays of the same work as text: who wins, who loses, side by side."""
+"""Two simulations of the same work as text, side by side: the groups of gangs that win or lose."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from windlass.cli.format import about, duration
+from windlass.cli.format import about, counted, duration
 from windlass.cli.output import table
 from windlass.sim.comparison import GangSubset, Versus
 
 MOST_GANGS = 12
-"""So many single gangs are told of; the others are counted."""
+"""The number of single gangs that are listed; the others are counted."""
 HEAD = ("gangs", "wait p50", "p90", "GPU-hours", "stopped", "")
 
 
-def versus_in_words(found: Versus) -> Iterator[str]:
-    """Tables by queue, size and kind, then the gangs with the biggest differences."""
-    parts = ("Queues", found.queues), ("Sizes", found.sizes), ("Kinds", found.kinds)
-    for title, rows in parts:
+def comparison_lines(comparison: Versus) -> Iterator[str]:
+    """Yield tables by queue, size and kind, then the gangs with the biggest differences."""
+    tables = (
+        ("Queues", (*comparison.queues, comparison.whole)),
+        ("Sizes", comparison.sizes),
+        ("Kinds", comparison.kinds),
+    )
+    for title, subsets in tables:
         yield ""
-        last = (found.whole,) if title == "Queues" else ()
-        yield table((title, *HEAD), [_row(each) for each in (*rows, *last)])
+        yield table((title, *HEAD), [_subset_row(subset) for subset in subsets])
     yield ""
-    yield from _gangs(found.gangs)
+    yield from _gang_lines(comparison.gangs)
 
 
-def _row(part: GangSubset) -> tuple[str, ...]:
-    before, after = part.before, part.after
+def _subset_row(subset: GangSubset) -> tuple[str, ...]:
+    before, after = subset.before, subset.after
     return (
-        part.name,
-        f"{part.gangs:,}",
-        _two(duration(before.wait_seconds.p50), duration(after.wait_seconds.p50)),
-        _two(duration(before.wait_seconds.p90), duration(after.wait_seconds.p90)),
-        _two(about(before.gpu_hours), about(after.gpu_hours)),
-        _two(f"{before.stops:,}", f"{after.stops:,}"),
-        part.verdict.value,
+        subset.name,
+        f"{subset.gangs:,}",
+        _change(duration(before.wait_seconds.p50), duration(after.wait_seconds.p50)),
+        _change(duration(before.wait_seconds.p90), duration(after.wait_seconds.p90)),
+        _change(about(before.gpu_hours), about(after.gpu_hours)),
+        _change(f"{before.stops:,}", f"{after.stops:,}"),
+        subset.verdict.value,
     )
 
 
-def _gangs(parts: Sequence[GangSubset]) -> Iterator[str]:
-    if not parts:
-        yield "Every gang fares the same."
+def _gang_lines(gangs: Sequence[GangSubset]) -> Iterator[str]:
+    if not gangs:
+        yield "No gang fares differently."
         return
     head = ("Most changed", "waits", "GPU-hours", "stopped", "")
     rows = [
         (
-            each.name,
-            _two(duration(each.before.waited_seconds), duration(each.after.waited_seconds)),
-            _two(about(each.before.gpu_hours), about(each.after.gpu_hours)),
-            _two(f"{each.before.stops}", f"{each.after.stops}"),
-            each.verdict.value,
+            gang.name,
+            _change(duration(gang.before.waited_seconds), duration(gang.after.waited_seconds)),
+            _change(about(gang.before.gpu_hours), about(gang.after.gpu_hours)),
+            _change(f"{gang.before.stops}", f"{gang.after.stops}"),
+            gang.verdict.value,
         )
-        for each in parts[:MOST_GANGS]
+        for gang in gangs[:MOST_GANGS]
     ]
     yield table(head, rows)
-    if len(parts) > MOST_GANGS:
-        yield f"and {len(parts) - MOST_GANGS:,} more gangs that fare otherwise"
+    if len(gangs) > MOST_GANGS:
+        rest = len(gangs) - MOST_GANGS
+        verb = "fares" if rest == 1 else "fare"
+        yield f"{counted(rest, 'other gang')} {verb} differently too."
 
 
-def _two(before: str, after: str) -> str:
+def _change(before: str, after: str) -> str:
     return before if before == after else f"{before} → {after}"

@@ -1,4 +1,4 @@
-"""When a waiting gang is expected to start, for commands that explain one cluster."""
+"""Expected start times of waiting gangs, for commands that explain one cluster."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from windlass.model.jobs import GangId
     from windlass.state.cluster import Cluster
 
-LONGEST_S = 15.0
-"""Nobody waits longer for a command; then what is known by then is told."""
+FORECAST_BUDGET_S = 15.0
+"""The time that a command spends on a forecast; after it, the runs that are done must do."""
 
 STUCK = frozenset(
     {
@@ -29,60 +29,65 @@ STUCK = frozenset(
         ReasonCode.INCOMPLETE,
     }
 )
-"""Who waits for one of these waits for people, and no forecast knows what they do."""
+"""The reasons that only a person can remove; a gang with one of them is not in any forecast."""
 
 
-def etas_of(cluster: Cluster, experience: Experience | None = None) -> dict[GangId, StartEta]:
-    """The ETAs of all that wait, as far as they are found in time."""
+def forecast_etas(cluster: Cluster, experience: Experience | None = None) -> dict[GangId, StartEta]:
+    """Return the ETAs of the waiting gangs, as far as the forecast finds them in time.
+
+    The result is empty if the time was too short for the least number of runs.
+    """
     from windlass.forecast.eta import LEAST_RUNS, Forecast
     from windlass.forecast.experience import Experience
 
     forecast = Forecast(cluster.snapshot(), experience or Experience())
     began = time.monotonic()
     for _ in forecast.steps():
-        if time.monotonic() - began > LONGEST_S:
+        if time.monotonic() - began > FORECAST_BUDGET_S:
             break
     return forecast.etas() if len(forecast.starts) >= LEAST_RUNS else {}
 
 
-def told_on(sight: Sight) -> dict[str, str]:
-    """What pods were told of it: the leader has seen more of the past than whoever asks."""
+def etas_on_pods(sight: Sight) -> dict[str, str]:
+    """Return, by gang, the ETA that the leader wrote into the conditions of its pods.
+
+    The leader has observed the cluster for longer than this command, so its forecast is better.
+    """
     from windlass.forecast.text import found_in
     from windlass.workloads.objects.wire import condition
 
-    told: dict[str, str] = {}
+    etas: dict[str, str] = {}
     for task in sight.cluster.tasks.values():
-        said = condition(sight.pods[task.id], "PodScheduled") if task.id in sight.pods else None
-        if (
-            said is not None
-            and said.status == "False"
-            and (found := found_in(said.message or "", sight.cluster.now))
-        ):
-            told[task.gang] = found
-    return told
+        pod = sight.pods.get(task.id)
+        scheduled = None if pod is None else condition(pod, "PodScheduled")
+        if scheduled is None or scheduled.status != "False":
+            continue
+        if eta := found_in(scheduled.message or "", sight.cluster.now):
+            etas[task.gang] = eta
+    return etas
 
 
 def is_stuck(story: dict[str, Any]) -> bool:
-    """Must somebody change something before it can start at all?"""
-    return any(each["why"] in STUCK for each in story["reasons"])
+    """Return whether a person must change something before the gang can start at all."""
+    return any(reason["why"] in STUCK for reason in story["reasons"])
 
 
-def add_etas(scene: ExplainContext, stories: list[dict[str, Any]]) -> None:
-    """Say in the stories of those that wait when they are expected to start."""
+def add_etas(context: ExplainContext, stories: list[dict[str, Any]]) -> None:
+    """Add the key `eta` to the stories of waiting gangs; its value is None where it is unknown."""
     from windlass.forecast.text import eta_sentence
     from windlass.model.jobs import GangId
 
-    waits = [story for story in stories if story["state"] == "Waits"]
-    for story in waits:
-        story["eta"] = None
-    waiting = [story for story in waits if not is_stuck(story)]
-    if scene.expected is not None:
-        for story in waiting:
-            sentence = scene.expected.get(story["gang"])
-            story["eta"] = {"sentence": sentence} if sentence else None
-        return
-    etas = etas_of(scene.after, scene.past) if waiting else {}
+    waiting = [story for story in stories if story["state"] == "Waits"]
     for story in waiting:
+        story["eta"] = None
+    startable = [story for story in waiting if not is_stuck(story)]
+    if context.eta_sentences is not None:
+        for story in startable:
+            clause = context.eta_sentences.get(story["gang"])
+            story["eta"] = {"sentence": clause} if clause else None
+        return
+    etas = forecast_etas(context.after, context.experience) if startable else {}
+    for story in startable:
         eta = etas.get(GangId(story["gang"]))
         if eta is not None:
-            story["eta"] = asdict(eta) | {"sentence": eta_sentence(eta, scene.cluster.now)}
+            story["eta"] = asdict(eta) | {"sentence": eta_sentence(eta, context.cluster.now)}

@@ -1,4 +1,4 @@
-"""What a plan takes away and what it keeps for whom: evictions, moves and holds in words."""
+"""The evictions, moves and holds of a plan, in words and as JSON."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.format import counted, sentence
 from windlass.engine.draft.restart_cost import harm
 from windlass.model.actions import Evict, EvictionRule, Hold
 from windlass.model.display_names import known_as
@@ -21,146 +22,159 @@ if TYPE_CHECKING:
     from windlass.state.cluster import Cluster
 
 MOST_NODES = 4
-"""So many nodes are named in a sentence; the others are counted."""
+"""The number of nodes that a sentence names; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvictionSummary:
-    """Tasks of one gang that leave their places for one other gang, by one rule."""
+    """The tasks of one gang that are evicted for one preemptor, by one rule."""
 
     gang: GangId
     queue: str
     rule: EvictionRule
     gainer: GangId
+    """The preemptor; empty for rules without one."""
     tasks: tuple[Task, ...]
     moves_to: tuple[str, ...]
-    """Per task, the node on which a place is kept for its successor; empty if none is."""
+    """Per task, the node on which a place is held for its successor; empty if none is held."""
     stops: bool
-    """Is the gang left without its minimum?"""
+    """True if the gang is left with less than its minimum."""
     lost: int
-    """Thousandth GPU-seconds that have to be spent again."""
+    """The work that has to be done again, in thousandths of GPU-seconds."""
     saves_within_s: int | None = None
-    """It is asked to save first, and gets so long; None: it goes at once."""
+    """The seconds the gang gets to save its work first; None if it is evicted at once."""
 
     @property
     def moves(self) -> bool:
-        """Is another place kept for it?"""
+        """True if places are held for the gang on other nodes."""
         return bool(self.moves_to[0])
 
 
-def displaced(cluster: Cluster, plan: Plan) -> list[EvictionSummary]:
-    """Who goes by gang, rule and gainer, before the plan is carried out."""
-    within = {each.gang: each.deadline - each.asked_at for each in plan.asks}
-    rows: dict[tuple[GangId, EvictionRule, GangId], list[Evict]] = {}
+def planned_evictions(cluster: Cluster, plan: Plan) -> list[EvictionSummary]:
+    """Return the evictions of a plan by gang, rule and preemptor, before it is carried out."""
+    grace = {request.gang: request.deadline - request.asked_at for request in plan.asks}
+    groups: dict[tuple[GangId, EvictionRule, GangId], list[Evict]] = {}
     leaving: dict[GangId, set[TaskId]] = {}
-    for each in plan.going:
-        gang = cluster.tasks[each.task].gang
-        rows.setdefault((gang, each.rule, each.gainer), []).append(each)
-        leaving.setdefault(gang, set()).add(each.task)
-    found: list[EvictionSummary] = []
-    for (name, rule, gainer), those in rows.items():
+    for evict in plan.going:
+        gang = cluster.tasks[evict.task].gang
+        groups.setdefault((gang, evict.rule, evict.gainer), []).append(evict)
+        leaving.setdefault(gang, set()).add(evict.task)
+    summaries: list[EvictionSummary] = []
+    for (name, rule, preemptor), evictions in groups.items():
         gang = cluster.gangs[name]
-        tasks = tuple(cluster.tasks[each.task] for each in those)
-        stops = not _is_whole_without(gang, cluster.members(name), leaving[name])
-        hurry_s = cluster.gangs[gainer].hurry_s if gainer in cluster.gangs else None
-        lost = harm(gang, tasks, cluster.now, stops, hurry_s)
-        goes = tuple(each.moves_to for each in those)
-        row = EvictionSummary(
-            name, gang.queue, rule, gainer, tasks, goes, stops, lost, within.get(name)
+        tasks = tuple(cluster.tasks[evict.task] for evict in evictions)
+        stops = not _keeps_minimum(gang, cluster.members(name), leaving[name])
+        hurry_s = cluster.gangs[preemptor].hurry_s if preemptor in cluster.gangs else None
+        summary = EvictionSummary(
+            gang=name,
+            queue=gang.queue,
+            rule=rule,
+            gainer=preemptor,
+            tasks=tasks,
+            moves_to=tuple(evict.moves_to for evict in evictions),
+            stops=stops,
+            lost=harm(gang, tasks, cluster.now, stops, hurry_s),
+            saves_within_s=grace.get(name),
         )
-        found.append(row)
-    return found
+        summaries.append(summary)
+    return summaries
 
 
-def added_up(rows: Iterable[EvictionSummary]) -> list[EvictionSummary]:
-    """Those of several plans by gang, rule and gainer: who gives up task after task is one row."""
-    found: dict[object, EvictionSummary] = {}
-    for row in rows:
-        key = (row.gang, row.rule, row.gainer, row.moves)
-        found[key] = _joined(found[key], row) if key in found else row
-    return list(found.values())
+def merge_evictions(summaries: Iterable[EvictionSummary]) -> list[EvictionSummary]:
+    """Merge the evictions of several plans, so that a gang that loses tasks in each is one row."""
+    merged: dict[object, EvictionSummary] = {}
+    for summary in summaries:
+        key = (summary.gang, summary.rule, summary.gainer, summary.moves)
+        merged[key] = _merged(merged[key], summary) if key in merged else summary
+    return list(merged.values())
 
 
-def _joined(one: EvictionSummary, more: EvictionSummary) -> EvictionSummary:
+def _merged(first: EvictionSummary, second: EvictionSummary) -> EvictionSummary:
     return replace(
-        one,
-        tasks=one.tasks + more.tasks,
-        moves_to=one.moves_to + more.moves_to,
-        stops=one.stops or more.stops,
-        lost=one.lost + more.lost,
+        first,
+        tasks=first.tasks + second.tasks,
+        moves_to=first.moves_to + second.moves_to,
+        stops=first.stops or second.stops,
+        lost=first.lost + second.lost,
     )
 
 
-def in_a_sentence(row: EvictionSummary) -> str:
-    """Who, from where, for whom, by which rule, where to, and what it costs."""
-    count = f"{len(row.tasks)} task{'s' if len(row.tasks) > 1 else ''}"
-    where = nodes_in_words(task.node for task in row.tasks)
-    if row.moves:
-        what = f"{count} from {where} to {nodes_in_words(row.moves_to)}"
+def eviction_sentence(summary: EvictionSummary) -> str:
+    """Return the gang, its tasks and nodes, and the cause and cost of the eviction."""
+    count = counted(len(summary.tasks), "task")
+    nodes = list_nodes(task.node for task in summary.tasks)
+    if summary.moves:
+        tasks = f"{count} from {nodes} to {list_nodes(summary.moves_to)}"
     else:
-        what = f"{count} on {where}"
-    rest = "" if row.stops else "; it runs on with the others"
-    if row.saves_within_s is not None:
-        rest = f"; it saves first, within {in_words(row.saves_within_s)}"
-    return (
-        f"{known_as(row.gang)} (queue {row.queue}): {what}, {for_whom(row.rule, row.gainer)}; "
-        f"{'at most ' if row.saves_within_s is not None else ''}{gpu_time(row.lost)} lost{rest}"
-    )
+        tasks = f"{count} on {nodes}"
+    cost, then = f"{gpu_time(summary.lost)} lost", ""
+    if summary.saves_within_s is not None:
+        cost, then = (
+            f"at most {cost}",
+            f"; it saves first, within {in_words(summary.saves_within_s)}",
+        )
+    elif not summary.stops:
+        then = "; it runs on with the others"
+    name = known_as(summary.gang)
+    cause = eviction_cause(summary.rule, summary.gainer)
+    return sentence(f"{name} (queue {summary.queue}): {tasks}, {cause}; {cost}{then}", name)
 
 
-def for_whom(rule: EvictionRule, gainer: str) -> str:
-    """By which rule, in the words of the live view."""
+def eviction_cause(rule: EvictionRule, preemptor: str) -> str:
+    """Return the rule and the preemptor as a clause, in the words of the live view."""
     from windlass.cli.live_view.view import RULES
 
-    return RULES[rule].format(gainer=known_as(gainer))
+    return RULES[rule].format(gainer=known_as(preemptor))
 
 
-def displaced_as_json(row: EvictionSummary) -> dict[str, Any]:
-    """The same for programs."""
+def eviction_as_json(summary: EvictionSummary) -> dict[str, Any]:
+    """Return evictions as JSON, with the lost work in GPU-seconds."""
     return {
-        "gang": row.gang,
-        "queue": row.queue,
-        "rule": row.rule.value,
-        "gainer": row.gainer,
+        "gang": summary.gang,
+        "queue": summary.queue,
+        "rule": summary.rule.value,
+        "gainer": summary.gainer,
         "tasks": [
-            {"task": task.id, "node": task.node, "moves_to": goes}
-            for task, goes in zip(row.tasks, row.moves_to, strict=True)
+            {"task": task.id, "node": task.node, "moves_to": moves_to}
+            for task, moves_to in zip(summary.tasks, summary.moves_to, strict=True)
         ],
-        "stops": row.stops,
-        "saves_within_seconds": row.saves_within_s,
-        "gpu_seconds_lost": row.lost / WHOLE,
+        "stops": summary.stops,
+        "saves_within_seconds": summary.saves_within_s,
+        "gpu_seconds_lost": summary.lost / WHOLE,
     }
 
 
-def told(rows: Iterable[EvictionSummary]) -> Iterator[str]:
-    """A line or two for each."""
-    for row in rows:
-        yield click.wrap_text(in_a_sentence(row), 78, "  ", "     ")
+def eviction_lines(summaries: Iterable[EvictionSummary]) -> Iterator[str]:
+    """Yield the sentence of each summary, wrapped and indented."""
+    for summary in summaries:
+        yield click.wrap_text(eviction_sentence(summary), 78, "  ", "     ")
 
 
-def holds_told(cluster: Cluster, holds: Iterable[Hold]) -> Iterator[str]:
-    """What is kept for whom, and from when on."""
+def hold_lines(cluster: Cluster, holds: Iterable[Hold]) -> Iterator[str]:
+    """Yield a wrapped sentence for each hold: the gang, its places, and from when they are its."""
     for hold in holds:
         gang = cluster.gangs.get(hold.gang)
         queue = f" (queue {gang.queue})" if gang is not None else ""
-        where = nodes_in_words(claim.node for claim in hold.claims)
-        places = f"{len(hold.claims)} place{'s' if len(hold.claims) > 1 else ''} on {where}"
+        nodes = list_nodes(claim.node for claim in hold.claims)
+        places = f"{counted(len(hold.claims), 'place')} on {nodes}"
         wait = hold.starts_at - cluster.now
         when = "for it alone, as soon as they are free"
         if not hold.firm and wait > 0:
             when = f"reserved for it in {in_words(wait)}; until then for work that ends in time"
-        yield click.wrap_text(f"{known_as(hold.gang)}{queue}: {places}, {when}", 78, "  ", "     ")
+        name = known_as(hold.gang)
+        line = sentence(f"{name}{queue}: {places}, {when}", name, f"{name}:")
+        yield click.wrap_text(line, 78, "  ", "     ")
 
 
-def nodes_in_words(nodes: Iterable[str]) -> str:
-    """Each once, the first few by name."""
+def list_nodes(nodes: Iterable[str]) -> str:
+    """Return the names of nodes, each once; only the first few are named."""
     names = list(dict.fromkeys(nodes))
     shown = ", ".join(names[:MOST_NODES])
     return f"{shown} and {len(names) - MOST_NODES} more" if len(names) > MOST_NODES else shown
 
 
 def gpu_time(milli_seconds: int) -> str:
-    """GPU time as people say it: 90 GPU-seconds, 12 GPU-minutes, 3.5 GPU-hours."""
+    """Return GPU time in a fitting unit: 90 GPU-seconds, 12 GPU-minutes, 3.5 GPU-hours."""
     seconds = milli_seconds / WHOLE
     for bound, unit, name in ((120, 1, "seconds"), (7200, 60, "minutes")):
         if seconds < bound:
@@ -168,6 +182,7 @@ def gpu_time(milli_seconds: int) -> str:
     return f"{seconds / 3600:,.1f} GPU-hours"
 
 
-def _is_whole_without(gang: Gang, members: Iterable[Task], leaving: Collection[TaskId]) -> bool:
-    stay = (task for task in members if task.id not in leaving and task.state in COUNTED)
-    return gang.has_minimum(Counter(task.group for task in stay))
+def _keeps_minimum(gang: Gang, members: Iterable[Task], leaving: Collection[TaskId]) -> bool:
+    """Return whether the gang still has its minimum without the leaving tasks."""
+    staying = (task for task in members if task.id not in leaving and task.state in COUNTED)
+    return gang.has_minimum(Counter(task.group for task in staying))

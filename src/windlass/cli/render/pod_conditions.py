@@ -1,7 +1,7 @@
-"""What the scheduler wrote on the pods of a job, as far as `windlass explain` would say the same.
+"""The conditions that the scheduler wrote on the pods of a job, in the form of an explanation.
 
-It is for those who may read a namespace but not the cluster. Nothing is decided here: a plan for
-a part of a cluster would be wrong.
+`windlass explain` falls back to them for a user who may read a namespace but not the cluster. The
+engine is not called here: a plan for a part of a cluster would be wrong.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ STATES = {"waiting": "Waits", "running": "Running", "leaving": "Leaves"}
 
 
 def stories_on_pods(config: Config, job: str) -> tuple[int, list[dict[str, Any]]]:
-    """The time, and the gangs of a job in the form in which they are explained."""
+    """Return the time, and a story for each gang of a job, as `windlass explain` makes them."""
     from windlass.daemon.loop.read_cluster import look
 
     sight = asyncio.run(look(config, job.partition("/")[0]))
     rows = rows_of(sight)
     name = job.partition("/")[2]
-    found = [row for row in rows if name in (row.job, row.name)]
-    if not found:
+    matching = [row for row in rows if name in (row.job, row.name)]
+    if not matching:
         raise UnknownName("job", job, [f"{row.namespace}/{row.name}" for row in rows])
-    return sight.now, [_story(sight, row) for row in found]
+    return sight.now, [_story(sight, row) for row in matching]
 
 
 def _story(sight: Sight, row: JobRow) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def _story(sight: Sight, row: JobRow) -> dict[str, Any]:
         "queue": row.queue,
         "submitted": row.created_at,
         "tasks_needed": row.pods_needed,
-        "position": 0,  # known only to those who see the whole line
+        "position": 0,  # not known: it takes the right to read all waiting gangs
         "waiting_gangs": 0,
         "reasons": [{"why": row.reason, "sentence": row.message}] if row.message else [],
         "places": _places(sight, row),
@@ -50,7 +50,7 @@ def _story(sight: Sight, row: JobRow) -> dict[str, Any]:
 
 
 def _places(sight: Sight, row: JobRow) -> list[dict[str, Any]]:
-    """The nodes alone: which devices a pod has is known from all pods of a node."""
+    """Return the nodes of the tasks, without devices: these follow only from all pods of a node."""
     tasks = [
         task
         for gang in sight.cluster.gangs.values()

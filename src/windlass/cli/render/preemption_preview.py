@@ -1,4 +1,4 @@
-"""Room for one gang, in words: what is being freed for it, and what it would take to free more."""
+"""Room for one gang, in words: the tasks evicted for it, or those it would have to evict."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli.explain.context import pod_of
+from windlass.cli.format import counted
 from windlass.cli.output import slices_in_words
 from windlass.engine.explain.preemption_preview import (
     Blocker,
     PreemptionPreview,
     QueueComparison,
     QueueSide,
+    would,
 )
 from windlass.engine.plan import Plan
 from windlass.model.actions import EvictionRule
@@ -26,15 +28,15 @@ if TYPE_CHECKING:
     from windlass.state.cluster import Cluster
 
 MOST_ROWS = 8
-"""So many tasks or queues are told of; the others are counted."""
+"""The number of tasks or queues that are listed; the others are counted."""
 
 
-def freed_for(cluster: Cluster, plan: Plan, gang: GangId) -> list[dict[str, Any]]:
-    """The tasks in the places that are firmly held for a gang, on their way out or about to be."""
-    hold = next((each for each in plan.holds if each.gang == gang and each.firm), None)
+def tasks_being_freed(cluster: Cluster, plan: Plan, gang: GangId) -> list[dict[str, Any]]:
+    """Return the tasks that terminate, or are evicted by this plan, on the firm hold of a gang."""
+    hold = next((hold for hold in plan.holds if hold.gang == gang and hold.firm), None)
     if hold is None:
         return []
-    evicted = [cluster.tasks[each.task] for each in plan.going]
+    evicted = [cluster.tasks[evict.task] for evict in plan.going]
     leaving = {task.id: task for task in (*cluster.leaving(), *evicted)}
     return [
         {
@@ -50,20 +52,32 @@ def freed_for(cluster: Cluster, plan: Plan, gang: GangId) -> list[dict[str, Any]
     ]
 
 
-def freed_told(freed: list[dict[str, Any]]) -> Iterator[str]:
-    """One sentence per task."""
-    for each in freed[:MOST_ROWS]:
-        since = each["leaving_for_s"]
-        what = "is evicted now from" if since is None else "is on its way out of"
+def freed_sentences(freed: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a clause for each task; it begins with the name of the pod."""
+    for task in freed[:MOST_ROWS]:
+        since = task["leaving_for_s"]
+        verb = "is evicted now from" if since is None else "is on its way out of"
         time = f", for {in_words(since)} so far" if since else ""
-        stuck = "; it seems to be stuck" if each["stuck"] else ""
-        yield f"{pod_of(each['task'])} {what} {each['node']}, {each['devices']}{time}{stuck}"
+        stuck = "; it seems to be stuck" if task["stuck"] else ""
+        yield f"{pod_of(task['task'])} {verb} {task['node']}, {task['devices']}{time}{stuck}"
     if len(freed) > MOST_ROWS:
-        yield f"and {len(freed) - MOST_ROWS} more tasks"
+        yield f"and {counted(len(freed) - MOST_ROWS, 'more task')}"
 
 
-def held_for(cluster: Cluster, plan: Plan, gang: GangId) -> list[str]:
-    """The gangs for which the places are held that a gang is leaving."""
+def room_clauses(cluster: Cluster, plan: Plan, gang: GangId) -> list[str]:
+    """Return the room for a waiting gang in clauses, for the dashboard.
+
+    They are those of `windlass explain`: the tasks that are evicted for it if it has a firm hold,
+    else the preview of its preemption; empty if there is none.
+    """
+    if any(hold.gang == gang and hold.firm for hold in plan.holds):
+        return list(freed_sentences(tasks_being_freed(cluster, plan, gang)))
+    preview = would(cluster, gang)
+    return list(would_told(preview, cluster.now)) if preview else []
+
+
+def gangs_awaiting_places(cluster: Cluster, plan: Plan, gang: GangId) -> list[str]:
+    """Return the gangs that have a firm hold on places that a gang is leaving."""
     leaving = [task for task in cluster.leaving() if task.gang == gang]
     return [
         hold.gang
@@ -74,19 +88,19 @@ def held_for(cluster: Cluster, plan: Plan, gang: GangId) -> list[str]:
     ]
 
 
-def would_as_json(would: PreemptionPreview) -> dict[str, Any]:
-    """What it would take, in GPUs."""
+def preemption_as_json(preview: PreemptionPreview) -> dict[str, Any]:
+    """Return the preview as JSON, in GPUs."""
     return {
-        "need_gpus": would.need / WHOLE,
-        "free_gpus": would.free / WHOLE,
-        "may_take_gpus": would.may_take / WHOLE,
-        "queue": _line_as_json(would.own),
-        "full": would.full or None,
-        "lent": would.lent,
-        "ready_at": would.ready_at,
-        "too_dear": would.too_dear,
-        "patient_until": would.patient_until,
-        "would_displace": would.ways,
+        "need_gpus": preview.need / WHOLE,
+        "free_gpus": preview.free / WHOLE,
+        "may_take_gpus": preview.may_take / WHOLE,
+        "queue": _line_as_json(preview.own),
+        "full": preview.full or None,
+        "lent": preview.lent,
+        "ready_at": preview.ready_at,
+        "too_dear": preview.too_dear,
+        "patient_until": preview.patient_until,
+        "would_displace": preview.ways,
         "others": [
             {
                 "queue": side.queue,
@@ -98,70 +112,75 @@ def would_as_json(would: PreemptionPreview) -> dict[str, Any]:
                 "gainer": _line_as_json(side.gainer) if side.gainer else None,
                 "loser": _line_as_json(side.loser) if side.loser else None,
             }
-            for side in would.sides
+            for side in preview.sides
         ],
     }
 
 
-def would_told(would: PreemptionPreview, now: int) -> Iterator[str]:
-    """The sums first, then each queue that has something, then what follows."""
-    taken = _none_or(would.may_take)
-    if would.full:
-        only = f"queue {would.full} is full, so only work of that queue could make way"
+def would_told(preview: PreemptionPreview, now: int) -> Iterator[str]:
+    """Yield the sums first, then a clause per queue that has something, then the conclusion."""
+    taken = _none_or(preview.may_take)
+    if preview.full:
+        only = f"queue {preview.full} is full, so only work of that queue could be evicted"
         yield f"{only}: it may lose {taken}"
-    elif not would.lent:
-        yield f"what is free is not lent to its queue, and others may lose {taken}"
+    elif not preview.lent:
+        yield f"its queue may not borrow the free GPUs, and others may lose {taken}"
     else:
-        free = f"{_none_or(would.free)} {'is' if would.free <= WHOLE else 'are'} free"
-        then = ", once what leaves is gone and what is held is taken" if would.settles else ""
-        yield f"it needs {amount(GPU, would.need)}: {free}{then}, and others may lose {taken}"
-    sides = sorted(would.sides, key=lambda side: (-side.may_lose, -side.has, side.queue))
+        free = f"{_none_or(preview.free)} {'is' if preview.free <= WHOLE else 'are'} free"
+        then = ", once evicted tasks are gone and holds are used" if preview.settles else ""
+        yield f"it needs {amount(GPU, preview.need)}: {free}{then}, and others may lose {taken}"
+    sides = sorted(preview.sides, key=lambda side: (-side.may_lose, -side.has, side.queue))
     for side in sides[:MOST_ROWS]:
-        yield _side(side, now, "will have" if would.settles else "has")
+        yield _side(side, now, "will have" if preview.settles else "has")
     if len(sides) > MOST_ROWS:
-        yield f"and {len(sides) - MOST_ROWS} more queues; --json shows all"
-    yield from _conclusion(would, now)
+        yield f"and {counted(len(sides) - MOST_ROWS, 'more queue')}; --json shows all"
+    yield from _conclusion(preview, now)
 
 
-def _conclusion(would: PreemptionPreview, now: int) -> Iterator[str]:
-    if would.ready_at is None:
-        yield "it says itself that nobody is to be displaced for it"
-    elif would.ready_at > now:
-        wait = in_words(would.ready_at - now)
-        yield f"it says itself that it waits for free room first, for {wait} more"
-    if would.ways:
-        ways = dict.fromkeys(f"{known_as(each.gang)} ({each.rule})" for each in would.ways)
-        then = "else" if would.ready_at is None else "then" if would.ready_at > now else "next"
-        yield f"{then} it would displace {listed(ways)}"
-    elif would.patient_until is not None:
-        wait = in_words(would.patient_until - now)
-        yield f"others would lose far more than it needs: it waits {wait} more for a gentler way"
-    elif would.too_dear:
+def _conclusion(preview: PreemptionPreview, now: int) -> Iterator[str]:
+    """Yield the gang's own setting, and its next victims or the reason why there are none."""
+    if preview.ready_at is None:
+        yield "its own setting says that no gang is to be evicted for it"
+    elif preview.ready_at > now:
+        wait = in_words(preview.ready_at - now)
+        yield f"its own setting says that it waits for free room first, for {wait} more"
+    if preview.ways:
+        victims = dict.fromkeys(f"{known_as(way.gang)} ({way.rule})" for way in preview.ways)
+        if preview.ready_at is None:
+            yield f"otherwise it would evict {listed(victims)}"
+        else:
+            yield f"{'then' if preview.ready_at > now else 'next'} it would evict {listed(victims)}"
+    elif preview.patient_until is not None:
+        wait = in_words(preview.patient_until - now)
+        yield f"others would lose far more than it needs: it waits {wait} more for a smaller loss"
+    elif preview.too_dear:
         yield (
-            "others could move out of its way, but that would cost more GPU time than its wait has "
-            "so far; it is weighed again the longer it waits"
+            "others could be moved, but that would cost more GPU time than it has lost by waiting "
+            "so far; this is compared again while it waits"
         )
-    elif not would.full and would.lent and would.free + would.may_take >= would.need:
-        yield "that would be enough, but not on nodes where it fits"
+    elif not preview.full and preview.lent and preview.free + preview.may_take >= preview.need:
+        yield "that would be enough GPUs, but not on nodes where it fits"
 
 
 def _side(side: QueueSide, now: int, verb: str) -> str:
+    """Return what one queue has, may lose and why, as a clause."""
     has = f"{verb} {amount(GPU, side.has)}"
     wait = in_words(side.until - now) if side.until is not None else ""
     if side.bar is None and side.rule is not None:
         more = f"; more of it may go in {wait}" if wait else ""
         return f"queue {side.queue} {has} and may lose {_gpus(side.may_lose)}, {_by(side)}{more}"
-    return f"queue {side.queue} {has} and loses none: {_barred(side, wait)}"
+    return f"queue {side.queue} {has} and loses none: {_blocked(side, wait)}"
 
 
 def _by(side: QueueSide) -> str:
+    """Return the rule by which a queue may lose GPUs."""
     if side.rule == EvictionRule.PRIORITY or side.loser is None:
         return "of lower priority"
-    line = side.loser
-    return f"by {side.rule}: {_has(line)}"
+    return f"by {side.rule}: {_has(side.loser)}"
 
 
-def _barred(side: QueueSide, wait: str) -> str:
+def _blocked(side: QueueSide, wait: str) -> str:
+    """Return why no task of a queue may be evicted for the gang."""
     gainer, loser = side.gainer, side.loser
     match side.bar:
         case Blocker.OFF:
@@ -178,16 +197,16 @@ def _barred(side: QueueSide, wait: str) -> str:
             if gainer is None or loser is None:
                 return "no rule allows it"
             if _fullness(gainer) < _fullness(loser):
-                other = f"queue {loser.queue} is not fuller by a quarter"
-                then = "as it must be while past use counts"
-                return f"{_has(gainer, 'would have')}, and {other}, {then}"
+                rule = "as it must be while past usage counts"
+                other = f"queue {loser.queue} is not fuller by a quarter, {rule}"
+                return f"{_has(gainer, 'would have')}, and {other}"
             if loser.has > max(loser.guarantee, loser.share):
                 return f"{_has(gainer, 'would have')}, more of its share than queue {loser.queue}"
             return f"{_has(loser)}, no more than it is entitled to"
 
 
 def _fullness(line: QueueComparison) -> float:
-    """How much it has of what it is entitled to."""
+    """Return the allocation of a queue as a part of its entitlement."""
     return line.has / max(line.guarantee, line.share, 1)
 
 
@@ -215,7 +234,7 @@ def _gpus(milli: int) -> str:
 
 
 def _leaving_for(task: Task, now: int) -> int | None:
-    """Seconds since it was told to go; None if it is only about to be."""
+    """Return the seconds since the task began to terminate; None if it still runs."""
     if task.state != TaskState.RELEASING:
         return None
     return now - (now if task.releasing_since is None else task.releasing_since)

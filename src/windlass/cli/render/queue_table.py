@@ -1,4 +1,4 @@
-"""The queues of a cluster as commands show them: the tree, with what each has and may have."""
+"""The tree of queues with guarantees, shares, allocations and limits, as commands show it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QueueTableRow:
-    """One queue in numbers; GPUs in thousandths, `limit` None where there is none."""
+    """The numbers of one queue, in thousandths of GPUs; `limit` is None if there is none."""
 
     name: str
     depth: int
@@ -29,7 +29,7 @@ class QueueTableRow:
 
 
 def queue_rows(cluster: Cluster, plan: Plan) -> list[QueueTableRow]:
-    """All queues, each below its parent."""
+    """Return a row for every queue, in the order of the tree."""
     return [
         QueueTableRow(
             name=queue.name,
@@ -44,7 +44,7 @@ def queue_rows(cluster: Cluster, plan: Plan) -> list[QueueTableRow]:
 
 
 def queue_table(rows: list[QueueTableRow]) -> str:
-    """The rows as text."""
+    """Return the rows as a table, in GPUs."""
     lines = [
         (
             "  " * min(row.depth, 8) + row.name,
@@ -59,17 +59,17 @@ def queue_table(rows: list[QueueTableRow]) -> str:
 
 
 def queue_sentence(row: QueueTableRow, planned: int) -> str:
-    """One queue in words; `planned` is what it has with what starts now."""
+    """Return one queue as a sentence; `planned` is its allocation after the plan."""
     limit = "no limit" if row.limit is None else f"a limit of {amount(GPU, row.limit)}"
     then = "" if planned == row.allocated else f" now and {_gpus(planned)} with what starts now"
     return (
-        f"queue {row.name} has {amount(GPU, row.allocated)}{then}: its guarantee is "
-        f"{_gpus(row.guarantee)}, its share now {_gpus(row.share)}, and it has {limit}"
+        f"Queue {row.name} has {amount(GPU, row.allocated)}{then}: its guarantee is "
+        f"{_gpus(row.guarantee)}, its share now {_gpus(row.share)}, and it has {limit}."
     )
 
 
 def queue_as_json(row: QueueTableRow) -> dict[str, Any]:
-    """One queue for programs, in GPUs."""
+    """Return one queue as JSON, in GPUs."""
     return {
         "queue": row.name,
         "depth": row.depth,
@@ -81,7 +81,10 @@ def queue_as_json(row: QueueTableRow) -> dict[str, Any]:
 
 
 def in_tree(queues: Mapping[str, Queue]) -> Iterator[tuple[Queue, int]]:
-    """Depth first, with the depth of each; a queue whose parent is missing stands at the top."""
+    """Yield the queues and their depth, each below its parent and siblings by name.
+
+    A queue whose parent does not exist is at the top.
+    """
     children: dict[str, list[str]] = {}
     for name in sorted(queues, reverse=True):
         parent = queues[name].parent

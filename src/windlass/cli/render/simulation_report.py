@@ -4,39 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from windlass.cli.format import about, duration, percent
+from windlass.cli.format import about, counted, duration, percent
 from windlass.cli.output import table
 from windlass.sim.report import Comparison, QueueReport, Report, Times
 
 Line = tuple[str, Callable[[Report], str]]
+"""The label of a row, and the function that returns its cell for a report."""
 
 ASSUMPTIONS = (
-    "default is what Kubernetes does by itself: pod by pod, oldest first, spreading, no\n"
-    "gangs, nobody gives up, and a whole GPU for a task that asks for a part of one."
+    "default models Kubernetes alone: pod by pod, oldest first, spread over the nodes, no\n"
+    "gangs, no preemption, and a whole GPU for a task that asks for a part of one."
 )
 
 
-def full(offered_gpu_hours: float, reports: Sequence[Report]) -> str:
-    """Everything, for `windlass simulate`."""
+def full_report(offered_gpu_hours: float, reports: Sequence[Report]) -> str:
+    """Return all numbers and tables, for `windlass simulate`."""
     first = reports[0]
     part = offered_gpu_hours / first.gpu_hours.capacity if first.gpu_hours.capacity else 0
     head = (
-        f"{first.nodes} nodes, {first.gpus} GPUs, {duration(first.window_seconds)}; "
-        f"{first.gangs.submitted:,} gangs asked for {about(offered_gpu_hours)} GPU-hours "
-        f"({percent(part)} of capacity)"
+        f"{counted(first.nodes, 'node')}, {counted(first.gpus, 'GPU')}, "
+        f"{duration(first.window_seconds)}; {counted(first.gangs.submitted, 'gang')} requested "
+        f"{about(offered_gpu_hours)} GPU-hours ({percent(part)} of capacity)"
     )
-    tables = [text for each in reports for text in (queues(each), displaced(each)) if text]
+    tables = [
+        text for report in reports for text in (queue_table(report), eviction_table(report)) if text
+    ]
     return "\n\n".join([head, _side_by_side(reports, FULL), *tables])
 
 
-def short(comparison: Comparison) -> str:
-    """What a manager wants to know, for `windlass demo`."""
+def short_report(comparison: Comparison) -> str:
+    """Return the few numbers that sum up a comparison, for `windlass demo`."""
     reports = (comparison.ours, comparison.theirs)
     return "\n".join([_side_by_side(reports, SHORT), "", *_summary(comparison)])
 
 
 def verdict(comparison: Comparison) -> str:
-    """The outcome in one plain sentence."""
+    """Return the outcome of a comparison as one sentence."""
     ours, theirs = comparison.ours, comparison.theirs
     return (
         f"With the same {ours.gpus} GPUs, Windlass did {comparison.gain:.2f} times the useful work "
@@ -46,19 +49,19 @@ def verdict(comparison: Comparison) -> str:
     )
 
 
-def queues(report: Report) -> str:
-    """A row per queue: what it should have, what it had, and how its gangs waited."""
+def queue_table(report: Report) -> str:
+    """Return a row per queue: its guarantee, share, allocation and useful GPUs, and its waits."""
     head = ("GPUs on average", "guarantee", "share", "has", "useful", "gangs", "wait p50", "p90")
-    rows = [(name, *_queue_row(each)) for name, each in _by_tree(report.queues)]
+    rows = [(name, *_queue_row(queue)) for name, queue in _by_tree(report.queues)]
     return f"Queues under {_name(report)}\n" + table(head, rows)
 
 
-def displaced(report: Report) -> str:
-    """A row per queue that had to make room; nothing if none had to."""
+def eviction_table(report: Report) -> str:
+    """Return a row per queue with its evictions and their cost; empty if there were none."""
     if not report.displaced.tasks_evicted and not report.displaced.tasks_moved:
         return ""
     head = ("Made room", "tasks evicted", "gangs stopped", "tasks moved", "GPU-hours lost")
-    rows = [(name, *_displaced_row(each)) for name, each in _by_tree(report.queues)]
+    rows = [(name, *_eviction_row(queue)) for name, queue in _by_tree(report.queues)]
     return f"Displaced under {_name(report)}\n" + table(head, rows)
 
 
@@ -67,8 +70,9 @@ def _name(report: Report) -> str:
 
 
 def _side_by_side(reports: Sequence[Report], lines: Sequence[Line]) -> str:
-    head = ("", *(_name(each) for each in reports))
-    return table(head, [(word, *(tell(each) for each in reports)) for word, tell in lines])
+    head = ("", *(_name(report) for report in reports))
+    rows = [(label, *(cell(report) for report in reports)) for label, cell in lines]
+    return table(head, rows)
 
 
 def _summary(comparison: Comparison) -> list[str]:
@@ -86,6 +90,7 @@ def _waits(times: Times) -> str:
 
 
 def _beyond(report: Report) -> str:
+    """Return the GPU-hours that were allocated beyond the requests, such as the rest of a GPU."""
     hours = report.gpu_hours
     accounted = hours.useful + hours.idle + hours.lost + hours.displaced
     return about(max(0.0, hours.allocated - accounted))
@@ -106,16 +111,16 @@ FULL: tuple[Line, ...] = (
     ("GPUs allocated", lambda r: percent(r.allocation)),
     ("GPU-hours useful", lambda r: about(r.gpu_hours.useful)),
     ("  held by tasks that could not work", lambda r: about(r.gpu_hours.idle)),
-    ("  given beyond what was asked", _beyond),
+    ("  allocated beyond the requests", _beyond),
     ("  lost to failures and done again", lambda r: about(r.gpu_hours.lost)),
-    ("  lost by making room for others", lambda r: about(r.gpu_hours.displaced)),
+    ("  lost to evictions for others", lambda r: about(r.gpu_hours.displaced)),
     ("free GPU time that is fragmented", lambda r: percent(r.fragmentation)),
     ("gangs finished", lambda r: f"{r.gangs.finished:,}"),
     ("  running at the end", lambda r: f"{r.gangs.running}"),
     ("  waiting at the end", lambda r: f"{r.gangs.waiting}"),
     ("  of these half-started", lambda r: f"{r.gangs.half_started}"),
     ("  deleted by their users", lambda r: f"{r.gangs.deleted}"),
-    ("  ended at their longest run", lambda r: f"{r.gangs.overran}"),
+    ("  ended at their maximum run time", lambda r: f"{r.gangs.overran}"),
     ("tasks restarted after failures", lambda r: f"{r.gangs.restarts}"),
     ("tasks evicted", lambda r: f"{r.displaced.tasks_evicted:,}"),
     ("  gangs stopped by that", lambda r: f"{r.displaced.gangs_stopped:,}"),
@@ -131,32 +136,32 @@ FULL: tuple[Line, ...] = (
 def _queue_row(queue: QueueReport) -> tuple[str, ...]:
     amounts = (queue.guarantee_gpus, queue.share_gpus, queue.allocated_gpus, queue.useful_gpus)
     waits = (duration(queue.wait_seconds.p50), duration(queue.wait_seconds.p90))
-    return (*(about(each) if each else "–" for each in amounts), f"{queue.gangs}", *waits)
+    return (*(about(amount) if amount else "–" for amount in amounts), f"{queue.gangs}", *waits)
 
 
-def _displaced_row(queue: QueueReport) -> tuple[str, ...]:
-    found = queue.displaced
-    counts = (found.tasks_evicted, found.gangs_stopped, found.tasks_moved)
-    lost = found.gpu_hours_lost
-    return (*(f"{each:,}" if each else "–" for each in counts), about(lost) if lost else "–")
+def _eviction_row(queue: QueueReport) -> tuple[str, ...]:
+    evictions = queue.displaced
+    counts = (evictions.tasks_evicted, evictions.gangs_stopped, evictions.tasks_moved)
+    lost = evictions.gpu_hours_lost
+    return (*(f"{count:,}" if count else "–" for count in counts), about(lost) if lost else "–")
 
 
 def _by_tree(
-    found: Sequence[QueueReport], parent: str = "", depth: int = 0
+    queues: Sequence[QueueReport], parent: str = "", depth: int = 0
 ) -> list[tuple[str, QueueReport]]:
-    """All queues with their names, indented by their depth."""
+    """Return the queues below a parent, each with its name indented by its depth."""
     rows: list[tuple[str, QueueReport]] = []
-    for each in found:
-        if each.parent == parent:
-            rows += [("  " * depth + each.name, each), *_by_tree(found, each.name, depth + 1)]
+    for queue in queues:
+        if queue.parent == parent:
+            rows += [("  " * depth + queue.name, queue), *_by_tree(queues, queue.name, depth + 1)]
     return rows
 
 
-def harm(comparison: Comparison) -> str:
-    """What displacing cost in both runs, in one sentence."""
+def eviction_cost(comparison: Comparison) -> str:
+    """Return the cost of evictions in both runs as one sentence."""
     ours, theirs = comparison.ours.displaced, comparison.theirs.displaced
     return (
-        f"Displacing whoever loses least cost {ours.gpu_hours_lost:,.0f} GPU-hours, displacing the "
-        f"youngest {theirs.gpu_hours_lost:,.0f}: {comparison.harm_ratio:.2f} times as much, for "
-        f"{comparison.gain:.2f} times the useful work."
+        f"Evicting the victims that lose least cost {ours.gpu_hours_lost:,.0f} GPU-hours, evicting "
+        f"the youngest {theirs.gpu_hours_lost:,.0f}: {comparison.harm_ratio:.2f} times as much, "
+        f"for {comparison.gain:.2f} times the useful work."
     )

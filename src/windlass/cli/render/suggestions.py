@@ -1,4 +1,4 @@
-"""What would start a waiting gang now, for programs; the engine has the words for people."""
+"""Changes that would start a waiting gang now, as JSON; the engine phrases their sentences."""
 
 from __future__ import annotations
 
@@ -11,41 +11,44 @@ if TYPE_CHECKING:
     from windlass.cli.explain.context import ExplainContext
     from windlass.engine.explain.suggest import Suggested
 
-MOST_ASKED = 3
-"""Of one job, for so many waiting gangs it is worked out what would start them."""
+MOST_GANGS = 3
+"""The number of waiting gangs of one job for which changes are searched; a search is slow."""
 
 
-def add_suggestions(scene: ExplainContext, stories: Sequence[dict[str, Any]]) -> None:
-    """Add to the first gangs that wait, and for which nothing is freed, what would start them."""
+def add_suggestions(context: ExplainContext, stories: Sequence[dict[str, Any]]) -> None:
+    """Add the key `would_start` to the first stories of waiting gangs.
+
+    Gangs for which places are being freed are left out: they start without a change.
+    """
     from windlass.engine.explain.suggest import suggest
 
-    is_waiting = ("Waits", "Never")
-    waiting = [each for each in stories if each["state"] in is_waiting and "freed" not in each]
+    states = ("Waits", "Never")
+    waiting = [story for story in stories if story["state"] in states and "freed" not in story]
     if not waiting:
         return
-    here = scene.cluster.snapshot()
-    for story in waiting[:MOST_ASKED]:
-        gang = scene.cluster.gangs[GangId(story["gang"])]
-        queues = scene.open_to(gang.namespace) if scene.open_to is not None else None
-        story["would_start"] = _as_json(suggest(here, gang.id, queues=queues))
+    snapshot = context.cluster.snapshot()
+    for story in waiting[:MOST_GANGS]:
+        gang = context.cluster.gangs[GangId(story["gang"])]
+        queues = context.open_to(gang.namespace) if context.open_to is not None else None
+        story["would_start"] = _as_json(suggest(snapshot, gang.id, queues=queues))
 
 
-def _as_json(found: Suggested) -> dict[str, Any]:
-    """All suggestions, and whether everything was tried."""
+def _as_json(result: Suggested) -> dict[str, Any]:
+    """Return all suggestions, and whether every change was tried."""
     return {
-        "complete": found.complete,
-        "sentences": found.sentences(),
+        "complete": result.complete,
+        "sentences": result.sentences(),
         "suggestions": [
             {
-                "kind": each.change.kind,
-                **each.change.values,
-                "at_once": each.start.at_once,
-                "goes": each.start.goes,
-                "goes_tasks": each.start.tasks,
-                "later": each.start.later,
-                "delays": each.start.delays,
-                "sentence": str(each),
+                "kind": suggestion.change.kind,
+                **suggestion.change.values,
+                "at_once": suggestion.start.at_once,
+                "goes": suggestion.start.goes,
+                "goes_tasks": suggestion.start.tasks,
+                "later": suggestion.start.later,
+                "delays": suggestion.start.delays,
+                "sentence": str(suggestion),
             }
-            for each in found.suggestions
+            for suggestion in result.suggestions
         ],
     }

@@ -1,4 +1,4 @@
-"""The report of a replay as one page: plots drawn here, nothing fetched from anywhere."""
+"""The report of a trace replay as one HTML page that loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ Series: TypeAlias = dict[str, list[tuple[int, float]]]
 FILE = "index.html"
 MOST_TEAMS = 12
 SIZES = ((1, 1), (2, 4), (5, 8), (9, 16), (17, 1 << 30))
+"""The classes of jobs by their GPUs, both ends included; the last one is open."""
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#1c2430;--paper:#fff;--faint:#d5dae1}
@@ -31,64 +32,64 @@ td:first-child{text-align:left}svg{width:100%;height:auto}text{fill:var(--ink);f
 """
 
 
-def write_page(folder: str, jobs: Sequence[TraceJob], played: Sequence[TraceRun]) -> str:
-    """Write the page into a folder, which is made if need be; answers where it is."""
+def write_page(folder: str, jobs: Sequence[TraceJob], runs: Sequence[TraceRun]) -> str:
+    """Write the page into a folder, which is created if it is missing; return its path."""
     from windlass.cli.output import write_file
     from windlass.model.errors import InputError
 
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        sentence = f"it cannot be made ({error.strerror}); name another folder"
-        raise InputError(folder, None, sentence) from None
+        problem = f"it cannot be created ({error.strerror}); name another folder"
+        raise InputError(folder, None, problem) from None
     path = os.path.join(folder, FILE)
-    write_file(path, page(jobs, played).encode())
+    write_file(path, page(jobs, runs).encode())
     return path
 
 
-def page(jobs: Sequence[TraceJob], played: Sequence[TraceRun]) -> str:
-    """The whole page."""
-    parts = [_numbers(played), *(_plots(jobs, each) for each in played)]
+def page(jobs: Sequence[TraceJob], runs: Sequence[TraceRun]) -> str:
+    """Return the whole page."""
+    parts = [_numbers(runs), *(_plots(jobs, run) for run in runs)]
     head = f'<meta charset="utf-8"><title>Windlass: a replay</title><style>{STYLE}</style>'
     body = "\n".join(parts)
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n'
 
 
-def _numbers(played: Sequence[TraceRun]) -> str:
+def _numbers(runs: Sequence[TraceRun]) -> str:
     from dataclasses import asdict
 
-    from windlass.cli.commands.simulate_trace import WORDS
+    from windlass.cli.commands.simulate_trace import LABELS
 
-    outcomes = [asdict(each.outcome) for each in played]
-    head = "".join(f"<th>{escape(each.policy)}</th>" for each in played)
+    outcomes = [asdict(run.outcome) for run in runs]
+    head = "".join(f"<th>{escape(run.policy)}</th>" for run in runs)
     rows = "".join(
-        f"<tr><td>{escape(words.strip())}</td>"
-        + "".join(f"<td>{each[key]:,}</td>" for each in outcomes)
+        f"<tr><td>{escape(label.strip())}</td>"
+        + "".join(f"<td>{outcome[key]:,}</td>" for outcome in outcomes)
         + "</tr>"
-        for key, words in WORDS.items()
+        for key, label in LABELS.items()
     )
-    title = f"<h1>A replay of {played[0].outcome.jobs:,} jobs</h1>"
-    return f"{title}<p>{escape(_about(played))}</p><table><tr><th></th>{head}</tr>{rows}</table>"
+    title = f"<h1>A replay of {runs[0].outcome.jobs:,} jobs</h1>"
+    return f"{title}<p>{escape(_about(runs))}</p><table><tr><th></th>{head}</tr>{rows}</table>"
 
 
-def _about(played: Sequence[TraceRun]) -> str:
-    """What was played, and how, in one line."""
+def _about(runs: Sequence[TraceRun]) -> str:
+    """Return the trace, the cluster and the options of the runs in one line."""
     from windlass import __version__
-    from windlass.cli.files import name_of
-    from windlass.sim.traces.rows import counted
+    from windlass.cli.files import display_name
+    from windlass.cli.format import counted
 
-    asked = played[0].asked
-    nodes = played[0].simulation.workload.nodes
+    options = runs[0].options
+    nodes = runs[0].simulation.workload.nodes
     gpus = sum(len(node.gpus) for node in nodes)
     size = f"{counted(len(nodes), 'node')}, {counted(gpus, 'GPU')}"
-    known = "known" if asked.known else "not known"
-    after = asked.reserve_after_s
+    known = "known" if options.known else "not known"
+    after = options.reserve_after_s
     parts = [
-        f"trace {os.path.basename(name_of(asked.trace))}",
-        f"cluster {os.path.basename(asked.cluster)} ({size})",
-        f"policy {' and '.join(each.policy for each in played)}",
-        f"restart {asked.restart_s:,} s",
-        f"least run {asked.min_run_s:,} s",
+        f"trace {os.path.basename(display_name(options.trace))}",
+        f"cluster {os.path.basename(options.cluster)} ({size})",
+        f"policy {' and '.join(run.policy for run in runs)}",
+        f"restart {options.restart_s:,} s",
+        f"least run {options.min_run_s:,} s",
         *([] if after is None else [f"reserved after {after:,} s"]),
         f"durations {known} to the scheduler",
         f"Windlass {__version__}",
@@ -96,59 +97,65 @@ def _about(played: Sequence[TraceRun]) -> str:
     return "; ".join(parts)
 
 
-def _plots(jobs: Sequence[TraceJob], played: TraceRun) -> str:
+def _plots(jobs: Sequence[TraceJob], run: TraceRun) -> str:
     from windlass.sim.traces.outcome import done_of
 
-    samples, done = played.samples.taken, done_of(played.simulation, jobs)
+    samples, done = run.samples.taken, done_of(run.simulation, jobs)
     figures = (
-        ("GPUs in use, of all", lines(_parts(samples, lambda each: each.allocated), "used", 1.0)),
+        (
+            "GPUs in use, of all",
+            lines(_parts(samples, lambda sample: sample.allocated), "used", 1.0),
+        ),
         (
             "Jobs that wait",
-            lines({"waiting": [(s.at, float(s.waiting)) for s in samples]}, "jobs"),
+            lines({"waiting": [(sample.at, float(sample.waiting)) for sample in samples]}, "jobs"),
         ),
         ("Wait by size: half, and nine of ten, wait at most", bars(_waits(done), "seconds")),
         ("GPUs by queue, of all", lines(_shares(samples), "part", 1.0)),
         ("Mean bounded slowdown by team", bars(_slowdowns(done), "times the run time")),
         (
             "Fragmentation: GPUs free where the typical task does not fit, of all",
-            lines(_parts(samples, lambda each: each.stranded), "stranded", 1.0),
+            lines(_parts(samples, lambda sample: sample.stranded), "stranded", 1.0),
         ),
     )
-    drawn = "".join(f"<h3>{escape(title)}</h3>{figure}" for title, figure in figures)
-    return f"<h2>{escape(played.policy)}</h2>{drawn}"
+    plots = "".join(f"<h3>{escape(title)}</h3>{figure}" for title, figure in figures)
+    return f"<h2>{escape(run.policy)}</h2>{plots}"
 
 
 def _parts(samples: Sequence[TraceSample], amount: Callable[[TraceSample], int]) -> Series:
-    return {"all": [(each.at, amount(each) / max(1, each.capacity)) for each in samples]}
+    return {"all": [(sample.at, amount(sample) / max(1, sample.capacity)) for sample in samples]}
 
 
 def _shares(samples: Sequence[TraceSample]) -> Series:
     total: dict[str, int] = {}
-    for each in samples:
-        for queue, has in each.queues.items():
-            total[queue] = total.get(queue, 0) + has
+    for sample in samples:
+        for queue, allocated in sample.queues.items():
+            total[queue] = total.get(queue, 0) + allocated
     largest = sorted(total, key=lambda queue: (-total[queue], queue))[:MOST_TEAMS]
     return {
-        queue: [(each.at, each.queues.get(queue, 0) / max(1, each.capacity)) for each in samples]
+        queue: [
+            (sample.at, sample.queues.get(queue, 0) / max(1, sample.capacity)) for sample in samples
+        ]
         for queue in largest
     }
 
 
 def _waits(done: Sequence[Done]) -> list[PlotBar]:
-    found: list[PlotBar] = []
+    bars_by_size: list[PlotBar] = []
     for low, high in SIZES:
-        waits = sorted(each.wait_s for each in done if low <= each.job.gpus <= high)
+        waits = sorted(job.wait_s for job in done if low <= job.job.gpus <= high)
         if waits:
             name = f"{low}" if low == high else f"{low}+" if high > 1 << 20 else f"{low}-{high}"
             middle, most = waits[len(waits) // 2], waits[len(waits) * 9 // 10]
-            found.append(PlotBar(f"{name} GPUs ({len(waits):,})", (float(middle), float(most))))
-    return found
+            values = (float(middle), float(most))
+            bars_by_size.append(PlotBar(f"{name} GPUs ({len(waits):,})", values))
+    return bars_by_size
 
 
 def _slowdowns(done: Sequence[Done]) -> list[PlotBar]:
     teams: dict[str, list[float]] = {}
-    for each in done:
-        teams.setdefault(each.job.team or "all", []).append(each.slowdown)
+    for job in done:
+        teams.setdefault(job.job.team or "all", []).append(job.slowdown)
     largest = sorted(teams, key=lambda team: (-len(teams[team]), team))[:MOST_TEAMS]
     return [PlotBar(f"{team} ({len(teams[team]):,})", (_mean(teams[team]),)) for team in largest]
 

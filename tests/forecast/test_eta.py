@@ -23,7 +23,7 @@ from windlass.forecast import experience as past
 from windlass.forecast import forward_run
 from windlass.forecast.eta import Forecast, StartEta, quantile, stretched
 from windlass.forecast.experience import Experience
-from windlass.forecast.sampling import Draws, Luck
+from windlass.forecast.sampling import Draws, RunRandomness
 from windlass.forecast.survival import Survival
 from windlass.forecast.text import eta_by_the_clock, eta_sentence, found_in
 from windlass.kube.writers.say import message_of
@@ -129,7 +129,7 @@ def who_comes(known: Experience, now: int) -> list[tuple[int, str]]:
     return [
         (at, gang.id.partition(" ")[0])
         for run in range(16)
-        for at, gang, _ in draws.arrivals(now + 8 * HOUR, Luck.draw("1", run, 16))
+        for at, gang, _ in draws.arrivals(now + 8 * HOUR, RunRandomness.draw("1", run, 16))
     ]
 
 
@@ -236,7 +236,7 @@ def test_what_no_run_reaches_is_put_off_by_no_more_than_half_of_the_forecast(ear
 
 def test_who_saves_its_work_goes_on_saving_it():
     there = snapshot(node("n", 1), running("a", 40_000, saved_at=0), job("b", 1, ONE))
-    copy = forward_run.Ahead(there, Experience(), 10_000, Luck.draw("1", 0, 12))
+    copy = forward_run.ForwardRun(there, Experience(), 10_000, RunRandomness.draw("1", 0, 12))
     for _ in copy.steps():
         pass
     saved_at = copy.cluster.gangs[GangId("a")].saved_at or 0

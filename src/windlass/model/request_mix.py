@@ -1,8 +1,8 @@
-"""The mix of requests with which placement reckons.
+"""The requests that placement expects, chosen from the counts of recent ones.
 
-Known is how often each request came. Only the most frequent ones are reckoned with, and only
-where some ask for parts of a GPU: whole GPUs alone need no care but to be packed. Where no two
-requests are alike nothing is usual; and on very large clusters a decision would take too long.
+Only the most frequent requests are chosen, and only if some ask for parts of a GPU: whole GPUs just
+need packing. None are chosen if the requests differ too much to predict the next, or if the cluster
+is so large that scoring by them would take too long.
 """
 
 from __future__ import annotations
@@ -14,27 +14,26 @@ from windlass.model.gpus import WHOLE
 from windlass.model.resources import Request
 
 Counted: TypeAlias = tuple[Request, int]
+"""A request and the weight of its arrivals."""
 
 COVERED = 95
-"""So many of a hundred arrivals are reckoned with; the rest come too rarely to wait for."""
+"""The percentage of arrivals that the chosen requests cover; rarer ones are ignored."""
 MOST_CLASSES = 32
+"""The most requests that are chosen."""
 LEAST_COVERED = 50
-"""If the most frequent requests are fewer than so many of a hundred arrivals, there is no mix."""
+"""The least percentage of arrivals that MOST_CLASSES requests must cover; else there is no mix."""
 MOST_NODES = 4096
-"""On more nodes than this the mix does not count."""
+"""The number of nodes above which there is no mix."""
 STEP = 80
-"""Thousandths of a GPU that are spoilt count in steps of so many. Within a step nodes are equal,
-and the first of them is filled before the next is begun: finer steps scatter tasks."""
+"""The step of fragmentation cost, in thousandths of a GPU. Nodes within a step are equal, and the
+first of them is filled before the next: finer steps would scatter tasks."""
 SLACK = 3
-"""How many halves of the CPU and memory of a task the rest of a node must have for each task that
-its devices could take. Less than two halves overlooks that tasks are of many kinds."""
+"""The CPU and memory, in halves of a task's request, that a node must have left for each task that
+its devices could take. Below 2 it would ignore that tasks are of many kinds."""
 
 
 def reckoned(known: Iterable[Counted], nodes: int) -> tuple[Counted, ...]:
-    """The requests that matter on so many nodes, the most frequent first.
-
-    There are none unless some ask for parts of GPUs.
-    """
+    """Return the expected requests of a cluster with so many nodes, the most frequent first."""
     if nodes > MOST_NODES:
         return ()
     rows = sorted(known, key=lambda row: (-row[1], repr(row[0])))
@@ -44,23 +43,23 @@ def reckoned(known: Iterable[Counted], nodes: int) -> tuple[Counted, ...]:
     if 100 * sum(count for _, count in rows[:MOST_CLASSES]) < LEAST_COVERED * total:
         return ()
     left = COVERED * total
-    found: list[Counted] = []
+    expected: list[Counted] = []
     for request, count in rows[:MOST_CLASSES]:
         if left <= 0:
             break
-        found.append((request, count))
+        expected.append((request, count))
         left -= 100 * count
-    return tuple(found)
+    return tuple(expected)
 
 
 def asks_for_a_part(request: Request) -> bool:
-    """Does the request leave part of a device to others?"""
+    """Return whether a request leaves part of a device to others."""
     gpu = request.gpu
     return gpu is not None and bool(gpu.profile or gpu.memory_mib or gpu.milli < WHOLE)
 
 
 def shares_asked(known: Sequence[Counted]) -> dict[int, int]:
-    """How often each share of a single device was asked for, by its thousandths."""
+    """Return the number of requests for a share of a single device, by its thousandths."""
     asked: dict[int, int] = {}
     for request, count in known:
         gpu = request.gpu

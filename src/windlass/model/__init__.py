@@ -13,8 +13,6 @@ these classes are written into snapshots and recordings: renaming one breaks old
     gpus              GPU devices, requests for them, and the slices that tasks are given
     mig               the MIG profiles of each GPU model and their legal places
     gpu_resources     the GPUs behind Kubernetes resource names, and what queues are charged
-    remainder_prices  the value of a partly used GPU, given the shares that tasks ask for
-    request_mix       the requests that placement expects
     settings          the engine's settings
     events            what happened to a cluster
     actions           what the engine decided to do
@@ -23,5 +21,6 @@ these classes are written into snapshots and recordings: renaming one breaks old
     errors            the errors that a user can correct
     display_names     gangs by the names that people know
     viewers           users of the dashboard and the rights they need
+    gpu/              the value of partly used GPUs, and the requests to expect
     validation/       checks of snapshots and scenarios
 """

@@ -39,9 +39,9 @@ class LeaseSettings(ConfigSection):
     @model_validator(mode="after")
     def _in_order(self) -> LeaseSettings:
         if not self.retry_s < self.renew_deadline_s < self.duration_s:
-            found = f"{self.retry_s}, {self.renew_deadline_s} and {self.duration_s}"
+            values = f"{self.retry_s}, {self.renew_deadline_s} and {self.duration_s}"
             names = "retry_s, renew_deadline_s and duration_s"
-            raise ValueError(f"{names} are {found}; each must be above the one before it")
+            raise ValueError(f"{names} are {values}; each must be above the one before it")
         return self
 
 

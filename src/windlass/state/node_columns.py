@@ -203,10 +203,10 @@ class NodeTable:
         Number `i` stands for the value at position `i`.
         """
         if key not in self._labels:
-            found = [self._label(node, key) for node in self.nodes]
-            values = sorted({value for value in found if value is not None})
+            by_slot = [self._label(node, key) for node in self.nodes]
+            values = sorted({value for value in by_slot if value is not None})
             numbers = {value: at for at, value in enumerate(values)}
-            column = [-1 if value is None else numbers[value] for value in found]
+            column = [-1 if value is None else numbers[value] for value in by_slot]
             self._labels[key] = np.array(column, np.int64), values
         return self._labels[key]
 

@@ -33,7 +33,7 @@ its devices could take. Below 2 it would ignore that tasks are of many kinds."""
 
 
 def reckoned(known: Iterable[Counted], nodes: int) -> tuple[Counted, ...]:
-    """Return the expected requests of a cluster with so many nodes, the most frequent first."""
+    """Return the expected requests of a cluster with that number of nodes, most frequent first."""
     if nodes > MOST_NODES:
         return ()
     rows = sorted(known, key=lambda row: (-row[1], repr(row[0])))

@@ -92,11 +92,11 @@ def check_complete(gangs: Sequence[Gang], tasks: Sequence[Task]) -> Iterator[Inp
             there = counts.get((gang.id, group.name), 0)
             if group.minimum > there:
                 where = f'group "{group.name}" of gang' if group.name else "gang"
-                found = f'{where} "{gang.id}": minimum {group.minimum}'
-                yield _incomplete((*path, "groups", at, "minimum"), found, there)
+                fault = f'{where} "{gang.id}": minimum {group.minimum}'
+                yield _incomplete((*path, "groups", at, "minimum"), fault, there)
         if gang.minimum > totals.get(gang.id, 0):
-            found = f'gang "{gang.id}": minimum {gang.minimum}'
-            yield _incomplete((*path, "minimum"), found, totals.get(gang.id, 0))
+            fault = f'gang "{gang.id}": minimum {gang.minimum}'
+            yield _incomplete((*path, "minimum"), fault, totals.get(gang.id, 0))
 
 
 def check_slices(
@@ -230,7 +230,7 @@ def _slice(path: Path, owner: str, part: Slice, gpu: Gpu) -> Iterator[InputProbl
         yield from outside((*path, "milli"), f"{owner}: thousandths", part.milli, 1, WHOLE)
 
 
-def _incomplete(path: Path, found: str, there: int) -> InputProblem:
+def _incomplete(path: Path, fault: str, tasks: int) -> InputProblem:
     return InputProblem(
-        path, f"{found} is above its {there} tasks; lower it or add tasks", passing=True
+        path, f"{fault} is above its {tasks} tasks; lower it or add tasks", passing=True
     )

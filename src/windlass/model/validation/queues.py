@@ -83,8 +83,8 @@ def _dimensions(queue: Queue) -> list[str]:
 def _parent(path: Path, queue: Queue, by_name: Mapping[str, Queue]) -> Iterator[InputProblem]:
     at = (*path, "parent")
     if queue.parent != ROOT and queue.parent not in by_name:
-        found = f'queue "{queue.name}": its parent "{queue.parent}" does not exist'
-        sentence = f"{found}; name a queue that does, or none"
+        fault = f'queue "{queue.name}": its parent "{queue.parent}" does not exist'
+        sentence = f"{fault}; name a queue that does, or none"
         yield InputProblem(at, sentence, passing=True, wrong=queue.parent, known=by_name)
         return
     way = _way_up(queue, by_name)
@@ -141,7 +141,7 @@ def _sum(parent: Queue, below: list[tuple[int, Queue]], dimension: str) -> Itera
         return
     index, queue, last = parts[-1]
     names = listed(part[1].name for part in parts)
-    found = (
+    fault = (
         f"guarantee {amount(dimension, last)} is above its parent's {amount(dimension, own)}"
         if last > own
         else f'with it the queues below "{parent.name}" ({names}) are guaranteed '
@@ -149,6 +149,6 @@ def _sum(parent: Queue, below: list[tuple[int, Queue]], dimension: str) -> Itera
     )
     yield InputProblem(
         ("queues", index, "guarantee"),
-        f'queue "{queue.name}": {found}; lower it or raise the parent\'s',
+        f'queue "{queue.name}": {fault}; lower it or raise the parent\'s',
         passing=True,
     )

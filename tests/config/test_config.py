@@ -1,4 +1,4 @@
-"""The daemon's configuration: where a value comes from, and what is said of a wrong one."""
+"""The daemon's configuration: the precedence of sources, and errors for wrong values."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def refused(file: str | None, environment: dict[str, str], flags: dict[str, Any]
     return str(caught.value)
 
 
-def test_without_a_word_everything_has_its_default():
+def test_every_key_has_a_default():
     found = read_config(None, {}, {})
     assert found == Config()
     assert (found.scheduler_names, found.port, found.lease.duration_s) == (["windlass"], 10259, 15)
 
 
-def test_outside_a_pod_only_this_machine_is_served_unless_an_address_is_given(monkeypatch):
+def test_outside_of_a_pod_only_the_local_address_is_served_by_default(monkeypatch):
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     assert Config().listens_on == "127.0.0.1"
     assert Config(address="10.0.0.7").listens_on == "10.0.0.7"
@@ -58,7 +58,7 @@ def test_outside_a_pod_only_this_machine_is_served_unless_an_address_is_given(mo
     assert Config().listens_on == "0.0.0.0"
 
 
-def test_flags_go_before_the_environment_before_the_file(write: Any):
+def test_flags_override_the_environment_and_that_overrides_the_file(write: Any):
     file = write("port: 1\nlease: {duration_s: 20, name: mine}\nshadow: true\n")
     environment = {"WINDLASS_PORT": "2", "WINDLASS_LEASE_DURATION_S": "30", "HOME": "/"}
     found = read_config(file, environment, {"port": 3, "lease.duration_s": None})
@@ -66,7 +66,7 @@ def test_flags_go_before_the_environment_before_the_file(write: Any):
     assert (found.lease.name, found.lease.retry_s, found.shadow) == ("mine", 2, True)
 
 
-def test_the_environment_can_say_everything_that_a_file_can():
+def test_every_key_can_be_set_in_the_environment():
     environment = {
         "WINDLASS_SCHEDULER_NAMES": "windlass, default-scheduler",
         "WINDLASS_NODE_SELECTOR": "pool=gpu,tier=a",
@@ -81,7 +81,7 @@ def test_the_environment_can_say_everything_that_a_file_can():
     assert found.evictions_per_queue_per_minute == 0
 
 
-def test_a_file_of_comments_says_nothing(write: Any):
+def test_a_file_of_comments_is_empty(write: Any):
     assert read_config(write("# nothing yet\n"), {}, {}) == Config()
     assert read_config(write(""), {}, {}) == Config()
 
@@ -107,9 +107,7 @@ def test_a_file_of_comments_says_nothing(write: Any):
         ("port: [\n", 2, "this is not YAML"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_told_with_its_line(
-    write: Any, text: str, line: int, words: str
-):
+def test_an_invalid_file_is_refused_with_its_line(write: Any, text: str, line: int, words: str):
     file = write(text)
     sentence = refused(file, {}, {})
     assert sentence.startswith(f"{file}:{line}: ")
@@ -117,17 +115,17 @@ def test_a_file_that_cannot_be_used_is_told_with_its_line(
 
 
 @pytest.mark.parametrize("text", ["- a\n", "plain\n", "1: 2\n", "day: 2001-99-99\n", "a: \x00\n"])
-def test_what_is_no_configuration_at_all_is_told_with_its_file(write: Any, text: str):
+def test_a_file_without_a_mapping_is_refused_with_its_name(write: Any, text: str):
     file = write(text)
     assert refused(file, {}, {}).startswith(f"{file}: ")
 
 
-def test_a_file_that_is_not_there_is_told_in_a_sentence(tmp_path: Path):
+def test_a_missing_file_is_refused_in_one_sentence(tmp_path: Path):
     file = str(tmp_path / "none.yaml")
     assert refused(file, {}, {}).startswith(f"{file}: it cannot be read (No such file")
 
 
-def test_a_wrong_value_is_blamed_on_whoever_said_it(write: Any):
+def test_a_wrong_value_is_reported_at_its_source(write: Any):
     file = write("port: 1\nlease: {duration_s: 20}\n")
     assert refused(file, {"WINDLASS_PORT": "high"}, {}).startswith("WINDLASS_PORT: port: expected")
     assert refused(file, {"WINDLASS_PORT": "2"}, {"port": -1}).startswith("--port: port: expected")
@@ -135,7 +133,7 @@ def test_a_wrong_value_is_blamed_on_whoever_said_it(write: Any):
     assert refused(write("lease: 3"), {"WINDLASS_LEASE_RETRY_S": "1"}, {}).startswith(f"{file}:1: ")
 
 
-def test_a_lease_that_outlives_its_leader_is_demanded(write: Any):
+def test_the_times_of_a_lease_must_be_in_order(write: Any):
     sentence = refused(write("lease: {renew_deadline_s: 15}\n"), {}, {})
     assert "retry_s, renew_deadline_s and duration_s are 2, 15 and 15" in sentence
 
@@ -150,7 +148,7 @@ def test_a_misspelt_variable_is_refused_and_a_foreign_one_is_not():
     assert read_config(None, environment, {}) == Config()
 
 
-def test_the_variables_of_a_service_named_windlass_are_not_taken_for_ours():
+def test_variables_of_a_service_named_windlass_are_ignored():
     assert read_config(None, SERVICE_LINKS, {}) == Config()
 
 
@@ -161,7 +159,7 @@ def test_no_two_keys_share_a_variable_or_a_flag():
     assert all(each.meaning for each in found)
 
 
-def test_the_reference_says_what_the_code_says():
+def test_the_reference_page_lists_every_key():
     assert table() in PAGE.read_text()
 
 

@@ -1,4 +1,4 @@
-"""What a queue lends is told at every level of the tree, and the same on the dashboard."""
+"""The GPUs that queues lend, at every level of the tree, and on the dashboard."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ TREE = (
 """Three levels: org above lab and shop, lab above one and two, shop above web."""
 
 
-def test_who_lends_to_its_sibling_lends_and_their_parent_does_not():
+def test_lending_to_a_sibling_does_not_count_for_the_parent():
     assert told(12, *TREE, one=4) == {"two": 2}
 
 
-def test_who_lends_to_the_other_side_lends_through_its_parent():
+def test_lending_to_another_branch_counts_for_the_parent():
     assert told(12, *TREE, one=6) == {"two": 2, "shop": 2, "web": 2}
 
 
-def test_who_lends_to_the_outside_lends_at_every_level():
+def test_lending_to_a_top_queue_counts_at_every_level():
     assert told(8, *TREE, guests=8) == {
         "org": 8,
         "lab": 4,
@@ -61,17 +61,17 @@ def test_who_lends_to_the_outside_lends_at_every_level():
     }
 
 
-def test_what_nobody_is_guaranteed_is_had_first():
+def test_gpus_without_a_guarantee_are_used_before_any_is_lent():
     assert told(12, *TREE, guests=4) == {}
     assert told(12, *TREE, guests=5, web=4, one=2)["org"] == 1
 
 
-def test_what_a_queue_keeps_for_itself_is_not_lent():
+def test_a_queue_lends_no_more_than_its_lend_limit():
     keeps, gives = queue("keeps", gpus=4, lend_gpus=0), queue("gives", gpus=4)
     assert told(8, keeps, gives, queue("guests"), guests=4) == {"gives": 4}
 
 
-def test_what_a_parent_has_handed_down_to_nobody_is_its_own_to_lend():
+def test_a_parent_lends_the_guarantee_that_no_child_has():
     half = (queue("lab", gpus=4), queue("one", "lab", gpus=1), queue("guests"))
     assert told(4, *half, one=3) == {}
     assert told(4, *half, guests=4) == {"lab": 4, "one": 1}
@@ -84,7 +84,7 @@ def test_what_a_parent_has_handed_down_to_nobody_is_its_own_to_lend():
     has=st.lists(st.integers(0, 4), min_size=8, max_size=8),
     spare=st.integers(1, 6),
 )
-def test_it_is_what_the_dashboard_tells(
+def test_the_dashboard_shows_the_same_lent_gpus(
     tops: list[int], below: list[tuple[int, int]], has: list[int], spare: int
 ):
     queues = [queue(f"q{i}", gpus=gpus) for i, gpus in enumerate(tops)]

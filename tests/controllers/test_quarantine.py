@@ -1,12 +1,13 @@
-"""Is it the node, or the gang? Who fails again and again is kept out, for a while, and told why."""
+"""Repeated failures: nodes are quarantined, gangs are not retried, both for a while."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import permutations
+from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.given import ask, cluster, job, node, outcome_of
@@ -54,23 +55,23 @@ THREE = failed("x", "n0"), failed("y", "n0"), failed("z", "n0")
 # --- nodes
 
 
-def test_a_node_on_which_three_different_gangs_failed_is_kept_out():
+def test_a_node_on_which_three_different_gangs_failed_is_quarantined():
     assert kept_out(after(*THREE[:2])) == []
     (found,) = due(after(*THREE))
     assert found.quarantine == Quarantine("3 gangs failed there within 1 h", NOW + HOUR)
 
 
-def test_one_gang_that_fails_again_and_again_is_no_reason():
+def test_repeated_failures_of_one_gang_do_not_quarantine_a_node():
     again = [failed("x", "n0", at) for at in range(NOW - 90, NOW, 10)]
     assert kept_out(after(*again)) == []
 
 
-def test_a_gang_that_fails_everywhere_speaks_against_no_node():
+def test_a_gang_that_fails_everywhere_does_not_count_against_nodes():
     blames = [failed("x", f"n{i}", NOW - 90 + 10 * i) for i in range(3)]
     assert kept_out(after(*THREE[1:], *blames)) == []
 
 
-def test_a_task_that_ends_well_acquits_its_node():
+def test_a_success_forgives_the_failures_of_its_node():
     assert kept_out(after(*THREE[:2], went_well("w", "n0"), failed("z", "n0", NOW + 1))) == []
     assert kept_out(after(*THREE, went_well("w", "n1"))) == ["n0"]
 
@@ -83,24 +84,24 @@ def test_old_failures_do_not_count():
     assert kept_out(there) == []
 
 
-def test_a_gang_that_breaks_on_many_nodes_at_once_failed_once_where_it_broke_first():
+def test_failures_of_a_gang_at_the_same_time_count_once_where_the_first_was():
     ranks = [failed("x", f"n{i}", NOW + i, since=NOW - 100) for i in range(4)]
     for order in permutations(ranks):
         known = after(*order).failures.now()
         assert [(each.node, each.at) for each in known] == [("n0", NOW)]
 
 
-def test_at_most_a_tenth_of_the_nodes_and_at_least_one_is_kept_out_the_worst_first():
+def test_at_most_a_tenth_of_the_nodes_is_quarantined_the_worst_first():
     worse = [failed(f"g{i}", "n1") for i in range(4)]
     assert kept_out(after(*THREE, *worse)) == ["n1"]
     assert kept_out(after(*THREE, *worse, nodes=20)) == ["n1", "n0"]
 
 
-def test_it_can_be_switched_off():
+def test_quarantine_can_be_switched_off():
     assert kept_out(after(*THREE, quarantine_after=0)) == []
 
 
-def test_a_node_that_is_kept_out_takes_nobody_new_and_says_why():
+def test_a_quarantined_node_takes_no_new_tasks_and_gives_a_reason():
     there = after(*THREE, nodes=1)
     for each in due(there):
         there.apply(NodeSeen(each))
@@ -112,7 +113,7 @@ def test_a_node_that_is_kept_out_takes_nobody_new_and_says_why():
     assert outcome.plan.wake_at <= NOW + HOUR
 
 
-def test_after_a_while_it_is_trusted_again_with_a_clean_slate():
+def test_a_quarantine_ends_after_its_time():
     there = after(*THREE, nodes=1)
     (out,) = due(there)
     there.apply(NodeSeen(out))
@@ -123,14 +124,14 @@ def test_after_a_while_it_is_trusted_again_with_a_clean_slate():
     assert back.quarantine is None
 
 
-def test_what_happened_before_a_node_was_trusted_again_does_not_count_however_late_it_is_told():
+def test_failures_before_a_node_was_trusted_again_do_not_count_even_if_told_later():
     trusted = NodeTrusted("n0", NOW)
     assert kept_out(after(*THREE, trusted)) == kept_out(after(trusted, *THREE)) == []
     later = [failed(f"g{i}", "n0", NOW + 1) for i in range(3)]
     assert kept_out(after(*THREE, trusted, *later)) == ["n0"]
 
 
-def test_a_quarantine_by_a_person_has_no_end():
+def test_a_quarantine_by_a_person_does_not_expire():
     by_hand = replace(node("n0"), quarantine=Quarantine("the fan is loud"))
     assert due(cluster(by_hand, now=NOW)) == []
 
@@ -144,9 +145,7 @@ def times(count: int, nodes: int) -> list[WorkEnded]:
 
 
 @pytest.mark.parametrize(("count", "nodes", "waits"), [(5, 3, False), (6, 2, False), (6, 3, True)])
-def test_a_gang_that_failed_often_and_everywhere_is_not_tried_again(
-    count: int, nodes: int, waits: bool
-):
+def test_a_gang_that_failed_often_on_many_nodes_is_not_retried(count: int, nodes: int, waits: bool):
     outcome = outcome_of(after(*times(count, nodes)))
     assert outcome.started("a") == (0 if waits else 1)
     if waits:
@@ -154,7 +153,7 @@ def test_a_gang_that_failed_often_and_everywhere_is_not_tried_again(
         assert str(outcome.reason("a", ReasonCode.FAILS_EVERYWHERE)) == f"{said}again in 58 min"
 
 
-def test_it_is_tried_again_when_its_failures_are_old():
+def test_a_gang_is_retried_when_its_failures_are_old():
     there = after(*times(6, 3))
     wake = outcome_of(there).plan.wake_at
     assert wake == NOW - 100 + HOUR
@@ -162,23 +161,23 @@ def test_it_is_tried_again_when_its_failures_are_old():
     assert outcome_of(there).started("a") == 1
 
 
-def test_a_member_that_succeeds_acquits_its_gang():
+def test_a_success_forgives_the_failures_of_its_gang():
     assert outcome_of(after(*times(6, 3), went_well("a", "n3"))).started("a") == 1
 
 
-def test_what_others_do_on_a_node_neither_helps_nor_harms_a_gang():
+def test_successes_of_other_gangs_do_not_forgive_a_gang():
     others = [went_well("w", f"n{i}") for i in range(3)]
     assert outcome_of(after(*times(6, 3), *others)).nothing_of("a")
 
 
-def test_giving_up_can_be_switched_off():
+def test_the_limit_of_retries_can_be_switched_off():
     assert outcome_of(after(*times(9, 3), give_up_after=0)).started("a") == 1
 
 
 # --- what is remembered
 
 
-def test_a_task_that_fails_is_noted_and_a_snapshot_keeps_it():
+def test_failures_are_part_of_a_snapshot():
     there = cluster(node("n1", gpus=1), job("a", 1, ask(gpus=1)).runs(0, on="n1"), now=NOW)
     there.apply(TaskEnded(TaskId("a-0"), succeeded=False))
     (noted,) = there.failures
@@ -198,7 +197,14 @@ ends = st.builds(
 
 
 @given(st.lists(ends, max_size=6))
-def test_what_is_told_again_changes_nothing(told: list[WorkEnded]):
+@example(
+    [
+        WorkEnded(GangId("x"), "n0", 0, 10, succeeded=False),
+        WorkEnded(GangId("x"), "n0", 0, 11, succeeded=False),
+        WorkEnded(GangId("x"), "n0", 0, 10, succeeded=True),
+    ]
+)
+def test_an_event_that_is_told_again_changes_nothing(told: list[WorkEnded]):
     known = FailureLog()
     for each in told:
         known.take(each)
@@ -208,3 +214,18 @@ def test_what_is_told_again_changes_nothing(told: list[WorkEnded]):
         known.take(each)
         assert not news
     assert (known.now(), known.acquitted()) == before
+
+
+@given(st.lists(st.tuples(ends, st.integers(0, 25)), max_size=6), st.randoms(use_true_random=False))
+def test_the_order_of_events_does_not_decide_which_failures_count(
+    drawn: list[tuple[WorkEnded, int]], random: Random
+):
+    told = [replace(ended, since=min(since, ended.at)) for ended, since in drawn]
+    ordered, shuffled = FailureLog(), FailureLog()
+    for ended in told:
+        ordered.take(ended)
+    random.shuffle(told)
+    for ended in told:
+        shuffled.take(ended)
+    assert ordered.now() == shuffled.now()
+    assert ordered.acquitted() == shuffled.acquitted()

@@ -1,4 +1,4 @@
-"""Until when: a forecast runs the engine forward, with what the past taught about estimates."""
+"""Forecasts of starts: forward runs of the engine with run times and arrivals of the past."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from windlass.forecast import experience as past
 from windlass.forecast import forward_run
 from windlass.forecast.eta import Forecast, StartEta, quantile, stretched
 from windlass.forecast.experience import Experience
-from windlass.forecast.sampling import Draws, Luck
+from windlass.forecast.sampling import Draws, RunRandomness
 from windlass.forecast.survival import Survival
 from windlass.forecast.text import eta_by_the_clock, eta_sentence, found_in
 from windlass.kube.writers.say import message_of
@@ -73,25 +73,25 @@ def taught(*arrivals: Arrival, until: int | None = None) -> Experience:
 
 
 @for_all(times, times, st.floats(0, 1000), st.floats(0.001, 0.999))
-def test_what_has_lasted_so_far_is_never_drawn_shorter(
+def test_a_draw_is_never_shorter_than_the_time_so_far(
     ended: list[float], going: list[float], so_far: float, chance: float
 ):
     drawn = Survival(ended, going).draw(so_far, chance)
     assert drawn is None or so_far <= drawn <= max(ended)
 
 
-def test_without_anything_going_on_draws_follow_the_ends():
+def test_without_unfinished_runs_draws_follow_the_ends():
     known = Survival([10, 20, 30, 40])
     assert [known.draw(0, 1 - part) for part in (0.25, 0.5, 0.75)] == [10, 20, 30]
 
 
-def test_what_goes_on_longer_makes_everything_last_longer():
+def test_longer_unfinished_runs_make_draws_longer():
     assert Survival([10, 20], [100, 100]).draw(0, 0.4) is None
     assert Survival([10, 20]).draw(0, 0.4) is not None
 
 
 @for_all(st.lists(st.integers(0, 1000), min_size=1))
-def test_quantiles_stand_in_order_and_within_the_values(values: list[int]):
+def test_quantiles_are_ordered_and_within_the_values(values: list[int]):
     early, at, late = (quantile(sorted(values), part) for part in (0.1, 0.5, 0.9))
     assert min(values) <= early <= at <= late <= max(values)
 
@@ -99,13 +99,13 @@ def test_quantiles_stand_in_order_and_within_the_values(values: list[int]):
 # -- what is learned
 
 
-def test_an_end_teaches_how_wrong_the_statement_was():
+def test_an_end_is_remembered_with_its_stated_run_time():
     known = taught(arrives(job("a", 1, ONE, duration_s=100), runs=200))
     (ended,) = known.ends(stated=True)
     assert (ended.queue, ended.ran_s, ended.stated_s) == ("team", 200, 100)
 
 
-def test_whoever_is_deleted_while_it_waits_teaches_nothing_about_run_times():
+def test_a_gang_deleted_while_waiting_is_no_run():
     long = arrives(job("a", 1, ONE), runs=1000)
     known = taught(long, arrives(job("b", 1, ONE), at=10, deleted_at=50), until=100)
     assert list(known.ends(stated=False)) == []
@@ -129,7 +129,7 @@ def who_comes(known: Experience, now: int) -> list[tuple[int, str]]:
     return [
         (at, gang.id.partition(" ")[0])
         for run in range(16)
-        for at, gang, _ in draws.arrivals(now + 8 * HOUR, Luck.draw("1", run, 16))
+        for at, gang, _ in draws.arrivals(now + 8 * HOUR, RunRandomness.draw("1", run, 16))
     ]
 
 
@@ -139,17 +139,17 @@ def every_hour(hours: int) -> Experience:
     return taught(*jobs)
 
 
-def test_soon_those_come_again_who_came_lately():
+def test_recent_arrivals_repeat_in_the_near_future():
     came = who_comes(every_hour(10), now=10 * HOUR)
     assert {name for at, name in came if at < 12 * HOUR} == {"j8", "j9"}
 
 
-def test_what_comes_later_is_like_any_time_before_a_day_is_known():
+def test_later_arrivals_repeat_any_part_of_the_past_before_a_day_is_known():
     came = who_comes(every_hour(10), now=10 * HOUR)
     assert {name for at, name in came if at >= 12 * HOUR} > {"j1", "j5", "j9"}
 
 
-def test_what_comes_later_is_like_that_time_of_the_day_once_one_is_known():
+def test_later_arrivals_repeat_the_same_time_of_day_once_a_day_is_known():
     came = who_comes(every_hour(58), now=58 * HOUR)
     later = [(at, name) for at, name in came if at >= 60 * HOUR]
     assert {name for _, name in later} >= {"j12", "j36"}, "of either day"
@@ -172,7 +172,7 @@ def test_a_job_behind_a_stated_one_starts_when_that_ends():
     assert eta.early < 900 < eta.at < 1300 < eta.late
 
 
-def test_statements_that_were_half_the_truth_are_doubled():
+def test_stated_run_times_are_corrected_by_observed_errors():
     past_jobs = (arrives(job(f"j{i}", 1, ONE, duration_s=100), runs=200) for i in range(100))
     there = snapshot(node("n", 1), running("a", 1000), job("b", 1, ONE))
     at = etas(there, taught(*past_jobs))["b"].at
@@ -193,14 +193,14 @@ def of_sweep(name: str, running_tasks: int = 0) -> Job:
     return made.runs(0, on="n", devices=[0]) if running_tasks else made
 
 
-def test_who_outlived_its_estimate_is_not_expected_to_end_at_once():
+def test_a_gang_that_outlived_its_estimate_is_not_expected_to_end_at_once():
     there = snapshot(node("n", 1), running("a", 1000), job("b", 1, ONE), now=2000)
     at = etas(there)["b"].at
     assert at is not None
     assert at > 2200
 
 
-def test_the_line_moves_one_by_one():
+def test_waiting_gangs_start_one_after_another():
     waiting = [job(f"w{i}", 1, ONE, duration_s=600, created_at=i) for i in range(3)]
     found = etas(snapshot(node("n", 1), running("a", 600), *waiting))
     starts = [found[f"w{i}"].at or 0 for i in range(3)]
@@ -208,11 +208,11 @@ def test_the_line_moves_one_by_one():
     assert starts[0] + 400 < starts[1]
 
 
-def test_where_nothing_is_known_nothing_is_guessed():
+def test_without_experience_there_are_no_etas():
     assert etas(snapshot(node("n", 1), running("a", None), job("b", 1, ONE))) == {}
 
 
-def test_a_start_beyond_the_forecast_is_not_before_its_end():
+def test_a_start_beyond_the_forecast_has_no_time():
     there = snapshot(node("n", 1), running("a", 40_000), job("b", 1, ONE))
     forecast = Forecast(there, Experience(), horizon_s=14_400)
     for _ in forecast.steps():
@@ -222,21 +222,21 @@ def test_a_start_beyond_the_forecast_is_not_before_its_end():
 
 
 @for_all(st.integers(1, 1000), st.integers(1, 1000))
-def test_a_band_is_stretched_around_its_middle(early: int, late: int):
+def test_a_band_is_stretched_around_its_median(early: int, late: int):
     early, late = min(early, 500), max(late, 500)
     wide = stretched(StartEta(early, 500, late), 0, 1000)
     assert wide.early <= early <= 500 <= late <= (wide.late or 0)
 
 
 @for_all(st.integers(1, 1000))
-def test_what_no_run_reaches_is_put_off_by_no_more_than_half_of_the_forecast(early: int):
+def test_an_early_bound_beyond_the_forecast_is_at_most_half_of_it(early: int):
     wide = stretched(StartEta(early, None, None), 0, 1000)
     assert wide.early <= min(early, 500)
 
 
-def test_who_saves_its_work_goes_on_saving_it():
+def test_gangs_that_write_checkpoints_continue_to_write_them():
     there = snapshot(node("n", 1), running("a", 40_000, saved_at=0), job("b", 1, ONE))
-    copy = forward_run.Ahead(there, Experience(), 10_000, Luck.draw("1", 0, 12))
+    copy = forward_run.ForwardRun(there, Experience(), 10_000, RunRandomness.draw("1", 0, 12))
     for _ in copy.steps():
         pass
     saved_at = copy.cluster.gangs[GangId("a")].saved_at or 0
@@ -271,7 +271,7 @@ def test_an_eta_in_words(eta: StartEta, sentence: str):
     assert eta_sentence(eta, 0) == sentence
 
 
-def test_pods_are_told_by_the_clock():
+def test_pods_are_told_times_of_day():
     eta = StartEta(1_763_300_000, 1_763_301_000, 1_763_305_000)
     now = 1_763_299_000
     assert eta_by_the_clock(eta, now) == "starts at about 2025-11-16 13:50 UTC (13:35 to 15:00)"
@@ -282,7 +282,7 @@ def test_pods_are_told_by_the_clock():
     assert message_of(decision, "starts at noon").text.endswith("in line); starts at noon")
 
 
-def test_who_never_starts_is_told_no_time():
+def test_a_gang_that_never_starts_is_told_no_time():
     reasons = (
         Reason(ReasonCode.NEVER_LIMIT, {"queue": "q", "limit": 1, "unit": "GPUs", "need": 2}),
     )
@@ -290,7 +290,7 @@ def test_who_never_starts_is_told_no_time():
     assert "noon" not in message_of(decision, "starts at noon").text
 
 
-def test_what_was_said_stands_until_it_is_off_by_much():
+def test_an_eta_is_kept_until_it_is_wrong_by_much():
     said = {G: StartEta(1000, 2000, 4000)}
     assert settled(said, {G: StartEta(1100, 2200, 4100)}, now=0) == said
     much_later = {G: StartEta(3000, 5000, 9000)}
@@ -298,7 +298,7 @@ def test_what_was_said_stands_until_it_is_off_by_much():
     assert settled(said, {}, now=0) == {}
 
 
-def test_what_pods_were_told_is_found_again():
+def test_an_eta_is_found_in_the_message_of_a_pod():
     now = 1_763_299_000
     told = eta_by_the_clock(StartEta(1_763_300_000, 1_763_301_000, None), now)
     decision = Decision(G, "team", Verdict.WAITS, (Reason(ReasonCode.HELD, {"tasks": 1}),), 1)
@@ -331,7 +331,7 @@ async def test_the_daemon_forecasts_beside_its_cycles(monkeypatch: pytest.Monkey
     assert beside.told[GangId("b")].startswith("starts at about 1970-01-01 00:")
 
 
-async def test_a_forecast_that_fails_is_complained_of_and_no_more(
+async def test_a_forecast_that_fails_is_logged_only(
     monkeypatch: pytest.MonkeyPatch,
 ):
     def fail(_cluster: Cluster) -> Plan:
@@ -353,7 +353,7 @@ async def test_a_forecast_that_fails_is_complained_of_and_no_more(
 # -- how good it is
 
 
-def test_statements_are_wrong_by_the_factor_and_silence_stays_silence():
+def test_stated_run_times_are_wrong_by_the_factor_and_unstated_ones_stay_unstated():
     right = generate(1, hours=2, nodes=4)
     wrong = misstated(right, 1, 0.7)
     pairs = list(zip(right.arrivals, wrong.arrivals, strict=True))
@@ -362,7 +362,7 @@ def test_statements_are_wrong_by_the_factor_and_silence_stays_silence():
     assert misstated(right, 1, 0.0) != wrong
 
 
-def test_days_are_asked_about_and_every_answer_is_judged():
+def test_the_trial_judges_every_eta_of_its_days():
     found = figures(ask_day(Day(3, nodes=4, hours=7, runs=5)))
     assert found.answers > 0
     assert 0 <= found.coverage <= 1

@@ -1,4 +1,4 @@
-"""What one unit of a GPU resource is, by its name and by the labels of its node."""
+"""The share of a GPU behind one unit of a resource, by its name and the labels of its node."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def test_a_share_of_a_gpu_counts_as_one_of_its_replicas():
     assert milli("nvidia.com/mig-3g.20gb", shared) == 250
 
 
-def test_what_is_offered_beside_shares_under_another_name_is_not_shared():
+def test_plain_units_beside_renamed_shares_are_whole_gpus():
     extra = {"nvidia.com/mig-3g.20gb": 1, "nvidia.com/mig-3g.20gb.shared": 2}
     labels = A100_40 | {"nvidia.com/mig-3g.20gb.replicas": "2"}
     assert unit_on(node("n1", extra=extra, labels=labels), "nvidia.com/mig-3g.20gb").milli == 500
 
 
 @pytest.mark.parametrize("replicas", ["", "0", "many", "-4"])
-def test_a_share_counts_as_a_whole_gpu_where_no_label_says_how_many_there_are(replicas: str):
+def test_a_share_counts_as_a_whole_gpu_without_a_replicas_label(replicas: str):
     assert milli("nvidia.com/gpu.shared", T4 | {"nvidia.com/gpu.replicas": replicas}) == 1000
 
 
@@ -81,7 +81,7 @@ def test_a_partition_of_an_amd_gpu_counts_as_its_part(mode: str, parts: int):
     assert milli(f"amd.com/{mode}_nps1") == -(-1000 // parts)
 
 
-def test_the_model_is_the_one_that_the_labels_of_the_vendor_tell():
+def test_the_model_comes_from_the_labels_of_the_vendor():
     assert unit_on(node("n1", labels=A100_40), "nvidia.com/mig-1g.5gb").model == "A100-40GB"
     amd = {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM"}
     assert unit_on(node("n1", labels=amd), "amd.com/gpu").model == "AMD_Instinct_MI300X_OAM"
@@ -112,7 +112,7 @@ def test_a_mig_instance_that_is_offered_as_a_gpu_counts_as_its_part(product: str
     assert found.gpus[0].charged_milli == thousandths
 
 
-def test_every_name_makes_a_pod_a_gpu_pod():
+def test_a_request_for_any_gpu_resource_asks_for_a_gpu():
     assert asks_gpu(ask(1))
     assert asks_gpu(ask(extra={"nvidia.com/mig-1g.5gb": 1}))
     assert not asks_gpu(ask(cpu=1, extra={"rdma/hca": 1}))

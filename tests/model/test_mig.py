@@ -62,7 +62,7 @@ def test_seven_small_instances_fill_a_device():
     assert sorted(given_.start for (given_,) in outcome.devices.values()) == list(range(7))
 
 
-def test_a_large_instance_needs_its_own_place_not_only_free_slices():
+def test_a_large_instance_needs_a_legal_place_not_only_free_slices():
     in_the_way = old("1g.10gb", start=0)
     assert schedule(cut(), in_the_way, job("a", 1, instance("4g.40gb"))).nothing_of("a")
 
@@ -172,7 +172,7 @@ def test_an_instance_joins_the_node_that_is_cut_already():
         ((("4g.40gb", 0),), ("4g.40gb", 0), set()),
     ],
 )
-def test_of_a_kept_place_in_which_others_still_lie_nobody_gets_the_rest(
+def test_the_free_rest_of_a_held_place_is_not_given_to_other_tasks(
     there: tuple[tuple[str, int], ...], kept: tuple[str, int], filled: set[tuple[str, int]]
 ):
     lie = tuple(sorted(Instance(start, name) for name, start in there))

@@ -1,4 +1,4 @@
-"""A snapshot that cannot be is refused in one sentence, with its line; any other is planned."""
+"""Impossible snapshots are refused in one sentence with its line; all others are planned."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_sound_snapshot_has_no_problems() -> None:
         ({"shape": Shape(Request(-1))}, ("tasks", 0, "shape", "request", "cpu_milli"), "is -1"),
     ],
 )  # fmt: skip
-def test_a_task_that_cannot_be_is_found(
+def test_an_impossible_task_is_a_problem(
     changes: dict[str, Any], path: tuple[str | int, ...], sentence: str
 ) -> None:
     found = changed_task(0, **changes)
@@ -124,7 +124,7 @@ def test_a_gpu_that_is_charged_as_nothing_or_as_more_than_one_is_found(milli: in
     assert [each.path for each in found] == [("nodes", 0, "gpus", 0, "charged_milli")]
 
 
-def test_times_of_displacing_out_of_bounds_are_found() -> None:
+def test_preemption_settings_out_of_bounds_are_problems() -> None:
     queues = (replace(small_snapshot().queues[0], min_run_s=-1),)
     assert [each.path for each in problems_of(queues=queues)] == [("queues", 0, "min_run_s")]
     leaving = changed_task(0, state=TaskState.RELEASING, releasing_since=-1)
@@ -146,14 +146,14 @@ def test_a_hold_for_an_impossible_request_is_found() -> None:
     assert [each.path for each in found] == [("holds", 0, "claims", 0, "request", "cpu_milli")]
 
 
-def test_what_a_live_cluster_passes_through_is_marked() -> None:
+def test_states_that_occur_in_a_live_cluster_are_marked_passing() -> None:
     gangs = tuple(replace(gang, queue="gone") for gang in small_snapshot().gangs)
     found = problems_of(gangs=gangs)
     assert len(found) == 3
     assert all(problem.passing for problem in found)
 
 
-def test_a_ring_of_queues_is_found() -> None:
+def test_a_cycle_of_queues_is_a_problem() -> None:
     ring = (make.queue("a", "b"), make.queue("b", "c"), make.queue("c", "a"))
     found = [each for each in problems_of(queues=ring) if each.path[-1] == "parent"]
     assert len(found) == 3
@@ -189,7 +189,7 @@ def passing_states() -> dict[str, Snapshot]:
 
 
 @pytest.mark.parametrize("name", passing_states())
-def test_what_a_live_cluster_passes_through_is_planned(tmp_path: Path, name: str) -> None:
+def test_states_that_occur_in_a_live_cluster_are_planned(tmp_path: Path, name: str) -> None:
     snapshot = read_snapshot(tmp_path, to_json(passing_states()[name]))
     decisions = plan_of(snapshot).decisions
     assert [each.gang for each in decisions if each.reasons] == ["waits"]

@@ -1,4 +1,4 @@
-"""Who was displaced after it had displaced others is in no hurry to do so again."""
+"""A gang that was preempted after it had preempted others does not preempt again at once."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def overtaken() -> Cluster:
     return overtaken.settled(seconds=30)
 
 
-def test_while_nothing_happens_it_displaces_nobody_else():
+def test_a_victim_that_had_preempted_does_not_preempt_again_while_nothing_changes():
     found = outcome_of(overtaken())
     assert (found.started("high"), found.evicted) == (1, {})
     assert outcome_of(found.settled(seconds=30)).evicted == {}
 
 
-def test_it_is_remembered_in_a_snapshot():
+def test_the_churn_guard_is_part_of_a_snapshot():
     assert outcome_of(Cluster.of(overtaken().snapshot())).evicted == {}
 
 
-def test_once_somebody_comes_it_may_again():
+def test_a_new_gang_lets_it_preempt_again():
     there = outcome_of(overtaken()).settled(seconds=30)
     submit(there, job("somebody"))
     assert set(outcome_of(there).evicted) == {"other-0"}

@@ -35,7 +35,7 @@ def allocated(outcome: Outcome, dimension: str = "gpu") -> int:
         "nvidia.com/mig-3g.20gb",
     ],
 )
-def test_a_queue_that_may_have_no_gpu_runs_none_under_any_name(resource: str):
+def test_a_gpu_limit_of_zero_holds_for_every_gpu_resource(resource: str):
     there = node("n1", extra={resource: 8})
     outcome = schedule(there, queue(TEAM, limit_gpus=0), job("a", 1, ask(extra={resource: 1})))
     assert outcome.nothing_of("a")
@@ -43,7 +43,7 @@ def test_a_queue_that_may_have_no_gpu_runs_none_under_any_name(resource: str):
 
 
 @pytest.mark.parametrize("resource", ["nvidia.com/gpumem", "gpu.intel.com/millicores", "rdma/hca"])
-def test_what_is_no_device_costs_no_gpu(resource: str):
+def test_resources_that_are_no_gpus_are_not_charged_as_gpus(resource: str):
     there = node("n1", extra={resource: 8})
     outcome = schedule(there, queue(TEAM, limit_gpus=0), job("a", 1, ask(extra={resource: 1})))
     assert outcome.places == {"a-0": "n1"}
@@ -62,7 +62,7 @@ def test_an_intel_gpu_of_which_a_part_is_named_counts_once():
     assert allocated(schedule(there, job("a", 1, ask(extra=both)))) == 1000
 
 
-def test_what_is_asked_is_what_is_charged_by_the_model_of_the_node():
+def test_a_request_is_charged_by_the_gpu_model_of_its_node():
     team, asks = queue(TEAM, limit={"gpu": 150}), job("a", 1, ask(extra={SMALL: 1}))
     outcome = schedule(node("n1", extra={SMALL: 7}, labels=A100_80), team, asks)
     assert (allocated(outcome), allocated(outcome, "gpu/A100-80GB")) == (143, 143)
@@ -70,7 +70,7 @@ def test_what_is_asked_is_what_is_charged_by_the_model_of_the_node():
     assert (outcome.places, outcome.whys("a")) == ({}, {ReasonCode.NEVER_LIMIT})
 
 
-def test_where_nodes_differ_no_limit_is_exceeded():
+def test_no_limit_is_exceeded_if_a_unit_differs_between_nodes():
     team, asks = queue(TEAM, limit={"gpu": 150}), job("a", 1, ask(extra={SMALL: 1}))
     large = node("n1", extra={SMALL: 4}, labels=A100_40)
     small = node("n2", extra={SMALL: 7}, labels=A100_80, cordoned=True)
@@ -91,7 +91,7 @@ def test_instances_and_whole_gpus_of_one_pod_are_charged_together():
     assert allocated(schedule(there, job("a", 1, ask(2, extra={HALF: 1})))) == 2500
 
 
-def test_capacity_counts_what_nodes_offer_in_the_same_measure():
+def test_capacity_counts_gpu_resources_as_queues_are_charged():
     nodes = [
         node("n1", extra={SMALL: 7}, labels=A100_80),
         node("n2", extra={"nvidia.com/gpu.shared": 8}, labels=T4 | REPLICAS),
@@ -108,7 +108,7 @@ def test_a_full_cluster_has_nothing_free():
     assert (columns.free_gpu(), columns.all_gpu()) == (0, 2000)
 
 
-def test_shares_are_divided_over_gpus_of_every_name():
+def test_shares_divide_the_gpus_of_every_resource():
     jobs = [
         job(f"{team}{at}", 1, ask(extra={AMD: 1}), queue=team) for team in "xy" for at in range(4)
     ]
@@ -117,7 +117,7 @@ def test_shares_are_divided_over_gpus_of_every_name():
     assert sorted(name[0] for name in outcome.places) == ["x", "x", "y", "y"]
 
 
-def test_a_guarantee_of_gpus_is_reclaimed_under_every_name():
+def test_a_guarantee_is_reclaimed_from_every_gpu_resource():
     lends = job("a", 2, ask(extra={AMD: 2}), queue="x", minimum=1).runs(0, 1, on="n1")
     owner = job("b", 1, ask(extra={AMD: 2}), queue="y")
     outcome = schedule(
@@ -126,13 +126,13 @@ def test_a_guarantee_of_gpus_is_reclaimed_under_every_name():
     assert len(outcome.evicted) == 1
 
 
-def test_what_waits_for_gpus_of_every_name_is_told():
+def test_waiting_gpus_of_every_resource_are_in_the_queue_status():
     there = node("n1", extra={HALF: 1}, labels=A100_40)
     outcome = outcome_of(cluster(there, job("a", 2, ask(extra={HALF: 1}))))
     assert queue_numbers(outcome.cluster, outcome.plan)[TEAM].waiting_milli == 1000
 
 
-def test_the_time_on_gpus_of_every_name_is_usage():
+def test_time_on_every_gpu_resource_counts_as_usage():
     runs = job("a", 1, ask(extra={HALF: 1})).runs(0, on="n1")
     there = cluster(node("n1", extra={HALF: 2}, labels=A100_40), runs)
     there.advance(100)
@@ -153,7 +153,7 @@ def test_time_sliced_gpus_are_charged_by_their_part_until_the_limit():
     assert (columns.capacity()["gpu"], columns.free_gpu()) == (2000, 1000)
 
 
-def test_a_limit_holds_where_gpus_are_shared_on_some_nodes_alone():
+def test_a_limit_holds_if_gpus_are_shared_on_some_nodes_only():
     team = queue(TEAM, limit={"gpu": 500})
     outcome = schedule(shared_node(), node("n2", 8), team, job("a", 2, ask(1)))
     assert set(outcome.places.values()) == {"n1"}

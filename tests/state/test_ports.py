@@ -1,4 +1,4 @@
-"""Ports of nodes: of those who want the same one at the same address, one can be on a node."""
+"""Host ports: of tasks with the same port and address, at most one runs on a node."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,12 +23,12 @@ def listening(*ports: Port) -> Request:
     return replace(ask(), ports=ports)
 
 
-def test_two_tasks_that_want_one_port_go_to_two_nodes():
+def test_two_tasks_with_one_host_port_go_to_two_nodes():
     found = schedule(node("n1"), node("n2"), job("a", 2, listening(WEB)))
     assert sorted(found.places.values()) == ["n1", "n2"]
 
 
-def test_a_task_whose_port_is_taken_everywhere_waits_and_is_told():
+def test_a_task_whose_host_port_is_taken_everywhere_waits_with_a_reason():
     old = job("old", 1, listening(WEB)).runs(0, on="n1")
     found = schedule(node("n1"), old, job("a", 1, listening(WEB)))
     assert found.nothing_of("a")
@@ -46,7 +46,7 @@ def test_a_task_whose_port_is_taken_everywhere_waits_and_is_told():
         (Port(80, address="10.0.0.1"), Port(80, address="10.0.0.1"), False),
     ],
 )
-def test_a_port_is_one_of_a_protocol_and_an_address(theirs: Port, ours: Port, fits: bool):
+def test_ports_conflict_by_protocol_number_and_address(theirs: Port, ours: Port, fits: bool):
     old = job("old", 1, listening(theirs)).runs(0, on="n1")
     assert bool(schedule(node("n1"), old, job("a", 1, listening(ours))).places) == fits
 
@@ -59,13 +59,13 @@ def test_a_port_is_free_again_when_its_task_is_gone():
     assert outcome_of(there).places == {"a-0": "n1"}
 
 
-def test_a_task_of_lower_priority_makes_way_for_one_that_needs_its_port():
+def test_a_task_of_lower_priority_is_preempted_for_its_host_port():
     old = job("old", 1, listening(WEB), priority=0).runs(0, on="n1")
     found = schedule(node("n1"), old, job("a", 1, listening(WEB), priority=9))
     assert found.evicted == {"old-0": EvictionRule.PRIORITY}
 
 
-def test_a_port_that_only_one_task_asks_for_costs_no_row_and_still_counts_for_the_next():
+def test_a_port_of_one_task_has_no_row_until_a_second_task_asks_for_it():
     there = cluster(node("n1"), job("old", 1, listening(WEB)).runs(0, on="n1"))
     assert len(there.columns.ports) == 0
     late = job("a", 1, listening(WEB))
@@ -86,19 +86,19 @@ def ports_of(*written: dict[str, object], **fields: Any) -> tuple[Port, ...]:
     return request_of(pod("p", containers=[container() | {"ports": list(written)}], **fields)).ports
 
 
-def test_ports_are_read_from_containers_that_stay():
+def test_ports_are_read_from_containers_that_keep_running():
     other = container("s", sidecar=True) | {"ports": [{"hostPort": 90}]}
     brief = container("i") | {"ports": [{"hostPort": 91}]}
     found = ports_of({"hostPort": 80}, {"containerPort": 70}, initContainers=[other, brief])
     assert found == (Port(80), Port(90))
 
 
-def test_a_port_at_all_addresses_is_one_at_each():
+def test_a_port_at_all_addresses_conflicts_with_each_address():
     both = {"hostPort": 80, "hostIP": "0.0.0.0"}, {"hostPort": 80, "hostIP": "10.0.0.1"}
     assert ports_of(*both) == (Port(80),)
 
 
-def test_pods_that_want_one_port_are_bound_to_different_nodes():
+def test_pods_with_one_host_port_are_bound_to_different_nodes():
     web = [container() | {"ports": [{"hostPort": 80}]}]
     theirs = pod("old", containers=web, node="n1", schedulerName="default-scheduler")
     there = Stage(queue("team", "ml"), machine("n1"), machine("n2"), theirs)

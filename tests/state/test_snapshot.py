@@ -1,4 +1,4 @@
-"""A snapshot holds everything a decision depends on, and survives a file."""
+"""A snapshot holds everything that a decision depends on, and survives a file."""
 
 import json
 from dataclasses import replace
@@ -22,7 +22,7 @@ def test_a_snapshot_written_and_read_is_the_same(recipe):
 
 
 @given(recipes())
-def test_a_cluster_made_from_a_snapshot_gives_it_back(recipe):
+def test_a_cluster_made_from_a_snapshot_returns_the_same_snapshot(recipe):
     seen = snapshot_of(recipe)
     found = Cluster.of(seen).snapshot()
     assert Cluster.of(found).snapshot() == found
@@ -38,7 +38,7 @@ def test_a_cluster_made_from_a_snapshot_gives_it_back(recipe):
     )
 
 
-def test_since_when_a_gang_is_below_its_minimum_is_part_of_a_snapshot():
+def test_the_time_below_the_minimum_is_part_of_a_snapshot():
     half = job("a", 2, ask(gpus=1)).runs(0, on="n", devices=[0]).ended(1, succeeded=False)
     found = cluster(node("n", gpus=2), half, now=100)
     found.advance(150)

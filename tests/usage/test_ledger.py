@@ -63,7 +63,7 @@ def test_usage_of_a_gpu_held_forever_never_exceeds_its_ceiling():
 
 
 @given(st.lists(st.integers(1, 10_000), min_size=1, max_size=6), st.integers(1, 10_000))
-def test_looking_does_not_change_usage(looks, half_life_s):
+def test_reading_does_not_change_usage(looks, half_life_s):
     seen, unseen = Ledger(half_life_s), Ledger(half_life_s)
     for each in (seen, unseen):
         each.change(ANN, 700, now=0)
@@ -124,7 +124,7 @@ def test_a_node_that_changes_its_model_ends_the_charge_for_the_old_one():
     assert [each for each in running.snapshot().usage if each.milli_seconds] == []
 
 
-def test_usage_that_was_written_down_goes_on_decaying_after_a_restart():
+def test_restored_usage_continues_to_decay():
     restarted = cluster(UserUsage("team", "ann", "T4", 8000), settings=Settings(half_life_s=HOUR))
     restarted.advance(HOUR)
     assert restarted.usage_of("team") == 4000

@@ -1,4 +1,4 @@
-"""A week of two teams: what they used, in the time in which both wanted something, and in all.
+"""A week of two teams: their usage in the hours in which both had work, and in all.
 
 The cluster has six GPUs. `steady` always has work waiting; `bursty` comes on every second day with
 more than there is room for, and takes back at midnight what is left. Jobs run for about four hours.
@@ -97,13 +97,13 @@ def test_teams_that_always_have_work_use_the_cluster_by_their_weights(weights: t
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
-def test_without_memory_a_team_has_its_weight_whenever_it_comes(weights: tuple[int, int]):
+def test_without_usage_effect_a_team_gets_its_weight_whenever_it_has_work(weights: tuple[int, int]):
     hours = played(weights, EVERY_SECOND, usage_effect=0)
     assert hours.ratio() == pytest.approx(weights[0] / weights[1], rel=CLOSE)
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
-def test_with_memory_a_team_that_was_away_catches_up(weights: tuple[int, int]):
+def test_with_usage_effect_a_team_that_was_idle_catches_up(weights: tuple[int, int]):
     """It has more than its weight while both work, and the week as a whole comes closer to it."""
     forgets = played(weights, EVERY_SECOND, usage_effect=0)
     remembers = played(weights, EVERY_SECOND)
@@ -113,7 +113,7 @@ def test_with_memory_a_team_that_was_away_catches_up(weights: tuple[int, int]):
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
-def test_with_a_short_memory_the_hours_converge_to_the_weights(weights: tuple[int, int]):
+def test_with_a_short_half_life_hours_converge_to_the_weights(weights: tuple[int, int]):
     """What `steady` used before counts little once both have worked for three half-lives."""
     hours = played(weights, EVERY_SECOND, from_hour=12, half_life_s=4 * HOUR)
     assert hours.ratio() == pytest.approx(weights[0] / weights[1], rel=3 * CLOSE)

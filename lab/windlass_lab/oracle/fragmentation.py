@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
+from windlass.model.gpu.remainder_prices import values_of_rests
+from windlass.model.gpu.request_mix import SLACK, STEP, Counted, reckoned, shares_asked
 from windlass.model.gpus import WHOLE, Gpu, GpuRequest, Slice, worth
 from windlass.model.mig import Instance, legal_starts, milli_of_profile, offered_by
 from windlass.model.nodes import Node
-from windlass.model.remainder_prices import values_of_rests
-from windlass.model.request_mix import SLACK, STEP, Counted, reckoned, shares_asked
 from windlass.model.resources import Request
 from windlass.model.settings import Packing, Settings
 from windlass_lab.oracle import fit

@@ -6,7 +6,7 @@
 
 Belongs here: the words of the protocol (`wire`, pure) and the library that runs inside a training
 container (all else; it has files, signals, a socket). Does not belong here: anything that decides
-who has to save. It stands on the standard library and `windlass.model.timestamps` alone, so that an
+who has to save. It stands on the standard library and `windlass.model.units` alone, so that an
 image needs nothing else to use it.
 """
 

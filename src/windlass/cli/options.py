@@ -80,10 +80,9 @@ def parse_time(text: str, option: str) -> int:
 
 def format_time(at: int) -> str:
     """Return a time as it is printed: counted from the start of a scenario, or as a date."""
-    from windlass.model.durations import clock
-    from windlass.model.timestamps import written
+    from windlass.model.units import format_duration, format_timestamp
 
-    return clock(at) if is_scenario_time(at) else written(at)
+    return format_duration(at) if is_scenario_time(at) else format_timestamp(at)
 
 
 def is_scenario_time(at: int) -> bool:

@@ -1,4 +1,4 @@
-"""Job kinds that users add to the table: `kinds:` in the configuration file."""
+"""The job kinds that users add to the built-in table: `kinds:` in the configuration file."""
 
 from __future__ import annotations
 
@@ -16,62 +16,64 @@ from windlass.workloads.kinds.table import KINDS, Kinds
 PATH = r"^spec(\.([A-Za-z_][A-Za-z0-9_-]*|\*))+$"
 Path: TypeAlias = Annotated[str, Field(max_length=253)]
 MOST = 100_000
+"""The most pods that a number of `size` may name."""
 
 
 class OwnKind(ConfigSection):
-    """One row: where owners of a kind are read, and what they say about their pods."""
+    """One job kind: the API that its objects are read from, and the paths that describe a gang."""
 
     kind: Annotated[Text, Field(pattern="^[A-Z][A-Za-z0-9]*$")]
-    """As `ownerReferences` of pods name it."""
+    """The kind as `ownerReferences` of pods name it."""
     group: Annotated[Text, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
-    """Of its API."""
+    """The API group of the kind."""
     version: Annotated[Text, Field(pattern="^v[0-9][a-z0-9]*$")]
-    """In which it is read."""
+    """The API version in which it is read."""
     plural: Annotated[Text, Field(pattern="^[a-z0-9]+$")]
-    """As in its path."""
+    """The plural name of the resource, as in its URL."""
     size: list[int | str] = Field(default=[], max_length=16)
-    """Paths into its spec, and numbers, that add up to the pods that start together; none: each pod
-    by itself."""
+    """Paths into its spec, and numbers, whose sum is the number of pods that start together; empty:
+    each pod is a gang by itself."""
     minimum: Path = ""
-    """A path that counts instead of the size, where it leads to a number."""
+    """A path that replaces the size if it leads to a number."""
     part: Annotated[str, Field(max_length=317)] = ""
-    """A label of its pods: those with different values are different gangs."""
+    """A label of its pods: pods with different values form different gangs."""
     alone: dict[Text, str] = Field(default={})
-    """Pods with all of these labels stand for themselves, such as a launcher that comes later."""
+    """Pods with all of these labels are gangs by themselves, such as a later launcher."""
     priority: Path = ""
-    """A path to the name of a PriorityClass that counts instead of its pods' own."""
+    """A path to the name of a PriorityClass that replaces the one of its pods."""
     survives: Annotated[Survives, Field(strict=False)] = Survives.RECREATED
-    """What becomes of an evicted pod: recreated, or lost (then it is not preemptible unless it opts
-    in)."""
+    """The fate of an evicted pod: recreated, or lost (then the gang is not preemptible unless it
+    opts in)."""
     suspend: Path = ""
-    """A path to the field that, set to true, has its controller delete its pods, until it is false
-    again; empty: there is none. The daemon must be allowed to `get` and `patch` the kind."""
+    """A path to a boolean field that makes its controller delete the pods while it is true; empty:
+    there is none. The daemon must be allowed to `get` and `patch` the kind."""
 
     @field_validator("size")
     @classmethod
-    def _adds_up(cls, found: list[int | str]) -> list[int | str]:
-        for each in found:
-            if isinstance(each, int) and not 0 <= each <= MOST:
-                raise ValueError(f"{each} is no number of pods; write one from 0 to {MOST}")
-            if isinstance(each, str):
-                _check_path(each)
-        return found
+    def _check_size(cls, parts: list[int | str]) -> list[int | str]:
+        for part in parts:
+            if isinstance(part, int) and not 0 <= part <= MOST:
+                raise ValueError(f"{part} is no number of pods; write one from 0 to {MOST}")
+            if isinstance(part, str):
+                _check_path(part)
+        return parts
 
     @field_validator("minimum", "priority", "suspend")
     @classmethod
-    def _leads_somewhere(cls, found: str) -> str:
-        _check_path(found or "spec.x")
-        return found
+    def _check_optional_path(cls, path: str) -> str:
+        if path:
+            _check_path(path)
+        return path
 
     @field_validator("suspend")
     @classmethod
-    def _is_one_field(cls, found: str) -> str:
-        if "*" in found:
-            raise ValueError(f'"{found[:40]}" leads to several fields; name one like spec.suspend')
-        return found
+    def _check_one_field(cls, path: str) -> str:
+        if "*" in path:
+            raise ValueError(f'"{path[:40]}" leads to several fields; name one like spec.suspend')
+        return path
 
     def declared(self) -> Declared:
-        """The same, for the table."""
+        """Return the declaration from which a row of the table of job kinds is made."""
         return Declared(
             kind=self.kind,
             group=self.group,
@@ -87,11 +89,11 @@ class OwnKind(ConfigSection):
         )
 
 
-def _check_path(found: str) -> None:
-    if not re.fullmatch(PATH, found):
-        raise ValueError(f'"{found[:40]}" is no path; write one like spec.groups.*.replicas')
+def _check_path(path: str) -> None:
+    if not re.fullmatch(PATH, path):
+        raise ValueError(f'"{path[:40]}" is no path; write one like spec.groups.*.replicas')
 
 
 def kinds_of(own: Iterable[OwnKind]) -> Kinds:
-    """The table of job kinds with rows of one's own; these replace those that are built in."""
-    return KINDS | dict(row_of(each.declared()) for each in own)
+    """Return the table of job kinds with the declared ones, which replace built-in ones."""
+    return KINDS | dict(row_of(kind.declared()) for kind in own)

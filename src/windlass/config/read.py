@@ -1,4 +1,7 @@
-"""Reading flags, environment and file; what cannot be used is refused in one sentence."""
+"""Reading and merging file, environment and flags, in rising order of precedence.
+
+Input that cannot be used is refused in one sentence that names its place.
+"""
 
 from __future__ import annotations
 
@@ -23,62 +26,70 @@ _SERVICE_LINK = re.compile(
 _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://.*")
 
 _Place: TypeAlias = tuple[str, int | None]
+"""A file with a line, or the name of a flag or variable without one."""
 
 
 def read_config(
     file: str | None, environment: Mapping[str, str], flags: Mapping[str, Any]
 ) -> Config:
-    """The configuration; InputError if it cannot be used. A flag of None is one not given."""
-    told = _ConfigSource()
+    """Return the configuration; raise InputError if it cannot be used.
+
+    A flag with the value None was not given.
+    """
+    source = _ConfigSource()
     if file is not None:
-        _take_file(told, file)
-    _take_environment(told, environment)
+        _take_file(source, file)
+    _take_environment(source, environment)
     for key, value in flags.items():
         if value is not None:
-            told.say(key, value, (Option(key, None, "").flag, None))
+            source.set(key, value, (Option(key, None, "").flag, None))
     try:
-        return Config.model_validate(told.values)
+        return Config.model_validate(source.values)
     except ValidationError as error:
-        found = error.errors(include_url=False)
-        where, line = told.place(_path(found[0]))
-        raise InputError(where, line, _complaint(found[0]), len(found) - 1) from None
+        problems = error.errors(include_url=False)
+        where, line = source.place(_path(problems[0]))
+        raise InputError(where, line, _sentence(problems[0]), len(problems) - 1) from None
 
 
 class _ConfigSource:
-    """What was said so far, and where."""
+    """The values of the configuration so far, and the place of each."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
+        """The values as `Config` takes them: sections are mappings."""
         self.places: dict[str, _Place] = {}
+        """The place of each dotted key, the latest last; "" is the file as a whole."""
 
-    def say(self, key: str, value: Any, place: _Place) -> None:
-        """Take over one key; a later word replaces an earlier one."""
+    def set(self, key: str, value: Any, place: _Place) -> None:
+        """Set a dotted key; a later value replaces an earlier one."""
         section, _, name = key.rpartition(".")
         inside = self.values.setdefault(section, {}) if section else self.values
-        if isinstance(inside, dict):  # else the file has text for a section: refused later
+        # If the file has text where a section is expected, `Config` refuses it later.
+        if isinstance(inside, dict):
             inside[name] = value
-            self.places.pop(key, None)  # so that what was said last stands last
+            self.places.pop(key, None)  # keep the latest last
             self.places[key] = place
 
     def place(self, path: tuple[str, ...]) -> _Place:
-        """Where a key, or a part of it, was said last; else what stands around it."""
+        """Return the latest place of a key or of anything inside it, else of what encloses it."""
         for end in range(len(path), 0, -1):
             key = ".".join(path[:end])
-            if found := [self.places[at] for at in self.places if f"{at}.".startswith(f"{key}.")]:
-                return found[-1]
+            places = [self.places[at] for at in self.places if f"{at}.".startswith(f"{key}.")]
+            if places:
+                return places[-1]
         return self.places.get("", ("configuration", None))
 
 
-def _take_file(told: _ConfigSource, file: str) -> None:
-    told.places[""] = (file, None)
-    root, told.values = _loaded(file)
+def _take_file(source: _ConfigSource, file: str) -> None:
+    source.places[""] = (file, None)
+    root, source.values = _loaded(file)
     if not isinstance(root, yaml.MappingNode):
         raise InputError(file, None, "it holds no mapping; write lines like port: 10259")
-    told.places.update(_lines(root, "", file))
+    source.places.update(_lines(root, "", file))
 
 
 def _loaded(file: str) -> tuple[yaml.Node, Any]:
-    """The document of a file, as nodes that know their lines and as plain values."""
+    """Return the YAML document of a file, as nodes that know their lines and as plain values."""
     try:
         with open(file, encoding="utf-8-sig") as stream:
             loader: Any = yaml.SafeLoader(stream.read() or "{}")
@@ -94,7 +105,7 @@ def _loaded(file: str) -> tuple[yaml.Node, Any]:
 
 
 def _lines(node: yaml.MappingNode, above: str, file: str) -> Iterator[tuple[str, _Place]]:
-    """The line of every key, sections included; a key that stands twice is refused."""
+    """Yield the line of every key, sections included; raise InputError for a repeated key."""
     seen: dict[str, int] = {}
     for name, value in cast(list[tuple[yaml.Node, yaml.Node]], node.value):
         line, key = name.start_mark.line + 1, above + str(name.value)
@@ -111,22 +122,25 @@ def _lines(node: yaml.MappingNode, above: str, file: str) -> Iterator[tuple[str,
                     yield from _lines(item, f"{key}.{number}.", file)
 
 
-def _take_environment(told: _ConfigSource, environment: Mapping[str, str]) -> None:
+def _take_environment(source: _ConfigSource, environment: Mapping[str, str]) -> None:
     known = {option.variable: option for option in options()}
     for name, text in sorted(environment.items()):
         if not name.startswith(PREFIX) or _SERVICE_ADDRESS.fullmatch(text):
             continue
         if name in known:
-            told.say(known[name].key, _from_text(text, known[name].default), (name, None))
+            source.set(known[name].key, _from_text(text, known[name].default), (name, None))
             continue
         rest = name.removeprefix(PREFIX)
-        close = close_names(rest, (each.removeprefix(PREFIX) for each in known))
+        close = close_names(rest, (variable.removeprefix(PREFIX) for variable in known))
         if close and not _SERVICE_LINK.fullmatch(rest):
             raise InputError(name, None, f'it is not known; did you mean "{PREFIX}{close[0]}"?')
 
 
 def _from_text(text: str, like: Any) -> Any:
-    """A variable's text as a value of the kind that is expected; left as it is if it is not one."""
+    """Return the text of a variable as a value of the same type as `like`.
+
+    Text that cannot be converted is returned as it is; `Config` then refuses it.
+    """
     if isinstance(like, bool):
         return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
     if isinstance(like, int):
@@ -149,25 +163,27 @@ _EXPECTED = dict.fromkeys(("dict", "model"), "a mapping") | {
 
 
 def _path(error: ErrorDetails) -> tuple[str, ...]:
-    """The keys on the way to a value; of lists, only rows have keys inside and so a number."""
+    """Return the keys that lead to a faulty value; indexes only for the rows of `kinds`."""
     steps = list(error["loc"])
     rows = steps[:2] if steps[:1] == [KINDS] else []
     keys = [step for step in steps[len(rows) :] if isinstance(step, str) and step != "[key]"]
     return (*map(str, rows), *keys)
 
 
-def _complaint(error: ErrorDetails) -> str:
+def _sentence(error: ErrorDetails) -> str:
+    """Return the sentence for a problem that pydantic has found."""
     path, kind = _path(error), error["type"].removesuffix("_type")
     if kind == "extra_forbidden" and path:
         return _unknown(path)
     if kind == "value_error":
         return f"{'.'.join(path)}: {error.get('ctx', {})['error']}"
     expected = _EXPECTED.get(kind, error["msg"].removeprefix("Input should be "))
-    found = _shown(error["input"])
-    return f"{'.'.join(path) or 'keys'}: expected {expected}, found {found}; correct it"
+    given = _shown(error["input"])
+    return f"{'.'.join(path) or 'keys'}: expected {expected}, found {given}; correct it"
 
 
 def _unknown(path: tuple[str, ...]) -> str:
+    """Return the sentence for a key that does not exist."""
     section = Config.model_fields[path[0]].default if len(path) > 1 else Config()
     kind = OwnKind if section == [] else type(cast(ConfigSection, section))
     known = list(kind.model_fields)

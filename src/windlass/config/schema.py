@@ -1,4 +1,7 @@
-"""The keys of the configuration, their kinds of values and their defaults."""
+"""The keys of the configuration, their types, defaults and meanings.
+
+The strings below the keys are shown by `--help` and in `docs/reference/config.md`.
+"""
 
 from __future__ import annotations
 
@@ -14,101 +17,101 @@ from windlass.config.strict_section import ConfigSection, Text
 
 PREFIX = "WINDLASS_"
 KINDS = "kinds"
-"""The key with too much in it for a flag or a variable."""
+"""The only key that flags and environment variables cannot set."""
 
 Seconds: TypeAlias = Annotated[int, Field(ge=1, le=86_400)]
 
 
 class LeaseSettings(ConfigSection):
-    """Leadership; the names are those of kube-scheduler."""
+    """Leader election; the names are those of kube-scheduler."""
 
     name: Text = "windlass"
-    """The Lease by which one of several replicas leads."""
+    """The name of the Lease that the leader holds."""
     namespace: Text = "kube-system"
-    """Where the Lease lies."""
+    """The namespace of the Lease."""
     duration_s: Seconds = 15
-    """Another replica takes over when the Lease was not renewed for so long."""
+    """Another replica takes over if the Lease was not renewed for this time."""
     renew_deadline_s: Seconds = 10
-    """A leader that could not renew for so long writes nothing more."""
+    """A leader that could not renew the Lease for this time stops writing."""
     retry_s: Seconds = 2
-    """How often a Lease is renewed, or asked for."""
+    """The interval at which the Lease is renewed, or tried for."""
 
     @model_validator(mode="after")
     def _in_order(self) -> LeaseSettings:
         if not self.retry_s < self.renew_deadline_s < self.duration_s:
-            found = f"{self.retry_s}, {self.renew_deadline_s} and {self.duration_s}"
+            values = f"{self.retry_s}, {self.renew_deadline_s} and {self.duration_s}"
             names = "retry_s, renew_deadline_s and duration_s"
-            raise ValueError(f"{names} are {found}; each must be above the one before it")
+            raise ValueError(f"{names} are {values}; each must be above the one before it")
         return self
 
 
 class WriteSettings(ConfigSection):
-    """How hard the API server is pressed."""
+    """The limits on writes to the API server."""
 
     concurrency: Annotated[int, Field(ge=1, le=1024)] = 16
-    """So many writes are in flight at most."""
+    """The most writes in flight at a time."""
     per_second: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """So many writes begin in a second at most; 0: as many as there are."""
+    """The most writes that start in a second; 0: no limit."""
 
 
 class CycleSettings(ConfigSection):
-    """How often decisions are made."""
+    """The timing of scheduling cycles."""
 
     at_least_ms: Annotated[int, Field(ge=0, le=60_000)] = 20
-    """Changes are gathered for so long before they are decided on."""
+    """The time for which changes are collected before a cycle starts."""
     at_most_s: Seconds = 5
-    """A decision is made at least so often, even if nothing has changed."""
+    """The longest time between two cycles, even if nothing has changed."""
     stuck_after_s: Annotated[int, Field(ge=0, le=86_400)] = 60
-    """A leader whose decision takes longer gives its Lease up, and ends or stands by; 0: never."""
+    """A leader whose cycle takes longer gives up its Lease, and ends or stands by; 0: never."""
 
 
 class DashboardSettings(ConfigSection):
-    """What people see in a browser."""
+    """The dashboard that people see in a browser."""
 
     enabled: bool = True
-    """Serve the dashboard: to those whom the API server knows, and what they may list."""
+    """Serve the dashboard: to users that the API server authenticates, with what they may list."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8321
-    """The dashboard is served here; 0: any free port."""
+    """The port of the dashboard; 0: any free port."""
     audiences: list[Text] = Field(default=[], max_length=16)
-    """For whom tokens must be meant with which people sign in; empty: for the API server."""
+    """The audiences of the tokens with which people sign in; empty: that of the API server."""
 
 
 class DcgmSettings(ConfigSection):
-    """What is read of the DCGM exporters that run on the nodes."""
+    """The metrics that are read from the DCGM exporters on the nodes."""
 
     enabled: bool = True
-    """Ask the DCGM exporters of the nodes which GPUs are broken and how busy they are."""
+    """Read from the DCGM exporters which GPUs are broken and how busy they are."""
     every_s: Seconds = 30
-    """How often each of them is asked."""
+    """The interval at which each exporter is read."""
     namespaces: list[Text] = Field(default=[], max_length=16)
-    """Where exporters are believed; empty: in all namespaces for which there is no queue."""
+    """The namespaces whose exporters are trusted; empty: all namespaces without a queue."""
 
 
 class LogSettings(ConfigSection):
-    """What is logged, on stderr."""
+    """The log on stderr."""
 
     format: Literal["json", "text"] = "json"
     """One JSON object per line, or text for people."""
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least that is told."""
+    """The lowest level that is logged."""
 
 
 class HistorySettings(ConfigSection):
-    """The record of what was decided."""
+    """The recording of decisions."""
 
     url: str = Field(default="", max_length=2048, repr=False)
-    """Where cycles are recorded: sqlite:///FILE or postgresql://...; empty: nowhere."""
+    """The database for recorded cycles: sqlite:///FILE or postgresql://...; empty: none."""
     keep_mib: Annotated[int, Field(ge=1, le=1_000_000)] = 256
-    """So much is kept; beyond it the oldest goes."""
+    """The most that is kept; beyond it the oldest cycles are deleted."""
     keep_hours: Annotated[int, Field(ge=1, le=100_000)] = 168
-    """So long it is kept."""
+    """The time after which recorded cycles are deleted."""
 
 
 class Config(ConfigSection):
-    """All that a daemon is told from outside."""
+    """The whole configuration of a daemon."""
 
     scheduler_names: list[Text] = Field(default=["windlass"], min_length=1, max_length=16)
-    """The schedulerName of pods that it answers to."""
+    """The schedulerName of the pods that it schedules."""
     kubeconfig: str = ""
     """The kubeconfig file; empty: $KUBECONFIG, the pod's own account, or ~/.kube/config."""
     context: str = ""
@@ -120,21 +123,21 @@ class Config(ConfigSection):
     default_queue: str = ""
     """The queue of namespaces that no queue names; empty: their pods are refused with a reason."""
     shadow: bool = False
-    """Decide and report, but write nothing."""
+    """Decide and report, but write nothing to the cluster."""
     shadow_of: list[Text] = Field(default=[], max_length=16)
     """In shadow mode, the schedulerName of the pods that another scheduler places."""
     replica: str = ""
-    """What this replica calls itself in the Lease; empty: the name of its host."""
+    """The name of this replica in the Lease; empty: the host name."""
     address: str = ""
-    """Where all is served; empty: every address in a pod, and this machine alone elsewhere."""
+    """The address to serve at; empty: all addresses in a pod, only the local one elsewhere."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 10259
-    """Health, readiness and metrics are served here; 0: any free port."""
+    """The port of health, readiness and metrics; 0: any free port."""
     evictions_per_queue_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 600
-    """So many pods of one queue are evicted in a minute at most; 0: none."""
+    """The most pods of one queue that are evicted in a minute; 0: none."""
     insist_after_s: Seconds = 300
-    """A guarantee or a priority overrules a disruption budget that has said no for so long."""
+    """The time after which a guarantee or a priority overrules a disruption budget."""
     snapshot_folder: str = ""
-    """Where SIGUSR1 writes a snapshot for a bug report; empty: the working folder."""
+    """The folder in which SIGUSR1 writes a snapshot for a bug report; empty: the working folder."""
     kinds: list[OwnKind] = Field(default=[], max_length=64)
     """Job kinds of your own; in the file only."""
     lease: LeaseSettings = LeaseSettings()
@@ -147,14 +150,14 @@ class Config(ConfigSection):
 
     @property
     def listens_on(self) -> str:
-        """The address to serve at: a pod has one of its own, a machine may face anybody."""
+        """The address to serve at. Outside of a pod only the local one, as others may reach it."""
         is_pod = bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
         return self.address or ("0.0.0.0" if is_pod else "127.0.0.1")
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One key (lease.duration_s), for flags and for the documentation."""
+    """A key (lease.duration_s) with its flag, its environment variable and its meaning."""
 
     key: str
     default: Any
@@ -170,7 +173,7 @@ class Option:
 
 
 def options(section: type[BaseModel] = Config, above: str = "") -> Iterator[Option]:
-    """Every key that a flag or a variable can give, in the order of the documentation."""
+    """Yield every key that a flag or a variable can set, in the order of the documentation."""
     for name, field in section.model_fields.items():
         if name == KINDS:
             continue

@@ -1,4 +1,4 @@
-"""What all parts of the configuration share."""
+"""The base class of all sections of the configuration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
 
 
 class ConfigSection(BaseModel):
-    """What all parts share: nothing is guessed, and unknown keys are errors."""
+    """A section whose values are not converted, and whose unknown keys are errors."""
 
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True

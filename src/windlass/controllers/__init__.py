@@ -1,5 +1,9 @@
-"""What follows from a plan besides placing pods: pure functions, from the cluster to what to write.
+"""Pure functions from the cluster, and the plan, to what is written besides placements.
 
-Belongs here: the status of queues; later MIG layouts, capacity, idle nodes. Does not belong here:
-any decision about who runs, and any I/O.
+Belongs here: queue status, lending, quarantine of nodes. Does not belong here: any decision about
+which gang runs, and any I/O. The daemon calls these and writes the results.
+
+    lending        the GPUs that each queue lends to others
+    quarantine     the nodes to quarantine, and those whose quarantine ends
+    queue_status   the numbers in the status of each queue
 """

@@ -1,9 +1,9 @@
-"""Which nodes are kept out because gang after gang failed on them, and which may come back.
+"""The quarantine of nodes on which gang after gang failed.
 
-A node that fails fast draws work: it is always free. So after failures of several different gangs,
-with none that ended well between, it takes nobody new for a while. Then it is trusted again, with a
-clean slate. Only a tenth of the nodes (and at least one) are kept out at the same time: where more
-seem bad it is the work, or something that all of them share.
+A broken node on which work fails fast attracts work, because it is always free. So after failures
+of several different gangs, without a success in between, a node takes no new tasks for a while.
+Then it is trusted again, and its old failures are forgotten. At most a tenth of the nodes (at least
+one) is in quarantine at a time: if more look broken, the cause is the work or something shared.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from dataclasses import replace
 
 from windlass.engine.queueing.failing import suspects
 from windlass.model.nodes import Node, Quarantine
-from windlass.model.reasons import in_words
+from windlass.model.units import duration_in_words
 from windlass.state.cluster import Cluster
 
 SHARE = 10
-"""One node in so many may be kept out."""
+"""One node in this many may be in quarantine."""
 
 
 def due(cluster: Cluster) -> list[Node]:
-    """The nodes that are to be kept out from now on, or no longer, as they are then."""
-    kept_out = [node for node in cluster.nodes.values() if node.quarantine is not None]
-    over = [node for node in kept_out if _is_over(node, cluster.now)]
+    """Return the nodes whose quarantine begins or ends now, as they are from then on."""
+    quarantined = [node for node in cluster.nodes.values() if node.quarantine is not None]
+    over = [node for node in quarantined if _is_over(node, cluster.now)]
     back = [replace(node, quarantine=None) for node in sorted(over, key=lambda node: node.name)]
-    room = max(1, len(cluster.nodes) // SHARE) - (len(kept_out) - len(over))
-    return back + _kept_out(cluster)[: max(0, room)]
+    room = max(1, len(cluster.nodes) // SHARE) - (len(quarantined) - len(over))
+    return back + _newly_quarantined(cluster)[: max(0, room)]
 
 
 def _is_over(node: Node, now: int) -> bool:
@@ -33,8 +33,8 @@ def _is_over(node: Node, now: int) -> bool:
     return until is not None and until <= now
 
 
-def _kept_out(cluster: Cluster) -> list[Node]:
-    """The worst first."""
+def _newly_quarantined(cluster: Cluster) -> list[Node]:
+    """Return the nodes with enough failures, those of most gangs first, with their quarantine."""
     settings = cluster.settings
     if not settings.quarantine_after or not len(cluster.failures):
         return []
@@ -43,7 +43,8 @@ def _kept_out(cluster: Cluster) -> list[Node]:
         for name, gangs in suspects(cluster).items()
         if gangs >= settings.quarantine_after
     ]
-    window, until = in_words(settings.failure_window_s), cluster.now + settings.quarantine_s
+    window = duration_in_words(settings.failure_window_s)
+    until = cluster.now + settings.quarantine_s
     return [
         replace(node, quarantine=Quarantine(f"{-gangs} gangs failed there within {window}", until))
         for gangs, name in sorted(bad)

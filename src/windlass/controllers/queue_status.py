@@ -1,4 +1,4 @@
-"""What each queue has, should have, lends and waits for, with all queues below it."""
+"""The numbers in the status of each queue, with all queues below it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _nothing() -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class QueueNumbers:
-    """A queue and those below it, in the units of the model; amounts per dimension."""
+    """The numbers of a queue and those below it; amounts by dimension, in the model's units."""
 
     share: Mapping[str, int] = field(default_factory=_nothing)
     guarantee: Mapping[str, int] = field(default_factory=_nothing)
@@ -28,52 +28,55 @@ class QueueNumbers:
     waiting_gangs: int = 0
     waiting_tasks: int = 0
     waiting_milli: int = 0
-    """Thousandths of GPUs that the waiting tasks ask for."""
+    """The thousandths of GPU that the waiting tasks ask for."""
     milli_seconds: int = 0
-    """Usage."""
+    """The decayed usage, in thousandth GPU-seconds."""
     used: Sequence[tuple[str, str, int]] = ()
-    """Usage of its own gangs alone: user, GPU model, thousandth GPU-seconds."""
+    """The usage of its own gangs alone: user, GPU model, thousandth GPU-seconds."""
 
 
 def queue_numbers(cluster: Cluster, plan: Plan) -> dict[str, QueueNumbers]:
-    """The numbers of every queue, as of now."""
+    """Return the numbers of every queue, as of now."""
     waiting = _waiting(cluster)
-    found = queue_balances(cluster, plan)
-    for name, numbers in found.items():
-        below = [waiting[each] for each in _below(cluster, name) if each in waiting]
-        found[name] = replace(
+    by_queue = queue_balances(cluster, plan)
+    for name, numbers in by_queue.items():
+        below = [waiting[queue] for queue in _below(cluster, name) if queue in waiting]
+        by_queue[name] = replace(
             numbers,
             waiting_gangs=sum(gangs for gangs, _, _ in below),
             waiting_tasks=sum(tasks for _, tasks, _ in below),
             waiting_milli=sum(milli for _, _, milli in below),
         )
-    return found
+    return by_queue
 
 
 def queue_balances(cluster: Cluster, plan: Plan) -> dict[str, QueueNumbers]:
-    """The same without what waits: no more work than there are queues and users."""
+    """Return the numbers of every queue without the waiting gangs.
+
+    Its cost depends on the numbers of queues and users alone, not on the backlog.
+    """
     used, lends = _used(cluster), lent(cluster)
-    found: dict[str, QueueNumbers] = {}
+    by_queue: dict[str, QueueNumbers] = {}
     for name, queue in cluster.queues.items():
         guarantee = {key: guaranteed(queue, key) for key in sorted({GPU, *queue.guarantee})}
         allocated = {key: held for key, held in _held(cluster, name).items() if held}
-        found[name] = QueueNumbers(
+        by_queue[name] = QueueNumbers(
             share=plan.shares.get(name, {}),
             guarantee=guarantee,
             allocated=allocated,
             borrowed=_above(allocated, guarantee),
             lent={GPU: lends[name]},
             milli_seconds=sum(
-                part[2] for each in _below(cluster, name) for part in used.get(each, ())
+                part[2] for below in _below(cluster, name) for part in used.get(below, ())
             ),
             used=used.get(name, ()),
         )
-    return found
+    return by_queue
 
 
 def _below(cluster: Cluster, queue: str) -> list[str]:
-    """The queue and all below it."""
-    return [each for each in cluster.queues if queue in cluster.accounts.path(each)]
+    """Return the queue and all below it."""
+    return [name for name in cluster.queues if queue in cluster.accounts.path(name)]
 
 
 def _held(cluster: Cluster, queue: str) -> Mapping[str, int]:
@@ -86,22 +89,23 @@ def _above(allocated: Mapping[str, int], guarantee: Mapping[str, int]) -> dict[s
 
 
 def _waiting(cluster: Cluster) -> dict[str, tuple[int, int, int]]:
-    """Gangs, tasks and GPU thousandths that wait, per queue."""
+    """Return the waiting gangs, tasks and GPU thousandths, by queue of the gangs."""
     return {
-        queue: (len(line), *_asked(cluster, line))
-        for queue, line in cluster.waiting.items()
-        if line
+        queue: (len(gangs), *_requested(cluster, gangs))
+        for queue, gangs in cluster.waiting.items()
+        if gangs
     }
 
 
-def _asked(cluster: Cluster, line: Mapping[GangId, int]) -> tuple[int, int]:
+def _requested(cluster: Cluster, gangs: Mapping[GangId, int]) -> tuple[int, int]:
+    """Return the number of waiting tasks of some gangs, and their GPU thousandths."""
     tasks = [
-        task for gang in line for task in cluster.members(gang) if task.state == TaskState.WAITING
+        task for gang in gangs for task in cluster.members(gang) if task.state == TaskState.WAITING
     ]
     requests = [task.shape.request for task in tasks]
-    milli = sum(each.gpu.count * each.gpu.milli for each in requests if each.gpu is not None)
+    milli = sum(own.gpu.count * own.gpu.milli for own in requests if own.gpu is not None)
     least = cluster.columns.extra_gpus.least
-    return len(tasks), milli + sum(least(each) for each in requests if each.extra)
+    return len(tasks), milli + sum(least(own) for own in requests if own.extra)
 
 
 def _used(cluster: Cluster) -> dict[str, list[tuple[str, str, int]]]:

@@ -1,9 +1,9 @@
-"""Draws from experience: how long a gang runs, and who comes when.
+"""Random draws from experience: the run times of gangs, and arrivals.
 
-Where other gangs of the same job have ended, their run times are drawn from. Else what a user
-stated is multiplied by a factor, drawn from how wrong statements of that queue were; and where
-nothing was stated, run times of unstated work of about that size are drawn. What runs already is
-drawn on condition that it has run so long: whoever outlived its estimate will not end at once.
+If enough gangs of the same job have ended, a run time is drawn from theirs. Otherwise the stated
+run time is multiplied by a factor, drawn from the errors of earlier statements; without a
+statement, a run time is drawn from unstated work of similar size. The draw for a running gang is
+conditional on the time it has run already: a gang that outlived its estimate does not end at once.
 """
 
 from __future__ import annotations
@@ -20,130 +20,138 @@ from windlass.model.jobs import Gang, GangId, JobId, Task, TaskId
 from windlass.state.cluster import Cluster
 
 ENOUGH = 12
-"""So many known runs make a class of their own."""
+"""The number of runs that a class needs to be used."""
 DOUBT = 0.7
-"""How wrong statements are where none has been checked yet: the sigma of a log-normal factor."""
+"""The assumed error of stated run times before any is known: sigma of a log-normal factor."""
 PRIOR = tuple(math.exp(NormalDist(0, DOUBT).inv_cdf((i + 0.5) / 20)) for i in range(20))
-"""Factors that are believed in from the start; real ones soon outnumber them."""
+"""The factors that are assumed from the start; observed ones soon outnumber them."""
 DAY = 86400
 RECENT_S = 2 * 3600
-"""So long the future is taken to be like the latest past."""
+"""The time for which the future is assumed to be like the latest past."""
 LEAST_SEEN_S = 1800
-"""After less than this nothing is said about who will come."""
+"""The least observed time before arrivals are predicted."""
 ENOUGH_OF_JOB = 4
-"""So many gangs of a job that have ended tell about its others."""
+"""The number of ended gangs of a job from which the run times of others are drawn."""
 FOR_EVER = 1 << 40
-"""Longer than any forecast."""
+"""A run time longer than any forecast."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """How long gangs of a class run: in seconds, or in parts of what was stated."""
+class RunTimeScale:
+    """The distribution of run times of a class: in seconds, or in parts of the stated run time."""
 
     survival: Survival
     in_parts: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Luck:
-    """What chance has in store in one of several runs.
+class RunRandomness:
+    """The random numbers of one of several runs.
 
-    Each run has another part of what can happen to a gang, so that few runs tell as much as many
-    that were drawn without regard to each other would (a Latin hypercube).
+    They form a Latin hypercube: for each named thing, every run draws from another part of the
+    interval from 0 to 1. So few runs cover as much as many independent ones.
     """
 
     seed: str
     run: int
     runs: int
     chance: Random
+    """The generator for numbers that need no stratification."""
 
     @classmethod
-    def draw(cls, seed: str, run: int, runs: int) -> Luck:
-        """That of one run."""
+    def draw(cls, seed: str, run: int, runs: int) -> RunRandomness:
+        """Return the random numbers of one run."""
         return cls(seed, run, runs, Random(f"{seed} {run}"))
 
     def of(self, what: str) -> float:
-        """Of a gang, or anything else that has a name: between 0 and 1; the less, the longer."""
+        """Return the number of a gang or another named thing, between 0 and 1."""
         parts = list(range(self.runs))
         Random(f"{self.seed} {what}").shuffle(parts)
         return (parts[self.run] + self.chance.random()) / self.runs
 
 
 @dataclass(frozen=True, slots=True)
-class OtherTime:
-    """A part of the past that the later future is taken to be like, in one of several runs.
+class RepeatedPast:
+    """A part of the past that repeats as the later future, in one of several runs.
 
-    How much is submitted changes with the time of day. Where whole days are known it is the same
-    time of one of them; before that any time may be, so that runs differ by what they expect.
+    Arrivals depend on the time of day. If whole days are known, one of them is chosen at the same
+    time of day; before that, any shift is chosen, so that runs differ in what they expect.
     """
 
     now: int
     span: int
-    """So much of the past is known, and comes again and again."""
+    """The length of the past that repeats, in seconds."""
     shift: int
-    """How far into it the present is set."""
+    """The shift of the past against the present, in seconds."""
 
     @classmethod
-    def draw(cls, since: int, now: int, luck: Luck) -> OtherTime:
-        """One that is as likely as any."""
+    def draw(cls, since: int, now: int, randomness: RunRandomness) -> RepeatedPast:
+        """Return a random one."""
         days = (now - since) // DAY
         if days:
-            return cls(now, days * DAY, luck.chance.randrange(days) * DAY)
-        return cls(now, now - since, int(luck.of("another time") * (now - since)))
+            return cls(now, days * DAY, randomness.chance.randrange(days) * DAY)
+        return cls(now, now - since, int(randomness.of("another time") * (now - since)))
 
-    def again(self, came: int, until: int, luck: Luck) -> Iterator[int]:
-        """When something that came then comes again, later than soon."""
+    def repetitions(self, came: int, until: int, randomness: RunRandomness) -> Iterator[int]:
+        """Yield the times at which an arrival repeats, after the first RECENT_S seconds."""
         if came < self.now - self.span:
             return
         at = self.now + (came - self.now - self.shift) % self.span
         while at < until:
             if at >= self.now + RECENT_S:
-                yield from (at for _ in range(_poisson(luck.chance)))
+                yield from (at for _ in range(_poisson(randomness.chance)))
             at += self.span
 
 
 class Draws:
-    """Everything uncertain about one cluster at one moment."""
+    """The random draws for one cluster at one time."""
 
     def __init__(self, cluster: Cluster, experience: Experience) -> None:
         self._experience = experience
         self._now = cluster.now
         self._going = list(_going(cluster, experience))
-        self._of_jobs: dict[JobId, Scale | None] = {}
-        self._of_classes: dict[tuple[str, bool, int], Scale] = {}
+        """The unfinished runs."""
+        self._of_jobs: dict[JobId, RunTimeScale | None] = {}
+        """A cache of `_of_job`."""
+        self._of_classes: dict[tuple[str, bool, int], RunTimeScale] = {}
+        """A cache of `_of_class`, by queue, without a statement, and size or statement class."""
 
-    def run_s(self, gang: Gang, size: int, so_far_s: int, luck: Luck) -> int:
-        """How long a gang runs in all that has run so far."""
+    def run_s(self, gang: Gang, size: int, so_far_s: int, randomness: RunRandomness) -> int:
+        """Return a total run time in seconds for a gang that has run for `so_far_s`."""
         scale = self._scale(gang, size)
         unit = max(1, gang.duration_s or 1) if scale.in_parts else 1
-        drawn = scale.survival.draw(so_far_s / unit, luck.of(gang.id))
+        drawn = scale.survival.draw(so_far_s / unit, randomness.of(gang.id))
         if drawn is None:
             longest = scale.survival.longest
             if not longest:
                 return FOR_EVER
-            # what outlasts everything known lasts about as long again
-            drawn = max(so_far_s / unit, longest) * (1 + luck.chance.expovariate(1))
+            # A gang that outlasts everything known is expected to take about as long again.
+            drawn = max(so_far_s / unit, longest) * (1 + randomness.chance.expovariate(1))
         return max(so_far_s + 1, round(drawn * unit))
 
-    def arrivals(self, until: int, luck: Luck) -> Iterator[tuple[int, Gang, list[Task]]]:
-        """Who comes until then: soon whoever came lately, later whoever came in another time."""
+    def arrivals(
+        self, until: int, randomness: RunRandomness
+    ) -> Iterator[tuple[int, Gang, list[Task]]]:
+        """Yield the arrivals until a time: first like the latest past, then like a repeated one."""
         since = self._experience.remembers_since
         if since is None or self._now - since < LEAST_SEEN_S:
             return
         batches: dict[tuple[JobId, int], list[GangArrival]] = {}
-        for each in self._experience.arrived:
-            batches.setdefault((each.gang.job, each.gang.created_at), []).append(each)
-        other = OtherTime.draw(since, self._now, luck)
+        for arrival in self._experience.arrived:
+            key = arrival.gang.job, arrival.gang.created_at
+            batches.setdefault(key, []).append(arrival)
+        past = RepeatedPast.draw(since, self._now, randomness)
         number = 0
         for (_, came), batch in batches.items():
-            for at in (*_soon(came, since, self._now, luck), *other.again(came, until, luck)):
+            soon = _soon(came, since, self._now, randomness)
+            for at in (*soon, *past.repetitions(came, until, randomness)):
                 if at < until:
                     number += 1
-                    for each in batch:
-                        yield at, *_again(each, number, at)
+                    for arrival in batch:
+                        yield at, *_resubmitted(arrival, number, at)
 
-    def _scale(self, gang: Gang, size: int) -> Scale:
-        """From the narrowest class of which enough is known."""
+    def _scale(self, gang: Gang, size: int) -> RunTimeScale:
+        """Return the distribution of the narrowest class with enough runs."""
         if gang.job not in self._of_jobs:
             self._of_jobs[gang.job] = self._of_job(gang)
         if of_job := self._of_jobs[gang.job]:
@@ -155,99 +163,102 @@ class Draws:
             self._of_classes[key] = self._of_class(gang, size)
         return self._of_classes[key]
 
-    def _of_class(self, gang: Gang, size: int) -> Scale:
+    def _of_class(self, gang: Gang, size: int) -> RunTimeScale:
+        """Return the distribution of gangs of the same queue and size, queue, size, or of all."""
         is_stated = gang.duration_s is not None
         ended = list(self._experience.ends(is_stated))
-        going = [each for each in self._going if (each.stated_s is not None) == is_stated]
-        for is_like in (_near_here, _here, _near):
-            those = [each for each in ended if is_like(each, gang, size)]
-            still = [each for each in going if is_like(each, gang, size)]
-            if len(those) + len(still) >= ENOUGH:
-                ended, going = those, still
+        going = [run for run in self._going if (run.stated_s is not None) == is_stated]
+        for is_similar in (_is_of_queue_and_similar, _is_of_queue, _is_similar):
+            similar = [run for run in ended if is_similar(run, gang, size)]
+            unfinished = [run for run in going if is_similar(run, gang, size)]
+            if len(similar) + len(unfinished) >= ENOUGH:
+                ended, going = similar, unfinished
                 break
         if is_stated:
-            return Scale(Survival([*PRIOR, *map(_part, ended)], map(_part, going)), in_parts=True)
-        return Scale(Survival(map(_ran, ended), map(_ran, going)), in_parts=False)
+            factors = [*PRIOR, *map(_part_of_stated, ended)]
+            return RunTimeScale(Survival(factors, map(_part_of_stated, going)), in_parts=True)
+        return RunTimeScale(Survival(map(_seconds, ended), map(_seconds, going)), in_parts=False)
 
-    def _of_job(self, gang: Gang) -> Scale | None:
-        """Gangs of one job run alike, whatever was said of them."""
+    def _of_job(self, gang: Gang) -> RunTimeScale | None:
+        """Return the distribution of a job's gangs, whatever was stated; None if too few ended."""
         stated = gang.duration_s is not None
-        ended = [each for each in self._experience.ends(stated) if each.job == gang.job]
+        ended = [run for run in self._experience.ends(stated) if run.job == gang.job]
         if len(ended) < ENOUGH_OF_JOB:
             return None
-        going = [each for each in self._going if each.job == gang.job]
-        return Scale(Survival(map(_ran, ended), map(_ran, going)), in_parts=False)
+        going = [run for run in self._going if run.job == gang.job]
+        return RunTimeScale(Survival(map(_seconds, ended), map(_seconds, going)), in_parts=False)
 
 
-def _soon(came: int, since: int, now: int, luck: Luck) -> Iterator[int]:
-    """When something that came lately comes again within about as long."""
+def _soon(came: int, since: int, now: int, randomness: RunRandomness) -> Iterator[int]:
+    """Yield the times within RECENT_S at which a recent arrival repeats, as a Poisson process."""
     lately = max(since, now - RECENT_S)
     if came < lately:
         return
     at = float(now)
-    while (at := at + luck.chance.expovariate(1 / (now - lately))) < now + RECENT_S:
+    while (at := at + randomness.chance.expovariate(1 / (now - lately))) < now + RECENT_S:
         yield int(at)
 
 
 def _poisson(chance: Random) -> int:
-    """How often something comes that comes once on average."""
+    """Return a Poisson number with a mean of 1."""
     times, at = 0, chance.expovariate(1)
     while at < 1:
         times, at = times + 1, at + chance.expovariate(1)
     return times
 
 
-def _here(each: CompletedRun, gang: Gang, _size: int) -> bool:
-    return each.queue == gang.queue
+def _is_of_queue(run: CompletedRun, gang: Gang, _size: int) -> bool:
+    return run.queue == gang.queue
 
 
-def _near(each: CompletedRun, gang: Gang, size: int) -> bool:
-    """Is it about as large, or was about as much said of it?
+def _is_similar(run: CompletedRun, gang: Gang, size: int) -> bool:
+    """Return whether a run has a similar stated run time, or a similar size if none is stated.
 
-    Large statements are mostly too large and small ones too small, so that factors differ.
+    Long statements are mostly too long and short ones too short, so their errors differ.
     """
-    if gang.duration_s is None or each.stated_s is None:
-        return abs(each.size - size) <= 1
-    return gang.duration_s <= 2 * each.stated_s <= 4 * gang.duration_s
+    if gang.duration_s is None or run.stated_s is None:
+        return abs(run.size - size) <= 1
+    return gang.duration_s <= 2 * run.stated_s <= 4 * gang.duration_s
 
 
-def _near_here(each: CompletedRun, gang: Gang, size: int) -> bool:
-    return _here(each, gang, size) and _near(each, gang, size)
+def _is_of_queue_and_similar(run: CompletedRun, gang: Gang, size: int) -> bool:
+    return _is_of_queue(run, gang, size) and _is_similar(run, gang, size)
 
 
-def _ran(each: CompletedRun) -> float:
-    return each.ran_s
+def _seconds(run: CompletedRun) -> float:
+    return run.ran_s
 
 
-def _part(each: CompletedRun) -> float:
-    return each.ran_s / max(1, each.stated_s or 1)
+def _part_of_stated(run: CompletedRun) -> float:
+    return run.ran_s / max(1, run.stated_s or 1)
 
 
 def _going(cluster: Cluster, experience: Experience) -> Iterator[CompletedRun]:
+    """Yield the unfinished runs of all working gangs, as far as they have come."""
     for name in cluster.active:
         gang, members = cluster.gangs[name], cluster.members(name)
-        began = started_at(members)
-        if began is not None:
-            so_far_s = experience.saved_s(name) + cluster.now - began
+        start = started_at(members)
+        if start is not None:
+            so_far_s = experience.saved_s(name) + cluster.now - start
             yield CompletedRun.of(gang, size_of(members), so_far_s)
 
 
-def _again(each: GangArrival, number: int, at: int) -> tuple[Gang, list[Task]]:
-    """The same submission under a new name."""
-    name = GangId(f"{each.gang.id} again {number}")
+def _resubmitted(arrival: GangArrival, number: int, at: int) -> tuple[Gang, list[Task]]:
+    """Return the same submission under a new name."""
+    name = GangId(f"{arrival.gang.id} again {number}")
     gang = replace(
-        each.gang,
+        arrival.gang,
         id=name,
-        job=JobId(f"{each.gang.job} again {number}"),
+        job=JobId(f"{arrival.gang.job} again {number}"),
         created_at=at,
         saved_at=None,
         spared=False,
     )
-    return gang, list(_tasks(each, name))
+    return gang, list(_tasks(arrival, name))
 
 
-def _tasks(each: GangArrival, name: GangId) -> Iterable[Task]:
-    for kind, template in enumerate(each.tasks):
+def _tasks(arrival: GangArrival, name: GangId) -> Iterable[Task]:
+    for kind, template in enumerate(arrival.tasks):
         for index in range(template.count):
             task = TaskId(f"{name} {kind}-{index}")
             yield Task(task, name, template.shape, template.group, template.labels)

@@ -1,7 +1,7 @@
-"""How long things last, given how long some lasted and how long others have lasted so far.
+"""The distribution of durations, from finished and unfinished ones.
 
-The product-limit estimate of Kaplan and Meier: what still goes on counts as "at least so long", so
-that long runs are not forgotten because they have not ended yet.
+The product-limit estimate of Kaplan and Meier: an unfinished run counts as "at least this long", so
+that long runs are not ignored because they have not ended yet.
 """
 
 from __future__ import annotations
@@ -11,32 +11,34 @@ from collections.abc import Iterable
 
 
 class Survival:
-    """A distribution learned from ends and from what goes on."""
+    """A distribution of durations."""
 
     __slots__ = ("_ends", "_left")
 
     def __init__(self, ended: Iterable[float], going: Iterable[float] = ()) -> None:
-        marks = sorted([(each, False) for each in ended] + [(each, True) for each in going])
+        marks = sorted([(length, False) for length in ended] + [(length, True) for length in going])
         self._ends: list[float] = []
+        """The finished durations, sorted."""
         self._left: list[float] = []
-        """The part that lasts beyond each end."""
-        left, still = 1.0, len(marks)
-        for at, goes_on in marks:
-            if not goes_on:
-                left *= (still - 1) / still
-                self._ends.append(at)
+        """For each of `_ends`, the part (0 to 1) of all runs that last longer. Falling."""
+        left, at_risk = 1.0, len(marks)
+        for length, is_unfinished in marks:
+            if not is_unfinished:
+                left *= (at_risk - 1) / at_risk
+                self._ends.append(length)
                 self._left.append(left)
-            still -= 1
+            at_risk -= 1
 
     @property
     def longest(self) -> float:
-        """The longest that has ended; 0 if nothing has."""
+        """The longest finished duration; 0 if there is none."""
         return self._ends[-1] if self._ends else 0.0
 
     def draw(self, so_far: float, chance: float) -> float | None:
-        """How long something lasts that has lasted so far, for a chance between 0 and 1.
+        """Return a duration of something that has lasted `so_far`, for a chance between 0 and 1.
 
-        None: longer than anything known. Between two known ends every length is as likely.
+        A smaller chance gives a longer duration. None: longer than any finished one. Between two
+        finished durations the distribution is uniform.
         """
         first = bisect_right(self._ends, so_far)
         above = self._left[first - 1] if first else 1.0

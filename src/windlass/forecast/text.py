@@ -1,17 +1,17 @@
-"""An ETA in words, the same everywhere; times are rounded as people round them."""
+"""An ETA in words, the same in all outputs, with times rounded as people round them."""
 
 from __future__ import annotations
 
 import re
 
 from windlass.forecast.eta import StartEta
-from windlass.model.timestamps import read_if_any, written
+from windlass.model.units import format_timestamp, parse_timestamp_or_none
 
 FIVE_MINUTES = 300
 
 
 def eta_sentence(eta: StartEta, now: int) -> str:
-    """Such as "starts in about 40 min (20 min to 1 h 30)"."""
+    """Return a sentence such as "starts in about 40 min (20 min to 1 h 30)"."""
     early = span(eta.early - now)
     if eta.at is None:
         return f"starts in {early} at the earliest"
@@ -23,7 +23,7 @@ def eta_sentence(eta: StartEta, now: int) -> str:
 
 
 def eta_by_the_clock(eta: StartEta, now: int) -> str:
-    """The same where it is read later, such as on a pod: by the clock, to five minutes."""
+    """Return a sentence with times of day (UTC), for readers at a later time, as on pods."""
     early = _clock(max(eta.early, now))
     if eta.at is None:
         return f"starts at {early} UTC at the earliest"
@@ -36,12 +36,15 @@ def eta_by_the_clock(eta: StartEta, now: int) -> str:
 
 
 def found_in(message: str, now: int) -> str:
-    """That sentence in what a pod was told; empty if it is not there, or of a time gone by."""
+    """Return the sentence of `eta_by_the_clock` in a pod's message.
+
+    Empty if the message has none, or if its time has passed.
+    """
     last = message.rpartition("; ")[2]
     if not last.lower().startswith("starts at "):
         return ""
-    told = _TIME.search(last)
-    at = read_if_any(f"{told[1]}T{told[2]}:00Z") if told else None
+    time = _TIME.search(last)
+    at = parse_timestamp_or_none(f"{time[1]}T{time[2]}:00Z") if time else None
     return last if at is None or at >= now else ""
 
 
@@ -49,13 +52,13 @@ _TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}) ([0-9]{2}:[0-9]{2}) UTC")
 
 
 def _clock(at: int) -> str:
-    """The next full five minutes: what is expected never lies in the past."""
+    """Return a time rounded up to five minutes, so that it is never in the past."""
     rounded = -(-at // FIVE_MINUTES) * FIVE_MINUTES
-    return written(rounded)[:16].replace("T", " ")
+    return format_timestamp(rounded)[:16].replace("T", " ")
 
 
 def span(seconds: int) -> str:
-    """A time in a few words: minutes, beyond a quarter of an hour in fives, hours in tens."""
+    """Return a rounded duration: to minutes, from 15 min to 5 min, from 2 h to 10 min."""
     minutes = max(1, round(seconds / 60))
     step = 1 if minutes < 15 else 5 if minutes < 120 else 10
     hours, minutes = divmod(step * round(minutes / step), 60)

@@ -1,8 +1,13 @@
-"""The MIG catalogue: which instances a GPU model offers and where they may lie.
+"""The MIG catalogue: the instance profiles of each GPU model and their legal places.
 
 An instance occupies an interval of the device's memory axis. A set of instances is legal if no two
 overlap, their compute slices fit, no profile occurs more often than allowed, and at most one of
-them carries the media engines. The places are those the driver prints, not those of its mocks.
+them has the media engines. The places are those that the driver prints.
+
+    memory axis of an A100     0   1   2   3   4   5   6   7
+    3g.20gb at 0 or 4         [---------------][---------------]
+    2g.10gb at 0, 2 or 4      [-------][-------][-------]
+    1g.5gb at 0 to 6          [---][---][---][---][---][---][---]
 """
 
 from __future__ import annotations
@@ -16,22 +21,27 @@ from windlass.model.gpus import WHOLE, Slice
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A kind of instance: its compute slices and the places it may start."""
+    """A kind of instance: its compute slices, and its places on the memory axis."""
 
     name: str
     compute: int
     starts: tuple[int, ...]
     size: int
+    """Its length on the memory axis."""
     most: int
+    """The most instances of this profile on one device."""
     media: bool = False
+    """It has the media engines, of which a device has one set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """How one GPU model can be cut."""
+    """The ways to cut one GPU model."""
 
     compute: int
+    """The compute slices of the device."""
     units: int
+    """The length of its memory axis."""
     profiles: tuple[Profile, ...]
 
 
@@ -43,17 +53,20 @@ class Instance(NamedTuple):
 
 
 def profile_of(model: str, name: str) -> Profile | None:
-    """The profile of that name, or None where the model does not offer it."""
+    """Return the profile of that name; None if the model does not offer it."""
     return _profiles(model).get(name)
 
 
 def offered_by(model: str) -> tuple[str, ...]:
-    """The names of a model's profiles, smallest first; none for a model without MIG."""
+    """Return the names of a model's profiles, smallest first; none for a model without MIG."""
     return tuple(_profiles(model))
 
 
 def milli_of_profile(model: str, name: str) -> int:
-    """The share of the device an instance stands for: the larger of compute and memory."""
+    """Return the thousandths of a device that an instance stands for.
+
+    It is the larger one of its shares of compute and memory, rounded up.
+    """
     geometry, profile = GEOMETRIES[model], _profiles(model)[name]
     compute = -(-profile.compute * WHOLE // geometry.compute)
     memory = -(-profile.size * WHOLE // geometry.units)
@@ -62,18 +75,18 @@ def milli_of_profile(model: str, name: str) -> int:
 
 @lru_cache(maxsize=4096)
 def legal_starts(model: str, instances: tuple[Instance, ...], name: str) -> tuple[int, ...]:
-    """Where one more instance of a profile may start beside those already there."""
+    """Return the places at which one more instance of a profile may start beside the others."""
     profile = _profiles(model).get(name)
     if profile is None:
         return ()
-    there = [_profiles(model)[each.profile] for each in instances]
-    if sum(each.compute for each in there) + profile.compute > GEOMETRIES[model].compute:
+    others = [_profiles(model)[instance.profile] for instance in instances]
+    if sum(other.compute for other in others) + profile.compute > GEOMETRIES[model].compute:
         return ()
-    if sum(each.name == name for each in there) >= profile.most:
+    if sum(other.name == name for other in others) >= profile.most:
         return ()
-    if profile.media and any(each.media for each in there):
+    if profile.media and any(other.media for other in others):
         return ()
-    taken = [(i.start, i.start + p.size) for i, p in zip(instances, there, strict=True)]
+    taken = [(i.start, i.start + p.size) for i, p in zip(instances, others, strict=True)]
     return tuple(
         start
         for start in profile.starts
@@ -83,31 +96,34 @@ def legal_starts(model: str, instances: tuple[Instance, ...], name: str) -> tupl
 
 @lru_cache(maxsize=4096)
 def with_kept(model: str, instances: tuple[Instance, ...], kept: Slice) -> tuple[Instance, ...]:
-    """The instances of a device with one more that is kept for somebody.
+    """Return the instances of a device with one more, for which a place is held.
 
-    Where others still lie in its place, what is free of that is filled with smaller ones: else
-    somebody would take it, and the place would never come free.
+    If other instances still overlap that place, its free parts are filled with smaller instances:
+    otherwise another task would take them, and the place would never be free as a whole.
     """
     if kept.start in legal_starts(model, instances, kept.profile):
         return tuple(sorted((*instances, Instance(kept.start, kept.profile))))
     whole = profile_of(model, kept.profile)
     end = kept.start + (whole.size if whole else 0)
-    for each in sorted(_profiles(model).values(), key=lambda each: (-each.size, each.name)):
-        for start in each.starts:
-            is_inside = kept.start <= start and start + each.size <= end
-            if is_inside and start in legal_starts(model, instances, each.name):
-                instances = tuple(sorted((*instances, Instance(start, each.name))))
+    for part in sorted(_profiles(model).values(), key=lambda part: (-part.size, part.name)):
+        for start in part.starts:
+            is_inside = kept.start <= start and start + part.size <= end
+            if is_inside and start in legal_starts(model, instances, part.name):
+                instances = tuple(sorted((*instances, Instance(start, part.name))))
     return instances
 
 
 @lru_cache(maxsize=256)
 def _profiles(model: str) -> dict[str, Profile]:
     geometry = GEOMETRIES.get(model)
-    return {each.name: each for each in geometry.profiles} if geometry else {}
+    return {profile.name: profile for profile in geometry.profiles} if geometry else {}
 
 
 def _seven(one: int, wide: int, half: int, full: int) -> Geometry:
-    """The seven-slice family; arguments are the gigabytes in the names of 1g, 2g, 3g and 7g."""
+    """Return the geometry of the seven-slice family.
+
+    The arguments are the gigabytes in the names of the profiles 1g, 2g, 3g and 7g.
+    """
     ones, twos = tuple(range(7)), (0, 2, 4)
     return Geometry(
         compute=7,

@@ -1,4 +1,7 @@
-"""Why a gang waits, with its numbers; terminal, page, events and metrics render these."""
+"""The reasons for which a gang waits or is evicted, as a code with numbers.
+
+Terminal, dashboard, Kubernetes events and metrics all show these.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from windlass.model.display_names import known_as
 
 
 class ReasonCode(StrEnum):
-    """The kinds of reasons; `SENTENCES` says each in words."""
+    """The codes of reasons; each has a sentence for people."""
 
     UNREADABLE = "Unreadable"
     LEFT_OUT = "LeftOut"
@@ -63,7 +66,7 @@ def _nothing() -> dict[str, int | str]:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason and the numbers that make it checkable."""
+    """One reason: its code, and the values that its sentence names."""
 
     why: ReasonCode
     values: Mapping[str, int | str] = field(default_factory=_nothing)
@@ -76,8 +79,11 @@ class Reason:
 
 
 class _Words(dict[str, int | str]):
-    """Values, and endings for what is counted: `{tasks} task{tasks_s} move{tasks_v}` is
-    "1 task moves" or "2 tasks move"."""
+    """The values of a sentence, with endings for counts.
+
+    `{tasks} task{tasks_s} move{tasks_v}` becomes "1 task moves" or "2 tasks move". The value `gang`
+    is shown by its display name.
+    """
 
     def __getitem__(self, key: str) -> int | str:
         value = super().__getitem__(key)
@@ -85,17 +91,8 @@ class _Words(dict[str, int | str]):
 
     def __missing__(self, key: str) -> str:
         name, _, ending = key.rpartition("_")
+        # plural "s" unless one; verbal "s" only if one
         return "s" if (self.get(name) == 1) == (ending == "v") else ""
-
-
-def in_words(seconds: int) -> str:
-    """A time as people say it, such as "45 s", "12 min" or "3 h 5 min"."""
-    if seconds < 120:
-        return f"{seconds} s"
-    hours, minutes = divmod(seconds // 60, 60)
-    if not hours:
-        return f"{minutes} min"
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
 SENTENCES: dict[ReasonCode, str] = {

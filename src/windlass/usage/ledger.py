@@ -1,11 +1,11 @@
-"""The ledger: GPU time per queue, user and model, counting less the longer ago it was.
+"""The ledger: GPU time by queue, user and model, decayed with time.
 
-Usage decays with a half-life h. While someone holds GPUs at a constant rate r,
+Usage decays with a half-life h. While a holder has a constant rate r of GPUs, then after d seconds
 
     U(t) = U0 * 2^(-d/h)  +  r * (h / ln 2) * (1 - 2^(-d/h))
 
-so an entry is only touched when a rate changes: no sampling, no time series. All entries share one
-half-life, hence sums over users, models and queues are exact.
+so an entry changes only when its rate changes: no sampling, no time series. All entries have the
+same half-life, so sums over users, models and queues are exact.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class Holder(NamedTuple):
-    """Whose use is counted."""
+    """The key of an entry."""
 
     queue: str
     user: str
@@ -24,10 +24,17 @@ class Holder(NamedTuple):
 
 
 class _Entry:
+    """The usage of one holder as of a time, and the rate since then."""
+
     __slots__ = ("at", "rate", "value")
 
     def __init__(self, value: float, at: int) -> None:
-        self.value, self.rate, self.at = value, 0, at
+        self.value = value
+        """Decayed thousandth GPU-seconds as of `at`."""
+        self.at = at
+        self.rate = 0
+        """Thousandths of GPU that the holder has had since `at`. Never written to disk: tasks are
+        charged anew after a restart."""
 
 
 class Ledger:
@@ -40,7 +47,7 @@ class Ledger:
         self._entries: dict[Holder, _Entry] = {}
 
     def change(self, holder: Holder, milli: int, now: int) -> None:
-        """From now on the holder has so much more (or less) GPU."""
+        """Add to the GPU thousandths that a holder has from now on; negative takes away."""
         entry = self._entries.get(holder)
         if entry is None:
             entry = self._entries[holder] = _Entry(0.0, now)
@@ -48,33 +55,34 @@ class Ledger:
         entry.rate += milli
 
     def restore(self, holder: Holder, value: int, now: int) -> None:
-        """Take over usage that was written down."""
+        """Set the usage of a holder as of now, from a snapshot."""
         self.put(holder, float(value), now)
 
     def entries(self) -> Iterator[tuple[Holder, float, int]]:
-        """Every value as it is kept, and since when: without loss, unlike `at`."""
+        """Yield holder, value and its time for each entry: without loss, unlike `at`."""
         for holder in sorted(self._entries):
             yield holder, self._entries[holder].value, self._entries[holder].at
 
     def put(self, holder: Holder, value: float, at: int) -> None:
-        """Take over an entry as `entries` gave it."""
+        """Set an entry to values that `entries` has yielded."""
         entry = self._entries.setdefault(holder, _Entry(0.0, at))
         entry.value, entry.at = value, at
 
     def keep_for(self, half_life_s: int, now: int) -> None:
-        """From now on usage decays with another half-life."""
+        """Let usage decay with another half-life from now on."""
         for entry in self._entries.values():
             entry.value, entry.at = self._value(entry, now), now
         self.half_life_s = half_life_s
 
     def at(self, now: int) -> Iterator[tuple[Holder, int]]:
-        """All usage as of now, in order of the holders."""
+        """Yield the rounded usage of each holder as of now, without zeros, by holder."""
         for holder in sorted(self._entries):
             value = round(self._value(self._entries[holder], now))
             if value:
                 yield holder, value
 
     def _value(self, entry: _Entry, now: int) -> float:
+        """Return the usage of an entry as of now, by the formula above."""
         if now == entry.at:
             return entry.value
         left = 2.0 ** ((entry.at - now) / self.half_life_s)

@@ -12,9 +12,9 @@ from windlass.engine.cycle import plan
 from windlass.engine.nodes import score
 from windlass.engine.nodes.node_index import NodeIndex
 from windlass.model.events import GangSeen, TaskSeen
+from windlass.model.gpu.remainder_prices import values_of_rests
+from windlass.model.gpu.request_mix import MOST_NODES, reckoned
 from windlass.model.gpus import GpuRequest
-from windlass.model.remainder_prices import values_of_rests
-from windlass.model.request_mix import MOST_NODES, reckoned
 from windlass.model.resources import Request
 from windlass.model.settings import Packing
 from windlass.state.cluster import Cluster

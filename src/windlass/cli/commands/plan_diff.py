@@ -28,7 +28,7 @@ from windlass.model.display_names import known_as
 from windlass.model.errors import InputError
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import ACTIVE, GangId
-from windlass.model.reasons import in_words
+from windlass.model.units import duration_in_words
 from windlass.model.validation.problems import listed
 
 if TYPE_CHECKING:
@@ -266,7 +266,8 @@ def _later(after: DryRunResult) -> Iterator[str]:
     if not after.at_rest:
         yield f"\nThe dry run stopped after {counted(after.cycles, 'cycle')}; more may follow."
     elif after.wake_at is not None:
-        yield f"\nMore may change in {in_words(after.wake_at - after.now)}, as time passes."
+        wait = duration_in_words(after.wake_at - after.now)
+        yield f"\nMore may change in {wait}, as time passes."
 
 
 def _queues(before: Sequence[QueueTableRow], after: Sequence[QueueTableRow]) -> str:

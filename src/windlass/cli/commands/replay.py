@@ -116,9 +116,9 @@ def _window(store: HistoryStore, since: str | None, until: str | None) -> Replay
 
 def _parse_moment(text: str, option: str, first: int) -> int:
     """Return a time that is written as a date, or relative to the beginning of the record."""
-    from windlass.model.timestamps import read_if_any
+    from windlass.model.units import parse_timestamp_or_none
 
-    moment = read_if_any(text)
+    moment = parse_timestamp_or_none(text)
     if moment is not None:
         return moment
     # The times of a simulation count from its own start, and --list prints them so.

@@ -138,21 +138,20 @@ def _variable(text: str) -> tuple[str, str]:
 
 def _check(request: SubmitRequest) -> None:
     """Refuse values that the API server would accept, but with which the job could not run."""
-    from windlass.model.durations import seconds
+    from windlass.model.units import parse_duration, parse_quantity
     from windlass.workloads.manifests.submit import longest_name
-    from windlass.workloads.objects.quantities import amount
 
     most, name = longest_name(request.count), request.name
     if not NAME.fullmatch(name) or len(name) > most:
         expected = f"at most {most} small letters, digits and dashes, with a letter first"
         raise click.UsageError(f'--name: expected {expected}; found "{name}".')
     for option, text in (("--cpu", request.cpu), ("--memory", request.memory)):
-        if text and not (amount(text) or 0) > 0:
+        if text and not (parse_quantity(text) or 0) > 0:
             raise click.UsageError(
                 f'{option}: expected an amount like 16 or 128Gi; found "{text}".'
             )
     for option, time in (("--duration", request.duration), ("--max-run", request.max_run)):
-        if time and not seconds(time):
+        if time and not parse_duration(time):
             raise click.UsageError(
                 f'{option}: expected a time like 90s, 45m or 2h30m; found "{time}".'
             )

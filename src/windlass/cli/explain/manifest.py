@@ -115,7 +115,7 @@ def _cluster_defaults(
     """Return the values that the API server would fill in; priorities only if inputs are given."""
     from windlass.daemon.decide.inputs import ObjectObserved
     from windlass.daemon.serving.scope import scope_of
-    from windlass.model.timestamps import written
+    from windlass.model.units import format_timestamp
     from windlass.workloads.manifests.expand import ClusterDefaults
     from windlass.workloads.objects.wire import PriorityClass
 
@@ -126,7 +126,7 @@ def _cluster_defaults(
         priorities = {found.metadata.name: found.value for found in classes}
     scope = scope_of(config)
     return ClusterDefaults(
-        namespace, sorted(scope.schedulers)[0], written(now), priorities, scope.kinds
+        namespace, sorted(scope.schedulers)[0], format_timestamp(now), priorities, scope.kinds
     )
 
 

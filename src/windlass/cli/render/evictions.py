@@ -15,7 +15,7 @@ from windlass.model.actions import Evict, EvictionRule, Hold
 from windlass.model.display_names import known_as
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import COUNTED, Gang, GangId, Task, TaskId
-from windlass.model.reasons import in_words
+from windlass.model.units import duration_in_words
 
 if TYPE_CHECKING:
     from windlass.engine.plan import Plan
@@ -111,7 +111,7 @@ def eviction_sentence(summary: EvictionSummary) -> str:
     if summary.saves_within_s is not None:
         cost, then = (
             f"at most {cost}",
-            f"; it saves first, within {in_words(summary.saves_within_s)}",
+            f"; it saves first, within {duration_in_words(summary.saves_within_s)}",
         )
     elif not summary.stops:
         then = "; it runs on with the others"
@@ -160,7 +160,8 @@ def hold_lines(cluster: Cluster, holds: Iterable[Hold]) -> Iterator[str]:
         wait = hold.starts_at - cluster.now
         when = "for it alone, as soon as they are free"
         if not hold.firm and wait > 0:
-            when = f"reserved for it in {in_words(wait)}; until then for work that ends in time"
+            delay = duration_in_words(wait)
+            when = f"reserved for it in {delay}; until then for work that ends in time"
         name = known_as(hold.gang)
         line = sentence(f"{name}{queue}: {places}, {when}", name, f"{name}:")
         yield click.wrap_text(line, 78, "  ", "     ")

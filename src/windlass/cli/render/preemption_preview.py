@@ -21,7 +21,7 @@ from windlass.model.display_names import known_as
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import GangId, Task, TaskState
 from windlass.model.queues import GPU
-from windlass.model.reasons import in_words
+from windlass.model.units import duration_in_words
 from windlass.model.validation.problems import amount, listed
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def freed_sentences(freed: list[dict[str, Any]]) -> Iterator[str]:
     for task in freed[:MOST_ROWS]:
         since = task["leaving_for_s"]
         verb = "is evicted now from" if since is None else "is on its way out of"
-        time = f", for {in_words(since)} so far" if since else ""
+        time = f", for {duration_in_words(since)} so far" if since else ""
         stuck = "; it seems to be stuck" if task["stuck"] else ""
         yield f"{pod_of(task['task'])} {verb} {task['node']}, {task['devices']}{time}{stuck}"
     if len(freed) > MOST_ROWS:
@@ -142,7 +142,7 @@ def _conclusion(preview: PreemptionPreview, now: int) -> Iterator[str]:
     if preview.ready_at is None:
         yield "its own setting says that no gang is to be evicted for it"
     elif preview.ready_at > now:
-        wait = in_words(preview.ready_at - now)
+        wait = duration_in_words(preview.ready_at - now)
         yield f"its own setting says that it waits for free room first, for {wait} more"
     if preview.ways:
         victims = dict.fromkeys(f"{known_as(way.gang)} ({way.rule})" for way in preview.ways)
@@ -151,7 +151,7 @@ def _conclusion(preview: PreemptionPreview, now: int) -> Iterator[str]:
         else:
             yield f"{'then' if preview.ready_at > now else 'next'} it would evict {listed(victims)}"
     elif preview.patient_until is not None:
-        wait = in_words(preview.patient_until - now)
+        wait = duration_in_words(preview.patient_until - now)
         yield f"others would lose far more than it needs: it waits {wait} more for a smaller loss"
     elif preview.too_dear:
         yield (
@@ -165,7 +165,7 @@ def _conclusion(preview: PreemptionPreview, now: int) -> Iterator[str]:
 def _side(side: QueueSide, now: int, verb: str) -> str:
     """Return what one queue has, may lose and why, as a clause."""
     has = f"{verb} {amount(GPU, side.has)}"
-    wait = in_words(side.until - now) if side.until is not None else ""
+    wait = duration_in_words(side.until - now) if side.until is not None else ""
     if side.bar is None and side.rule is not None:
         more = f"; more of it may go in {wait}" if wait else ""
         return f"queue {side.queue} {has} and may lose {_gpus(side.may_lose)}, {_by(side)}{more}"

@@ -17,7 +17,7 @@ import msgspec
 
 from windlass.controllers.quarantine import due
 from windlass.kube.ingest.translator import Translator
-from windlass.model import timestamps
+from windlass.model import units
 from windlass.model.events import NodeTrusted
 from windlass.model.nodes import Quarantine
 from windlass.state.cluster import Cluster
@@ -43,7 +43,7 @@ class NodeMark:
 
     def body(self) -> dict[str, Any]:
         """A strategic patch."""
-        found, at = self.quarantine, timestamps.written(self.at)
+        found, at = self.quarantine, units.format_timestamp(self.at)
         condition = {
             "type": CONDITION,
             "status": "True" if found else "False",

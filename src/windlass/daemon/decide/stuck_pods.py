@@ -8,7 +8,7 @@ from windlass.kube.ingest.translator import Translator
 from windlass.kube.writers.binder import PodRef
 from windlass.kube.writers.force_delete import Stranded, is_dead
 from windlass.model.jobs import TaskId
-from windlass.model.timestamps import read_if_any
+from windlass.model.units import parse_timestamp_or_none
 from windlass.state.cluster import Cluster
 from windlass.workloads.objects import wire
 
@@ -56,7 +56,7 @@ class Strandeds:
     def _ending(self) -> Iterator[tuple[wire.Pod, str, int]]:
         """Our pods that terminate on nodes in trouble or gone, and when they should be gone."""
         for pod, node in self._candidates():
-            end = read_if_any(pod.metadata.deletion_timestamp)
+            end = parse_timestamp_or_none(pod.metadata.deletion_timestamp)
             if end is not None and self._translator.scope.has_pod(pod):
                 yield pod, node, end + SLACK_S
 

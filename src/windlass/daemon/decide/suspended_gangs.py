@@ -28,8 +28,9 @@ from windlass.model import events
 from windlass.model.actions import Bind, EvictionRule, Hold, PlaceClaim
 from windlass.model.jobs import GangId, TaskId, TaskState
 from windlass.model.queues import GPU, guaranteed
-from windlass.model.reasons import Reason, ReasonCode, in_words
+from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.resources import Request
+from windlass.model.units import duration_in_words
 from windlass.state.cluster import Cluster
 from windlass.workloads.kinds.suspension import Mark, OwnerState, again
 
@@ -289,7 +290,7 @@ class Resuming:
             return decision
         if absent.standing is not OwnerState.SUSPENDED:
             return decision
-        ago = in_words(max(0, self._cluster.now - absent.mark.at))
+        ago = duration_in_words(max(0, self._cluster.now - absent.mark.at))
         stood = Reason(ReasonCode.SUSPENDED_FOR, {"why": _why(absent.mark), "ago": ago})
         return replace(decision, reasons=(*decision.reasons, stood))
 

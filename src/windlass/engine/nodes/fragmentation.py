@@ -25,9 +25,9 @@ from windlass.engine.nodes.devices import (
     milli_on,
     room,
 )
+from windlass.model.gpu.remainder_prices import values_of_rests
+from windlass.model.gpu.request_mix import SLACK, STEP, Counted, reckoned, shares_asked
 from windlass.model.gpus import WHOLE, GpuRequest
-from windlass.model.remainder_prices import values_of_rests
-from windlass.model.request_mix import SLACK, STEP, Counted, reckoned, shares_asked
 from windlass.model.settings import Packing, Settings
 from windlass.state.device_states import MOST_REMEMBERED, Device, DeviceKind, DeviceStates
 from windlass.state.node_columns import Ints, NodeTable

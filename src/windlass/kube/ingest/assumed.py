@@ -17,7 +17,8 @@ from itertools import islice, takewhile
 
 from windlass.model.actions import Bind
 from windlass.model.jobs import GangId, TaskId
-from windlass.model.reasons import Reason, ReasonCode, in_words
+from windlass.model.reasons import Reason, ReasonCode
+from windlass.model.units import duration_in_words
 
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 60
@@ -121,7 +122,7 @@ class Assumed:
         trouble = self._troubles.get(gang)
         if trouble is None or trouble.until <= now:
             return None
-        wait = in_words(trouble.until - now)
+        wait = duration_in_words(trouble.until - now)
         return Reason(trouble.why, {"what": trouble.what, "wait": wait})
 
     def over(self, before: int, now: int) -> list[GangId]:

@@ -18,7 +18,7 @@ from windlass.kube.ingest.priorities import Priorities
 from windlass.kube.ingest.scope import Scope
 from windlass.kube.writers.suspend import Switch
 from windlass.model.jobs import GangId, TaskId
-from windlass.model.timestamps import read_if_any, written
+from windlass.model.units import format_timestamp, parse_timestamp_or_none
 from windlass.workloads.kinds import gang_sizes as gangs
 from windlass.workloads.kinds.suspension import (
     Mark,
@@ -169,11 +169,11 @@ class SuspendedGangs:
         kind, owner = maker
         meta = owner.metadata
         # no older than the owner itself: users can write the mark, too
-        began = min(now, max(since, read_if_any(meta.creation_timestamp) or 0))
+        began = min(now, max(since, parse_timestamp_or_none(meta.creation_timestamp) or 0))
         terms = ClusterDefaults(
             meta.namespace,
             min(self._scope.schedulers, default=""),
-            written(began),
+            format_timestamp(began),
             self._priorities.values(),
             self._kinds,
             self._priorities.meek,
@@ -210,7 +210,7 @@ class SuspendedGangs:
 
 def _saying(pod: Pod, found: Mark, how: OwnerState) -> Pod:
     """A stand-in that says why it waits, where others look at what stands on pods."""
-    text = f"Its owner was suspended at {written(found.at)} for {found.gainer or 'others'}"
+    text = f"Its owner was suspended at {format_timestamp(found.at)} for {found.gainer or 'others'}"
     more = (
         "it is resumed when there is room" if how is OwnerState.SUSPENDED else "it is being resumed"
     )

@@ -34,7 +34,7 @@ from windlass.model.gpu_resources import asks_gpu
 from windlass.model.jobs import ACTIVE, OCCUPYING, GangId, Task, TaskId, TaskState
 from windlass.model.nodes import NodeTrouble
 from windlass.model.reasons import ReasonCode
-from windlass.model.timestamps import read_if_any
+from windlass.model.units import parse_timestamp_or_none
 from windlass.workloads.kinds.table import Key, Membership
 from windlass.workloads.nodes.health import trusted_since, worse
 from windlass.workloads.nodes.offers import node_of
@@ -138,7 +138,7 @@ class Translator:
         Its controller might take them for the new ones if it were resumed before.
         """
         for task in self.absent.tasks_of(uid):
-            ends_at = read_if_any(self._pods[task].pod.metadata.deletion_timestamp)
+            ends_at = parse_timestamp_or_none(self._pods[task].pod.metadata.deletion_timestamp)
             is_stuck = ends_at is not None and ends_at < self._now
             if self._state(task) in OCCUPYING and not is_stuck:
                 return False

@@ -1,8 +1,8 @@
-"""Is a cluster's description sound? The one place that knows what input must be like.
+"""The check of a whole described cluster: snapshot or scenario.
 
-Readers of snapshots and scenarios call `check` and turn each path into a line of their file. The
-engine relies on it and checks nothing again. Queues, jobs and shapes are checked by the modules
-named after them; this one holds the order, and the nodes, topologies, settings and holds.
+Readers call `check` and turn each path into a line of their file. The engine relies on it and
+repeats no check. Queues, jobs and shapes are checked by the modules named after them; this one has
+the order of checks, and those of nodes, topologies, settings and holds.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from windlass.model.nodes import Node
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
 from windlass.model.topology import Topology
+from windlass.model.units import LARGEST_AMOUNT
 from windlass.model.validation.jobs import check_gangs, check_slices, check_tasks
 from windlass.model.validation.problems import (
-    MOST,
     InputProblem,
     Path,
     listed,
@@ -32,7 +32,7 @@ from windlass.model.validation.queues import check_queues
 from windlass.model.validation.shapes import check_shape
 
 MOST_GPUS = 64
-"""GPUs of one node; more is a slip of the pen, and would widen every node's row."""
+"""The most GPUs of one node; more is a typing error, and slows down every node."""
 MOST_GPU_MEMORY_MIB = 2**24
 
 _LEAST = {
@@ -54,24 +54,24 @@ _LEAST = {
     "search_again_s": 0,
     "search_steps": 1,
 }
-"""The smallest value of every number among the settings; what is never stale says -1."""
+"""The smallest value of each number among the settings; -1 means never."""
 
 
 class UsageToCheck(Protocol):
-    """Usage that was written down."""
+    """A recorded usage."""
 
     @property
     def milli_seconds(self) -> int:
-        """Decayed GPU time."""
+        """The decayed GPU time, in thousandth GPU-seconds."""
         ...
 
 
 class Since(Protocol):
-    """Something that has lasted for a while."""
+    """A recorded condition with a start."""
 
     @property
     def since(self) -> int:
-        """When it began."""
+        """The time at which it began."""
         ...
 
 
@@ -103,7 +103,7 @@ class Described(Protocol):
 
 
 def check(cluster: Described) -> list[InputProblem]:
-    """All problems of a description, in the order in which its parts stand."""
+    """Return all problems of a description, in a fixed order of its parts."""
     return [
         *outside(("now",), "the time", cluster.now, 0),
         *_check_settings(cluster.settings),
@@ -129,7 +129,9 @@ def _check_settings(settings: Settings) -> Iterator[InputProblem]:
 
 
 def _check_topologies(topologies: Sequence[Topology]) -> Iterator[InputProblem]:
-    yield from repeated("topologies", "name", "topology", (each.name for each in topologies))
+    yield from repeated(
+        "topologies", "name", "topology", (topology.name for topology in topologies)
+    )
     for index, topology in enumerate(topologies):
         path = ("topologies", index)
         yield from unnamed((*path, "name"), "topology", topology.name)
@@ -154,8 +156,8 @@ def _check_nodes(nodes: Sequence[Node]) -> Iterator[InputProblem]:
 
 
 def _amounts(path: Path, node: Node) -> Iterator[InputProblem]:
-    found = {"cpu_milli": node.cpu_milli, "memory_mib": node.memory_mib, "pods": node.pods}
-    for field, value in found.items():
+    amounts = {"cpu_milli": node.cpu_milli, "memory_mib": node.memory_mib, "pods": node.pods}
+    for field, value in amounts.items():
         yield from outside((*path, field), f'node "{node.name}": {field}', value, 0)
     for name, value in node.extra.items():
         yield from outside((*path, "extra", name), f'node "{node.name}": {name}', value, 0)
@@ -198,7 +200,7 @@ def _check_holds(cluster: Described) -> Iterator[InputProblem]:
         if hold.gang not in gangs:
             yield _stray((*path, "gang"), "gang", hold.gang)
         for at, claim in enumerate(hold.claims):
-            # a firm hold outlives the task that moves: the one that follows it takes the place
+            # A firm hold may outlive the task that moves: its successor takes the place.
             if claim.task not in tasks and not hold.firm:
                 yield _stray((*path, "claims", at, "task"), "task", claim.task)
             yield from _claimed((*path, "claims", at), claim, nodes)
@@ -225,10 +227,12 @@ def _stray(path: Path, kind: str, name: str) -> InputProblem:
 def _check_usage(field: str, usage: Sequence[UsageToCheck]) -> Iterator[InputProblem]:
     for index, used in enumerate(usage):
         path = (field, index, "milli_seconds")
-        yield from outside(path, "usage in thousandth GPU-seconds", used.milli_seconds, 0, MOST**2)
+        yield from outside(
+            path, "usage in thousandth GPU-seconds", used.milli_seconds, 0, LARGEST_AMOUNT**2
+        )
 
 
 def _check_broken(broken: Sequence[Since]) -> Iterator[InputProblem]:
-    for index, each in enumerate(broken):
+    for index, gang in enumerate(broken):
         path = ("broken", index, "since")
-        yield from outside(path, "the time since which a gang is incomplete", each.since, 0)
+        yield from outside(path, "the time since which a gang is incomplete", gang.since, 0)

@@ -1,4 +1,4 @@
-"""Do gangs and tasks fit together, and do running tasks stand on something that exists?
+"""Checks of gangs and tasks: that they belong together, and that running tasks have real places.
 
 A gang whose queue or topology is missing, or whose tasks have not all been seen, is normal in a
 live cluster: such problems are marked `passing`.
@@ -36,14 +36,14 @@ _LEAST = {
     "unsaved_at_most_s": 0,
     "hurry_s": 0,
 }
-"""Numbers that a gang may leave open; a stale gang that stays for ever says -1."""
+"""The smallest value of each optional number of a gang; -1 means never."""
 
 
 def check_gangs(
     gangs: Sequence[Gang], queues: Sequence[Queue], topologies: Sequence[Topology]
 ) -> Iterator[InputProblem]:
-    """All that is wrong with the gangs themselves."""
-    levels = {each.name: each.levels for each in topologies}
+    """Yield the problems of gangs by themselves, and of their queues and topologies."""
+    levels = {topology.name: topology.levels for topology in topologies}
     parents = {queue.parent for queue in queues}
     names = {queue.name for queue in queues}
     yield from repeated("gangs", "id", "gang", (gang.id for gang in gangs))
@@ -61,7 +61,7 @@ def check_gangs(
 def check_tasks(
     tasks: Sequence[Task], gangs: Sequence[Gang], nodes: Sequence[Node]
 ) -> Iterator[InputProblem]:
-    """All that is wrong with the tasks; the gang and node lists say what exists."""
+    """Yield the problems of tasks, given all gangs and nodes."""
     groups = {gang.id: {group.name for group in gang.groups} for gang in gangs}
     by_name = {node.name: node for node in nodes}
     models = sorted({gpu.model for node in nodes for gpu in node.gpus})
@@ -80,7 +80,7 @@ def check_tasks(
 
 
 def check_complete(gangs: Sequence[Gang], tasks: Sequence[Task]) -> Iterator[InputProblem]:
-    """Gangs that need more tasks than there are; in a live cluster the others may still come."""
+    """Yield the gangs that need more tasks than exist; in a live cluster more may arrive."""
     counts: dict[tuple[str, str], int] = {}
     totals: dict[str, int] = {}
     for task in tasks:
@@ -92,17 +92,17 @@ def check_complete(gangs: Sequence[Gang], tasks: Sequence[Task]) -> Iterator[Inp
             there = counts.get((gang.id, group.name), 0)
             if group.minimum > there:
                 where = f'group "{group.name}" of gang' if group.name else "gang"
-                found = f'{where} "{gang.id}": minimum {group.minimum}'
-                yield _incomplete((*path, "groups", at, "minimum"), found, there)
+                fault = f'{where} "{gang.id}": minimum {group.minimum}'
+                yield _incomplete((*path, "groups", at, "minimum"), fault, there)
         if gang.minimum > totals.get(gang.id, 0):
-            found = f'gang "{gang.id}": minimum {gang.minimum}'
-            yield _incomplete((*path, "minimum"), found, totals.get(gang.id, 0))
+            fault = f'gang "{gang.id}": minimum {gang.minimum}'
+            yield _incomplete((*path, "minimum"), fault, totals.get(gang.id, 0))
 
 
 def check_slices(
     path: Path, owner: str, slices: Sequence[Slice], node: Node
 ) -> Iterator[InputProblem]:
-    """Parts of devices that the node does not have, or not in that form."""
+    """Yield the slices that the devices of a node cannot have."""
     for index, part in enumerate(slices):
         at = (*path, index)
         if not 0 <= part.device < len(node.gpus):
@@ -230,7 +230,7 @@ def _slice(path: Path, owner: str, part: Slice, gpu: Gpu) -> Iterator[InputProbl
         yield from outside((*path, "milli"), f"{owner}: thousandths", part.milli, 1, WHOLE)
 
 
-def _incomplete(path: Path, found: str, there: int) -> InputProblem:
+def _incomplete(path: Path, fault: str, tasks: int) -> InputProblem:
     return InputProblem(
-        path, f"{found} is above its {there} tasks; lower it or add tasks", passing=True
+        path, f"{fault} is above its {tasks} tasks; lower it or add tasks", passing=True
     )

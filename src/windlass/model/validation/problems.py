@@ -1,6 +1,6 @@
-"""A problem found in input, and the small tests that every kind of input shares.
+"""The type of a problem in input, and the small checks that all kinds of input share.
 
-`check.py` and its neighbours yield problems; readers turn the path into a line of the file.
+The other modules here yield problems; readers of files turn the path into a line.
 """
 
 from __future__ import annotations
@@ -12,26 +12,27 @@ from typing import TypeAlias
 from windlass.model.errors import close_names
 from windlass.model.gpus import WHOLE
 from windlass.model.queues import CPU, GPU, MEMORY, MODEL_PREFIX
+from windlass.model.units import LARGEST_AMOUNT
 
 Path: TypeAlias = tuple[str | int, ...]
-"""Where something stands: the keys and indexes that lead to it from the top of a snapshot."""
+"""The keys and indexes that lead from the top of a snapshot to a value."""
 
-MOST = 10**12
-"""No amount or time is larger: sums over a whole cluster then stay far inside 64 bits."""
 LONGEST_NAME = 253
+"""The most characters of a name, as in Kubernetes."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputProblem:
-    """What is wrong, where, and what to do about it, in one sentence."""
+    """A problem: its place, and one sentence with the fault and the remedy."""
 
     path: Path
     sentence: str
     passing: bool = False
-    """A live cluster may pass through this state; the engine answers it with a reason."""
+    """True if a live cluster may be in this state for a while; the engine then gives a reason."""
     wrong: str = ""
+    """An unknown name, for a hint at a similar known one; empty: no hint."""
     known: Collection[str] = ()
-    """A name that is not among the known ones; close ones are looked for only if it is told."""
+    """The known names. Compared only when the problem is shown, because that is slow."""
 
     def __str__(self) -> str:
         close = close_names(self.wrong, self.known) if self.wrong else ()
@@ -39,15 +40,15 @@ class InputProblem:
 
 
 def outside(
-    path: Path, what: str, value: int, least: int, most: int = MOST
+    path: Path, what: str, value: int, least: int, most: int = LARGEST_AMOUNT
 ) -> Iterator[InputProblem]:
-    """A number that is below `least` or above `most`."""
+    """Yield a problem if a number is below `least` or above `most`."""
     if not least <= value <= most:
         yield InputProblem(path, f"{what} is {value:,}; give a number from {least:,} to {most:,}")
 
 
 def unnamed(path: Path, kind: str, name: str) -> Iterator[InputProblem]:
-    """A name that is empty, too long to be one, or not printable."""
+    """Yield a problem if a name is empty, too long or not printable."""
     if not name:
         yield InputProblem(path, f"this {kind} has no name; give it one")
     elif len(name) > LONGEST_NAME:
@@ -63,7 +64,7 @@ def unnamed(path: Path, kind: str, name: str) -> Iterator[InputProblem]:
 
 
 def repeated(collection: str, key: str, kind: str, names: Iterable[str]) -> Iterator[InputProblem]:
-    """Names that occurred before in the same collection."""
+    """Yield a problem for each name that occurred before in the same collection."""
     seen: set[str] = set()
     for index, name in enumerate(names):
         if name in seen:
@@ -74,7 +75,7 @@ def repeated(collection: str, key: str, kind: str, names: Iterable[str]) -> Iter
 
 
 def amount(dimension: str, value: int) -> str:
-    """An amount in words: 8 GPUs, 0.5 H100-80GB GPUs, 4 CPUs, 64 GiB of memory."""
+    """Return an amount in words: 8 GPUs, 0.5 H100-80GB GPUs, 4 CPUs, 64 GiB of memory."""
     if dimension == MEMORY:
         return f"{_decimal(value, 1024)} GiB of memory"
     unit = "CPU" if dimension == CPU else "GPU"
@@ -84,14 +85,14 @@ def amount(dimension: str, value: int) -> str:
 
 
 def is_dimension(name: str) -> bool:
-    """Is this one of the dimensions that queues count?"""
+    """Return whether a name is a dimension that queues count."""
     if name.startswith(MODEL_PREFIX):
         return name != MODEL_PREFIX
     return name in (GPU, CPU, MEMORY)
 
 
 def unknown_dimension(name: str) -> str:
-    """What to say of a name that is no dimension."""
+    """Return the sentence for a name that is not a dimension."""
     return (
         f'"{name}" is nothing that can be counted; '
         f"name amounts of {GPU}, {MODEL_PREFIX}MODEL, {CPU} or {MEMORY}"
@@ -99,10 +100,10 @@ def unknown_dimension(name: str) -> str:
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:
-    """Names in a row, cut off where there are too many to read."""
-    known = list(names)
-    shown = ", ".join(known[:most])
-    return f"{shown} and {len(known) - most} more" if len(known) > most else shown
+    """Return the first names with commas between them, and the number of the others."""
+    items = list(names)
+    shown = ", ".join(items[:most])
+    return f"{shown} and {len(items) - most} more" if len(items) > most else shown
 
 
 def _decimal(value: int, whole: int) -> str:

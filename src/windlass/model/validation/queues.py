@@ -1,7 +1,7 @@
-"""Is the tree of queues a tree, and do its amounts agree with each other?
+"""Checks of queues: that they form a tree, and that their amounts agree.
 
-Top queues are not compared with the cluster: nodes come and go. Whatever a user can write into a
-live cluster at any moment is marked `passing`, because there it must not stop everything else.
+Top queues are not compared with the cluster, because nodes come and go. Problems that a user can
+create in a live cluster at any time are marked `passing`: they must not stop everything else.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from windlass.model.validation.problems import (
 
 MOST_WEIGHT = 1_000_000
 DEEPEST = 32
-"""Levels of the tree; real organisations have five."""
+"""The most levels of the tree; real organisations have about five."""
 
 
 def check_queues(queues: Sequence[Queue]) -> Iterator[InputProblem]:
-    """All that is wrong with the queues."""
+    """Yield the problems of the queues."""
     by_name = {queue.name: queue for queue in queues}
     yield from repeated("queues", "name", "queue", (queue.name for queue in queues))
     for index, queue in enumerate(queues):
@@ -77,14 +77,14 @@ def _own_amounts(path: Path, queue: Queue) -> Iterator[InputProblem]:
 
 def _dimensions(queue: Queue) -> list[str]:
     named = {*queue.guarantee, *queue.limit, *queue.lend}
-    return sorted(each for each in named if is_dimension(each))
+    return sorted(name for name in named if is_dimension(name))
 
 
 def _parent(path: Path, queue: Queue, by_name: Mapping[str, Queue]) -> Iterator[InputProblem]:
     at = (*path, "parent")
     if queue.parent != ROOT and queue.parent not in by_name:
-        found = f'queue "{queue.name}": its parent "{queue.parent}" does not exist'
-        sentence = f"{found}; name a queue that does, or none"
+        fault = f'queue "{queue.name}": its parent "{queue.parent}" does not exist'
+        sentence = f"{fault}; name a queue that does, or none"
         yield InputProblem(at, sentence, passing=True, wrong=queue.parent, known=by_name)
         return
     way = _way_up(queue, by_name)
@@ -101,7 +101,10 @@ def _parent(path: Path, queue: Queue, by_name: Mapping[str, Queue]) -> Iterator[
 
 
 def _way_up(queue: Queue, by_name: Mapping[str, Queue]) -> list[str]:
-    """The names from a queue upwards, until the top, a repetition, or too many."""
+    """Return the names from a queue upwards, until the top, a repetition, or DEEPEST.
+
+    A cycle through the queue itself ends with its name; a cycle further up is not its problem.
+    """
     way, at = [queue.name], by_name.get(queue.parent)
     while at is not None and len(way) <= DEEPEST:
         if at.name in way:
@@ -118,18 +121,18 @@ def _sums(queues: Sequence[Queue], by_name: Mapping[str, Queue]) -> Iterator[Inp
             children.setdefault(queue.parent, []).append(index)
     for parent, indexes in children.items():
         below = [(index, queues[index]) for index in indexes]
-        dimensions = {each for _, queue in below for each in _guaranteed_in(queue)}
+        dimensions = {name for _, queue in below for name in _guaranteed_in(queue)}
         for dimension in sorted(dimensions):
             yield from _sum(by_name[parent], below, dimension)
 
 
 def _guaranteed_in(queue: Queue) -> set[str]:
-    named = {each for each in queue.guarantee if is_dimension(each)}
-    return named | {GPU} if any(each.startswith(MODEL_PREFIX) for each in named) else named
+    named = {name for name in queue.guarantee if is_dimension(name)}
+    return named | {GPU} if any(name.startswith(MODEL_PREFIX) for name in named) else named
 
 
 def _sum(parent: Queue, below: list[tuple[int, Queue]], dimension: str) -> Iterator[InputProblem]:
-    """The guarantees of one level against the one above; the problem stands at the last child."""
+    """Yield a problem at the last child if the guarantees of children exceed their parent's."""
     own = guaranteed(parent, dimension)
     parts = [(index, queue, guaranteed(queue, dimension)) for index, queue in below]
     parts = [part for part in parts if part[2]]
@@ -138,7 +141,7 @@ def _sum(parent: Queue, below: list[tuple[int, Queue]], dimension: str) -> Itera
         return
     index, queue, last = parts[-1]
     names = listed(part[1].name for part in parts)
-    found = (
+    fault = (
         f"guarantee {amount(dimension, last)} is above its parent's {amount(dimension, own)}"
         if last > own
         else f'with it the queues below "{parent.name}" ({names}) are guaranteed '
@@ -146,6 +149,6 @@ def _sum(parent: Queue, below: list[tuple[int, Queue]], dimension: str) -> Itera
     )
     yield InputProblem(
         ("queues", index, "guarantee"),
-        f'queue "{queue.name}": {found}; lower it or raise the parent\'s',
+        f'queue "{queue.name}": {fault}; lower it or raise the parent\'s',
         passing=True,
     )

@@ -1,4 +1,4 @@
-"""Is what a task asks for possible, and is where it may run well formed?
+"""Checks of shapes: that a request is possible and its constraints are well formed.
 
 Paths are relative to the shape, so that every owner of a shape can use them.
 """
@@ -28,7 +28,7 @@ _NEEDS_NUMBER = (Operator.GT, Operator.LT)
 
 
 def check_shape(shape: Shape) -> Iterator[InputProblem]:
-    """All that is wrong with a shape by itself."""
+    """Yield the problems of a shape by itself."""
     request = shape.request
     yield from outside(("request", "cpu_milli"), "cpu_milli", request.cpu_milli, 0)
     yield from outside(("request", "memory_mib"), "memory_mib", request.memory_mib, 0)
@@ -40,7 +40,7 @@ def check_shape(shape: Shape) -> Iterator[InputProblem]:
 
 
 def check_profile(shape: Shape, models: Sequence[str]) -> Iterator[InputProblem]:
-    """A MIG profile that none of the models which will do offers."""
+    """Yield a problem if no accepted GPU model offers the MIG profile of a shape."""
     gpu = shape.request.gpu
     if gpu is None or not gpu.profile:
         return
@@ -48,7 +48,7 @@ def check_profile(shape: Shape, models: Sequence[str]) -> Iterator[InputProblem]
     if any(profile_of(model, gpu.profile) for model in allowed):
         return
     offers = [f"{model} offers {listed(offered_by(model))}" for model in allowed]
-    offers = [each for each, model in zip(offers, allowed, strict=True) if offered_by(model)]
+    offers = [offer for offer, model in zip(offers, allowed, strict=True) if offered_by(model)]
     yield InputProblem(
         ("request", "gpu", "profile"),
         f'no GPU that will do offers the MIG profile "{gpu.profile}"; '
@@ -77,10 +77,11 @@ def _constraints(constraints: Constraints) -> Iterator[InputProblem]:
     path = ("constraints",)
     for index, term in enumerate(constraints.affinity):
         yield from _term((*path, "affinity", index), term)
-    for index, each in enumerate(constraints.preferences):
+    for index, preference in enumerate(constraints.preferences):
         at = (*path, "preferences", index)
-        yield from outside((*at, "weight"), "a preference's weight", each.weight, 1, MOST_WEIGHT)
-        yield from _term((*at, "term"), each.term)
+        weight = preference.weight
+        yield from outside((*at, "weight"), "a preference's weight", weight, 1, MOST_WEIGHT)
+        yield from _term((*at, "term"), preference.term)
     for index, wish in enumerate(constraints.pod_preferences):
         at = (*path, "pod_preferences", index)
         weight = wish.weight
@@ -123,15 +124,15 @@ def _label(path: Path, key: str) -> Iterator[InputProblem]:
 
 def _values(path: Path, expression: Expression) -> Iterator[InputProblem]:
     operator, values = expression.operator, expression.values
-    told = f'the condition "{expression.key} {operator.value}" has {len(values)} values'
+    fault = f'the condition "{expression.key} {operator.value}" has {len(values)} values'
     if operator in _NEEDS_NUMBER:
         if len(values) != 1 or not _is_integer(values[0]):
-            yield InputProblem(path, f"{told}; give exactly one, a whole number")
+            yield InputProblem(path, f"{fault}; give exactly one, a whole number")
     elif operator in _NEEDS_VALUES:
         if not values:
-            yield InputProblem(path, f"{told}; give at least one")
+            yield InputProblem(path, f"{fault}; give at least one")
     elif values:
-        yield InputProblem(path, f"{told}; it compares with none, so remove them")
+        yield InputProblem(path, f"{fault}; it compares with none, so remove them")
 
 
 def _is_integer(text: str) -> bool:

@@ -14,9 +14,9 @@ from typing import TypeAlias, TypeVar
 
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan
-from windlass.model.durations import clock
 from windlass.model.jobs import OCCUPYING
 from windlass.model.queues import GPU, of_model
+from windlass.model.units import format_duration
 from windlass.model.validation.problems import amount
 from windlass.sim.run import Simulation
 from windlass.sim.scenario.read import Expectation, Scenario
@@ -70,9 +70,9 @@ def _started_before(view: ScenarioView, wanted: JobExpectation) -> ExpectationRe
     others = [view.record(copy) for copy in view.copies(wanted.started_before or "")]
     starts = [each.started for each in others if each is not None and each.started is not None]
     is_met = own is not None and all(own < start for start in starts)
-    told = "not started" if own is None else f"its start at {clock(own)}"
+    told = "not started" if own is None else f"its start at {format_duration(own)}"
     return ExpectationResult(
-        is_met, f"{told}, the other's at {clock(min(starts))}" if starts else told
+        is_met, f"{told}, the other's at {format_duration(min(starts))}" if starts else told
     )
 
 
@@ -80,14 +80,14 @@ def _waited_at_most(view: ScenarioView, wanted: JobExpectation) -> ExpectationRe
     waited = view.waited(wanted.job)
     bound = wanted.waited_at_most or 0
     is_met = waited is not None and waited <= bound
-    return ExpectationResult(is_met, "not submitted" if waited is None else clock(waited))
+    return ExpectationResult(is_met, "not submitted" if waited is None else format_duration(waited))
 
 
 def _waited_at_least(view: ScenarioView, wanted: JobExpectation) -> ExpectationResult:
     waited = view.waited(wanted.job)
     bound = wanted.waited_at_least or 0
     is_met = waited is not None and waited >= bound
-    return ExpectationResult(is_met, "not submitted" if waited is None else clock(waited))
+    return ExpectationResult(is_met, "not submitted" if waited is None else format_duration(waited))
 
 
 def _restarts(view: ScenarioView, wanted: JobExpectation) -> ExpectationResult:
@@ -198,7 +198,9 @@ def _number(found: int, wanted: int | None) -> ExpectationResult:
 
 
 def _time(found: int | None, wanted: int | None, otherwise: str) -> ExpectationResult:
-    return ExpectationResult(found == wanted, otherwise if found is None else clock(found))
+    return ExpectationResult(
+        found == wanted, otherwise if found is None else format_duration(found)
+    )
 
 
 PER_COPY: dict[str, JobWord] = {
@@ -327,13 +329,13 @@ def _compared(
 
 
 def _subject(subject: str, wanted: Expectation) -> str:
-    return f"{subject} at {'rest' if wanted.at is None else clock(wanted.at)}"
+    return f"{subject} at {'rest' if wanted.at is None else format_duration(wanted.at)}"
 
 
 def _told(wanted: Expectation, word: str) -> str:
     value = getattr(wanted, word)
     if word in _TIMES:
-        value = clock(value)
+        value = format_duration(value)
     elif word in _GPUS:
         value = amount(GPU, value)
     return f"{word.replace('_', ' ')} {value}"

@@ -1,11 +1,12 @@
-"""What the rest of a GPU is worth, given the shares that tasks ask for.
+"""The value of a partly used GPU, given the shares that tasks ask for.
 
-Cutting shares from GPUs is the cutting-stock problem: patterns of shares, each at most one GPU,
-are to cover the demand with as few GPUs as can be. Its dual prices say what a share of each size
-costs in GPUs at best; the value of a rest is the dearest set of shares that fits into it. A share
-that takes more value from a device than its own price spoils it.
+Cutting shares from GPUs is the cutting-stock problem: cover the demand with as few patterns as
+possible, each a set of shares of at most one GPU. The dual prices of its linear relaxation are the
+least cost of a share of each size, in GPUs. The value of a remainder is the most expensive set of
+shares that fits into it. A placement that lowers the value of a device by more than the price of
+its share wastes the difference: that is its fragmentation cost.
 
-All of it in fractions, never floats: the same demand gives the same prices on every machine.
+All numbers are fractions, not floats: the same demand gives the same prices on every machine.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ from math import lcm
 from windlass.model.gpus import WHOLE
 
 UNIT = 10
-"""Sizes are rounded up to so many thousandths of a GPU, rests down."""
+"""The step in thousandths of a GPU: sizes are rounded up to it, remainders down."""
 MOST_SIZES = 32
-"""Beyond so many sizes only those are priced of which most is asked."""
+"""The most sizes that get a price: those with the largest demand in GPUs."""
 _UNITS = WHOLE // UNIT
+"""The width of a whole GPU in steps."""
 _MOST_STEPS = 1000
 
 
 def values_of_rests(demand: Mapping[int, int]) -> tuple[int, ...]:
-    """The value of every rest from 0 to 1000 thousandths, in thousandths of a whole GPU.
+    """Return the value of every remainder from 0 to 1000 thousandths, in thousandths of a GPU.
 
-    `demand` is how often a share of so many thousandths is asked for.
+    `demand` is the number of requests for a share, by its thousandths.
     """
     asked: dict[int, int] = {}
     for size, count in demand.items():
@@ -42,12 +44,13 @@ def values_of_rests(demand: Mapping[int, int]) -> tuple[int, ...]:
 
 
 def _solve(widths: Sequence[int], counts: Sequence[int]) -> tuple[list[int], int]:
-    """The values of rests by units, and the value of a whole GPU on the same scale.
+    """Return the values of remainders by steps, and the value of a whole GPU on the same scale.
 
-    Column generation: start with patterns of one size each; as long as a pattern is worth more
-    than the GPU it takes, it replaces one of those in use.
+    Column generation with an explicit inverse of the basis: start with one pattern per size; as
+    long as some pattern is worth more than the one GPU it uses, it enters the basis.
     """
     size = range(len(widths))
+    # row i: pattern i of the basis; `uses[i]` is how many GPUs are cut by it
     inverse = [[Fraction(i == j, _UNITS // widths[i]) for j in size] for i in size]
     uses = [inverse[i][i] * counts[i] for i in size]
     for _ in range(_MOST_STEPS):
@@ -61,7 +64,11 @@ def _solve(widths: Sequence[int], counts: Sequence[int]) -> tuple[list[int], int
 
 
 def _dearest(widths: Sequence[int], prices: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The most that fits each rest is worth, and what to cut from a whole GPU for it."""
+    """Return the largest value of shares that fit each remainder, and that pattern of a whole GPU.
+
+    An unbounded knapsack by dynamic programming; `last` holds the share that was added at each
+    step, -1 for none.
+    """
     values, last = [0], [-1]
     for rest in range(1, _UNITS + 1):
         best, cut = values[-1], -1
@@ -80,7 +87,7 @@ def _dearest(widths: Sequence[int], prices: Sequence[int]) -> tuple[list[int], l
 
 
 def _replace(inverse: list[list[Fraction]], uses: list[Fraction], pattern: Sequence[int]) -> None:
-    """Bring a pattern into use, in the place of the one that runs out first."""
+    """Let a pattern enter the basis, in place of the one whose use falls to zero first."""
     change = [
         sum((part * a for part, a in zip(row, pattern, strict=True) if a), Fraction())
         for row in inverse

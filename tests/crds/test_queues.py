@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.controllers.queue_status import QueueNumbers
-from windlass.crds.ledger import LedgerEntry, read_ledger, write_ledger
 from windlass.crds.queue import MOST_ENTRIES
 from windlass.crds.queue_access import Doors, Namespace
+from windlass.crds.queue_status import LedgerEntry, queue_status, read_ledger, write_ledger
 from windlass.crds.queue_validation import QueueVerdict, condition, judge, mended
 from windlass.crds.read import OwnedQueue, Users, read_queue
-from windlass.crds.status import queue_status
 from windlass.model import timestamps
 from windlass.model.constraints import Expression, Operator
 from windlass.model.queues import Queue

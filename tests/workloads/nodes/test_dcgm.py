@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 
 from tests.support.kube_given import pod
 from windlass.model.nodes import NodeStanding, NodeTrouble
-from windlass.workloads.nodes.dcgm import HARDWARE, LONGEST, Reading, read, suspects, trouble_of
-from windlass.workloads.nodes.dcgm_exporters import exporter_of
+from windlass.workloads.nodes.dcgm import (
+    HARDWARE,
+    LONGEST,
+    Reading,
+    exporter_of,
+    read,
+    suspects,
+    trouble_of,
+)
 
 MORE = 'UUID="GPU-5c1e",device="nvidia3",modelName="NVIDIA H100 80GB HBM3",Hostname="n1"'
 

@@ -16,10 +16,9 @@ from windlass.model.nodes import Node
 from windlass.workloads.nodes.health import quarantine_of, trouble_of
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.quantities import mib_offered, milli_offered, whole_offered
+from windlass.workloads.pods.constraints import NODE_NAME
 from windlass.workloads.pods.requests import GPU, reader_of
 
-NODE_NAME = "metadata.name"
-"""A node's name, shown among its labels so that selectors by field can look at it."""
 SHARED = f"{GPU}.shared"
 """Shares of GPUs, where the device plug-in gives them a name of their own."""
 

@@ -19,9 +19,10 @@ from windlass.model.constraints import (
     matches,
 )
 from windlass.model.resources import pairs
-from windlass.workloads.nodes.offers import NODE_NAME
 from windlass.workloads.objects import wire
 
+NODE_NAME = "metadata.name"
+"""The key under which a node's name is added to its labels, so that terms by field can match it."""
 NOTHING: Term = (
     Expression(NODE_NAME, Operator.EXISTS),
     Expression(NODE_NAME, Operator.DOES_NOT_EXIST),

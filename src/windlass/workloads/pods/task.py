@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from windlass.checkpoint.protocol import EXIT_SAVED
+from windlass.model.events import WorkEnded
 from windlass.model.gpus import Slice
 from windlass.model.jobs import GangId, Shape, Task, TaskId, TaskState
 from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.resources import pairs
 from windlass.model.timestamps import read_if_any
 from windlass.model.validation.shapes import check_shape
-from windlass.workloads.objects.wire import Pod, PodAffinityTerm, PodSpec
+from windlass.workloads.objects.wire import Pod, PodAffinityTerm, PodSpec, Terminated, condition
 from windlass.workloads.pods.constraints import Namespaces, constraints_of
 from windlass.workloads.pods.requests import request_of
+
+OWN = frozenset({"", "Error", "UnexpectedAdmissionError"})
+"""Reasons of pods that failed by themselves; the last one is a device that could not be given."""
 
 
 def task_id(pod: Pod) -> TaskId:
@@ -110,3 +115,28 @@ def _pod_terms(pod: Pod) -> Iterator[PodAffinityTerm]:
             yield from side.required_during_scheduling_ignored_during_execution or ()
             wishes = side.preferred_during_scheduling_ignored_during_execution or ()
             yield from (each.pod_affinity_term for each in wishes)
+
+
+def end_of(pod: Pod, gang: GangId, now: int) -> WorkEnded | None:
+    """What the end of a pod tells; None if it has not ended, or not by itself."""
+    succeeded = pod.status.phase == "Succeeded"
+    if not pod.spec.node_name or not (succeeded or _failed_by_itself(pod)):
+        return None
+    finished = [end.finished_at for end in _terminations(pod)]
+    at = max((at for each in finished if (at := read_if_any(each))), default=now)
+    since = read_if_any(pod.status.start_time)
+    return WorkEnded(gang, pod.spec.node_name, at if since is None else since, at, succeeded)
+
+
+def _failed_by_itself(pod: Pod) -> bool:
+    if pod.status.phase != "Failed" or pod.status.reason not in OWN:
+        return False
+    disturbed = condition(pod, "DisruptionTarget")
+    if pod.metadata.deletion_timestamp or (disturbed and disturbed.status == "True"):
+        return False
+    return all(each.exit_code != EXIT_SAVED for each in _terminations(pod))
+
+
+def _terminations(pod: Pod) -> list[Terminated]:
+    states = (each.state for each in pod.status.container_statuses or ())
+    return [each.terminated for each in states if each.terminated]

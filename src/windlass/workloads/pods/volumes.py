@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from windlass.model.constraints import Expression, Operator, Term
-from windlass.workloads.nodes.offers import NODE_NAME
 from windlass.workloads.objects.quantities import mib, mib_offered
 from windlass.workloads.objects.storage_wire import (
     CsiCapacity,
@@ -25,7 +24,7 @@ from windlass.workloads.objects.storage_wire import (
     StorageClass,
 )
 from windlass.workloads.objects.wire import Pod
-from windlass.workloads.pods.constraints import any_of, selector_of
+from windlass.workloads.pods.constraints import NODE_NAME, any_of, selector_of
 
 SELECTED = "volume.kubernetes.io/selected-node"
 """The annotation of a claim that says for which node a volume is wanted."""

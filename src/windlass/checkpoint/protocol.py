@@ -129,7 +129,7 @@ def read_request(text: str | bytes) -> CheckpointRequest | None:
 
 
 def read_ack(text: str | bytes) -> Ack | None:
-    """Return the answer in an annotation, a body or a termination message; None if it is not one."""
+    """Return the answer in an annotation, a body or a termination message; None if it is none."""
     fields = _object(text)
     state, step = _string(fields, "state"), fields.get("step", 0)
     at = timestamps.read_if_any(_string(fields, "at"))

@@ -39,7 +39,7 @@ class CheckpointStore:
         return self.folder / f"{_DONE}{step:012}"
 
     def saving(self, step: int) -> Path:
-        """Return the folder into which the checkpoint of a step is written before it is complete."""
+        """Return the folder in which the checkpoint of a step is written until it is complete."""
         return self.folder / f"{_SAVING}{step:012}"
 
     def begin(self, step: int) -> None:

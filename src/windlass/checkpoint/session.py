@@ -51,7 +51,7 @@ class SaveFailed(Exception):
 
 
 class Checkpoint:
-    """The checkpoints of a job; `save(folder)` and `load(folder)` are called in all its processes."""
+    """The checkpoints of a job; all its processes call `save(folder)` and `load(folder)`."""
 
     def __init__(
         self,

@@ -36,8 +36,8 @@ def url_of(text: str) -> URL:
     except (ArgumentError, ValueError):
         raise HistoryError(f"the URL of the history cannot be read; {HINT}") from None
     if url.drivername not in _DRIVERS:
-        found = url.drivername.partition("+")[0]
-        raise HistoryError(f"a history cannot lie in {found}; {HINT}")
+        driver = url.drivername.partition("+")[0]
+        raise HistoryError(f"a history cannot lie in {driver}; {HINT}")
     if not url.database:
         raise HistoryError(f"the URL of the history names no database; {HINT}")
     return url.set(drivername=_DRIVERS[url.drivername])

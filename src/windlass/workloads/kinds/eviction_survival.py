@@ -2,6 +2,9 @@
 
 A pod that would be lost is not preemptible unless its user opts in. A function returns None if its
 kind of owner does not decide; then the next owner below it decides.
+
+The first paragraph of the docstring of each such function is shown to users: it is a cell of the
+table in docs/reference/job-kinds.md.
 """
 
 from __future__ import annotations
@@ -38,17 +41,17 @@ Survival: TypeAlias = Callable[[Spec], Survives | None]
 
 
 def recreated(_spec: Spec) -> Survives | None:
-    """Return RECREATED, whatever the spec."""
+    """Recreated."""
     return Survives.RECREATED
 
 
 def left_open(_spec: Spec) -> Survives | None:
-    """Return None: the owner below it decides."""
+    """As the object that it creates says."""
     return None
 
 
 def job(spec: Spec) -> Survives | None:
-    """Return LOST if a rule fails the Job, or a limit is 0 and no rule ignores disruptions."""
+    """Recreated, unless a rule fails the Job, or a limit is 0 and no rule ignores disruptions."""
     action = _on_disruption(spec)
     if action == "FailJob":
         return Survives.LOST
@@ -58,7 +61,7 @@ def job(spec: Spec) -> Survives | None:
 
 
 def jobset(spec: Spec) -> Survives | None:
-    """Return RECREATED if the JobSet restarts, or each of its Jobs recreates its pods."""
+    """Recreated, if it may restart, or if each of its Jobs recreates its pods; else lost."""
     if count(inner(spec, "failurePolicy"), "maxRestarts", 0):
         return Survives.RECREATED
     templates = [
@@ -68,19 +71,19 @@ def jobset(spec: Spec) -> Survives | None:
 
 
 def training(spec: Spec) -> Survives | None:
-    """Return RECREATED unless the `restartPolicy` of a role is Never."""
+    """Recreated, unless the `restartPolicy` of a role is Never."""
     policies = {role.get("restartPolicy") for _, role in roles(spec)}
     return Survives.LOST if "Never" in policies else Survives.RECREATED
 
 
 def mpi(spec: Spec) -> Survives | None:
-    """Return RECREATED unless `runPolicy.backoffLimit` is 0."""
+    """Recreated, unless `runPolicy.backoffLimit` is 0."""
     limit = count(inner(spec, "runPolicy"), "backoffLimit", 6)
     return Survives.RECREATED if limit else Survives.LOST
 
 
 def ray_job(spec: Spec) -> Survives | None:
-    """Return LOST unless `backoffLimit` allows another cluster: the job ends with its head pod."""
+    """Lost with its head pod, unless `backoffLimit` allows another cluster."""
     return Survives.RECREATED if count(spec, "backoffLimit", 0) else Survives.LOST
 
 

@@ -3,6 +3,9 @@
 Each function returns an `OwnedGang` (its size, and its name if the owner makes several gangs),
 `ALONE` if every pod is a gang of its own, or `BELOW` if the owner between this one and the pod
 decides. Missing fields count with the default of their controller.
+
+The first paragraph of the docstring of each such function is shown to users: it is a cell of the
+table in docs/reference/job-kinds.md.
 """
 
 from __future__ import annotations
@@ -56,12 +59,12 @@ Answer: TypeAlias = OwnedGang | _NoGang
 
 
 def alone(_link: Link) -> Answer:
-    """Return ALONE, for kinds whose pods do not depend on each other."""
+    """Each pod alone."""
     return ALONE
 
 
 def below(_link: Link) -> Answer:
-    """Return BELOW, for kinds that make other owners."""
+    """The pods of the object that it creates, by the row of that kind."""
     return BELOW
 
 
@@ -69,7 +72,7 @@ def below(_link: Link) -> Answer:
 
 
 def job(link: Link) -> Answer:
-    """Return the gang of all pods that run at once if the Job is Indexed; else ALONE.
+    """All pods that run at once if it is Indexed, else each pod alone.
 
     Successes are counted by the Job's status, because the pods may have been cleaned up.
     """
@@ -92,7 +95,7 @@ JOBSET = "jobset.sigs.k8s.io/"
 
 
 def jobset(link: Link) -> Answer:
-    """Return the gang of all replicated jobs that are created together; a restart is a new gang.
+    """All replicated jobs that are created together; a restart is a new gang.
 
     With the startup policy InOrder each replicated job is a gang of its own; without it, those with
     the same dependencies form a gang.
@@ -153,10 +156,7 @@ def _pods_of(replicated: Spec) -> int:
 
 
 def training(link: Link) -> Answer:
-    """Return the gang of `minAvailable` pods if it is set, else of all replicas.
-
-    Of the workers of an elastic job only `minReplicas` count.
-    """
+    """All replicas, or `minAvailable` of its policy; of elastic workers only `minReplicas`."""
     spec = link.owner.spec
     minimum = inner(inner(spec, "runPolicy"), "schedulingPolicy").get("minAvailable")
     if is_number(minimum):
@@ -169,10 +169,7 @@ def training(link: Link) -> Answer:
 
 
 def mpi(link: Link) -> Answer:
-    """Return the gang of launcher and workers.
-
-    A launcher that is created after its workers are ready is a gang of its own.
-    """
+    """The launcher and its workers; a launcher that waits for its workers starts alone."""
     spec = link.owner.spec
     if spec.get("launcherCreationPolicy") != "WaitForWorkersReady":
         return training(link)
@@ -185,7 +182,7 @@ def mpi(link: Link) -> Answer:
 
 
 def ray(link: Link) -> Answer:
-    """Return the gang of the head and the initial workers of each group."""
+    """The head and the initial workers of each group; the autoscaler may add more."""
     spec = link.owner.spec
     autoscales = bool(spec.get("enableInTreeAutoscaling"))
     groups = (group for group in items(spec, "workerGroupSpecs") if not group.get("suspend"))
@@ -204,10 +201,7 @@ LWS = "leaderworkerset.sigs.k8s.io/"
 
 
 def leader_worker_set(link: Link) -> Answer:
-    """Return the gang of one group: the leader and its workers.
-
-    With the startup policy LeaderReady the leader is a gang of its own, and so are the workers.
-    """
+    """Each group: the leader and its workers; with LeaderReady the leader before the workers."""
     spec, labels = link.owner.spec, link.pod.metadata.labels or {}
     size = count(inner(spec, "leaderWorkerTemplate"), "size", 1)
     group = labels.get(LWS + "group-index", "0")

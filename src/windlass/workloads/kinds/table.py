@@ -90,13 +90,16 @@ class Key(NamedTuple):
 
 
 def pods_own(_owner: Owner) -> str:
-    """Return "": the priority of the pods counts."""
+    """The class of its pods."""
     return ""
 
 
 @dataclass(frozen=True, slots=True)
 class JobKind:
-    """One row of the table: the API path of the kind, and functions of its owners."""
+    """One row of the table: the API path of the kind, and functions of its owners.
+
+    The docstrings of `gang`, `survives` and `priority` are cells of docs/reference/job-kinds.md.
+    """
 
     path: str
     """The API path of the collection; empty if objects of the kind need not be read."""
@@ -336,12 +339,12 @@ def _remade_within_s(way: list[OwnerStep]) -> int:
 
 
 def _of_policy(owner: Owner) -> str:
-    """Return `runPolicy.schedulingPolicy.priorityClass`; empty: the priority of the pods counts."""
+    """The `runPolicy.schedulingPolicy.priorityClass`, or else the class of its pods."""
     return text(inner(inner(owner.spec, "runPolicy"), "schedulingPolicy"), "priorityClass")
 
 
 def _of_label(owner: Owner) -> str:
-    """Return the label `ray.io/priority-class-name`; empty: the priority of the pods counts."""
+    """The label `ray.io/priority-class-name`, or else the class of its pods."""
     return (owner.metadata.labels or {}).get(RAY_PRIORITY, "")
 
 

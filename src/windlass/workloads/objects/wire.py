@@ -333,7 +333,7 @@ class PriorityClass(WireStruct, frozen=True):
 
 def condition(pod: Pod, kind: str) -> ObjectCondition | None:
     """Return the condition of a pod of the type `kind`; None if it has none."""
-    return next((found for found in pod.status.conditions or () if found.type == kind), None)
+    return next((entry for entry in pod.status.conditions or () if entry.type == kind), None)
 
 
 def controller(meta: ObjectMeta) -> OwnerRef | None:

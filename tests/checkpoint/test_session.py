@@ -1,4 +1,4 @@
-"""Work that saves itself: what a training loop can rely on."""
+"""The checkpoint session of a training loop."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from windlass.checkpoint.protocol import (
 from windlass.checkpoint.session import SaveFailed
 from windlass.checkpoint.store import CheckpointStore
 
-ASKED = CheckpointRequest("7f3a", 4_000_000_000, 'room for "big"')
+REQUESTED = CheckpointRequest("7f3a", 4_000_000_000, 'room for "big"')
 
 
 class Number:
-    """The least that can be trained."""
+    """A model with one number: the number of its steps."""
 
     def __init__(self) -> None:
         self.value = 0
@@ -51,29 +51,31 @@ class Number:
 
 
 @pytest.fixture
-def last_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def termination_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("WINDLASS_TERMINATION_LOG", str(tmp_path / "last-word"))
     return tmp_path / "last-word"
 
 
 @pytest.fixture
-def letterbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def request_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("WINDLASS_CHECKPOINT_FILE", str(tmp_path / "annotations"))
     monkeypatch.setattr("windlass.checkpoint.listeners.LOOK_EVERY_S", 0)
     return tmp_path / "annotations"
 
 
-def put(letterbox: Path, request: CheckpointRequest | None) -> None:
-    """As a kubelet writes all annotations of a pod."""
+def put(request_file: Path, request: CheckpointRequest | None) -> None:
+    """Write the file with all annotations of a pod, as a kubelet does."""
     others = 'kubernetes.io/config.source="api"\n'
-    asked = f"{REQUEST}={json.dumps(request.text())}\n" if request else ""
-    letterbox.write_text(others + asked)
+    own = f"{REQUEST}={json.dumps(request.text())}\n" if request else ""
+    request_file.write_text(others + own)
 
 
 # --- saves ----------------------------------------------------------------------------------------
 
 
-def test_work_goes_on_after_the_newest_save_and_saves_its_end(tmp_path: Path) -> None:
+def test_training_resumes_after_the_newest_checkpoint_and_saves_its_last_step(
+    tmp_path: Path,
+) -> None:
     first, second = Number(), Number()
     for step in (work := Checkpoint(tmp_path, first.save, first.load, every_s=0)).steps(3):
         first.value += step
@@ -83,13 +85,13 @@ def test_work_goes_on_after_the_newest_save_and_saves_its_end(tmp_path: Path) ->
     assert second.value == 0 + 1 + 2
 
 
-def test_finished_work_does_nothing_again(tmp_path: Path) -> None:
+def test_finished_training_does_no_step_again(tmp_path: Path) -> None:
     number = Number()
     assert list(Checkpoint(tmp_path, number.save, number.load).steps(2)) == [0, 1]
     assert list(Checkpoint(tmp_path, number.save, number.load).steps(2)) == []
 
 
-def test_a_save_that_was_never_completed_is_not_seen_and_swept_away(tmp_path: Path) -> None:
+def test_an_incomplete_checkpoint_is_ignored_and_removed(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     store.begin(1)
     store.finish(1)
@@ -101,7 +103,7 @@ def test_a_save_that_was_never_completed_is_not_seen_and_swept_away(tmp_path: Pa
     assert [one.name for one in sorted(tmp_path.iterdir())] == [store.at(1).name, store.at(3).name]
 
 
-def test_a_save_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
+def test_a_failed_save_keeps_the_checkpoint_before(tmp_path: Path) -> None:
     number = Number()
     work = Checkpoint(tmp_path, number.save, number.load, every_s=0)
     work.after(1)
@@ -112,7 +114,7 @@ def test_a_save_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
     assert work.store.newest() == 1
 
 
-def test_killed_at_any_moment_it_goes_on_from_a_whole_save(tmp_path: Path) -> None:
+def test_a_process_killed_at_any_time_resumes_from_a_complete_checkpoint(tmp_path: Path) -> None:
     dice, reached = random.Random(8), 0
     for _ in range(8):
         life = Counting(tmp_path, every_s=0)  # it saves after every step
@@ -131,7 +133,7 @@ def test_killed_at_any_moment_it_goes_on_from_a_whole_save(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_told_by_a_signal_it_saves_leaves_and_loses_no_step(
+def test_on_a_signal_it_saves_exits_and_loses_no_step(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     life = Counting(tmp_path, WINDLASS_CHECKPOINT_SIGNAL=number.name)
@@ -147,8 +149,8 @@ def test_told_by_a_signal_it_saves_leaves_and_loses_no_step(
     assert successor.end() == 0
 
 
-def test_a_signal_interrupts_no_step_and_others_hear_it_too(
-    tmp_path: Path, last_word: Path
+def test_a_signal_interrupts_no_step_and_the_previous_handler_is_called(
+    tmp_path: Path, termination_log: Path
 ) -> None:
     heard: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
@@ -169,15 +171,15 @@ def test_a_signal_interrupts_no_step_and_others_hear_it_too(
     assert (work.store.at(1) / "value").read_text() == "1"
 
 
-def test_a_signal_during_the_last_step_ends_it_as_finished(tmp_path: Path) -> None:
+def test_a_signal_during_the_last_step_ends_the_training_normally(tmp_path: Path) -> None:
     number = Number()
     for _ in Checkpoint(tmp_path, number.save, number.load).steps(1):
         signal.raise_signal(signal.SIGTERM)
     assert CheckpointStore(tmp_path).newest() == 1
 
 
-def test_under_torchrun_no_save_begins_that_would_be_killed(
-    tmp_path: Path, last_word: Path, monkeypatch: pytest.MonkeyPatch
+def test_under_torchrun_no_save_starts_that_would_be_killed(
+    tmp_path: Path, termination_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     monkeypatch.setenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "0")  # any save takes longer
@@ -187,7 +189,7 @@ def test_under_torchrun_no_save_begins_that_would_be_killed(
     signal.raise_signal(signal.SIGTERM)
     with pytest.raises(SystemExit):
         work.after(2)
-    word = read_ack(last_word.read_text())
+    word = read_ack(termination_log.read_text())
     assert word is not None
     assert word.step == work.store.newest() == 1
 
@@ -195,48 +197,48 @@ def test_under_torchrun_no_save_begins_that_would_be_killed(
 # --- the file -------------------------------------------------------------------------------------
 
 
-def test_asked_by_file_it_saves_and_answers_with_its_end(
-    tmp_path: Path, last_word: Path, letterbox: Path
+def test_a_request_by_file_is_answered_by_exit_code_and_termination_message(
+    tmp_path: Path, termination_log: Path, request_file: Path
 ) -> None:
     number = Number()
     work = Checkpoint(tmp_path / "saves", number.save, number.load)
     work.after(1)  # nobody asks
-    put(letterbox, ASKED)
+    put(request_file, REQUESTED)
     with pytest.raises(SystemExit) as left:
         work.after(2)
     assert left.value.code == EXIT_SAVED
-    word = read_ack(last_word.read_text())
+    word = read_ack(termination_log.read_text())
     assert word is not None
-    assert accepts(ASKED, word)
+    assert accepts(REQUESTED, word)
     assert (word.step, word.uri) == (2, work.store.at(2).as_uri())
 
 
-def test_a_request_withdrawn_in_time_leaves_the_work_untouched(
-    tmp_path: Path, letterbox: Path
+def test_a_request_that_is_withdrawn_in_time_has_no_effect(
+    tmp_path: Path, request_file: Path
 ) -> None:
     number = Number()
     for step in (work := Checkpoint(tmp_path / "saves", number.save, number.load)).steps(3):
-        put(letterbox, ASKED if step == 0 else None)
+        put(request_file, REQUESTED if step == 0 else None)
         if step == 0:
-            put(letterbox, None)
+            put(request_file, None)
     assert work.store.steps() == [3]
 
 
-def test_asked_by_file_what_cannot_be_saved_is_not_left(
-    tmp_path: Path, last_word: Path, letterbox: Path
+def test_a_request_by_file_does_not_end_the_process_if_the_save_fails(
+    tmp_path: Path, termination_log: Path, request_file: Path
 ) -> None:
     number = Number()
     number.is_broken = True
     work = Checkpoint(tmp_path / "saves", number.save, number.load)
-    put(letterbox, ASKED)
+    put(request_file, REQUESTED)
     work.after(1)
     work.after(2)  # and it is not tried again for the same request
     work.close()
-    assert not last_word.exists()
+    assert not termination_log.exists()
 
 
-def test_the_file_may_hold_the_request_alone() -> None:
-    assert request_in(ASKED.text()) == ASKED
+def test_the_file_may_contain_only_the_request() -> None:
+    assert request_in(REQUESTED.text()) == REQUESTED
     assert request_in("") is None
     assert request_in(f'{REQUEST}=""\n') is None
     assert request_in(f"{REQUEST}=broken\n") is None
@@ -246,7 +248,7 @@ def test_the_file_may_hold_the_request_alone() -> None:
 
 
 class Scheduler:
-    """Whoever asks over HTTP."""
+    """A client of the HTTP endpoint, in the role of the scheduler."""
 
     def __init__(self, work: Checkpoint) -> None:
         assert work.endpoint is not None
@@ -263,7 +265,7 @@ class Scheduler:
 
 
 @pytest.fixture
-def served(tmp_path: Path, last_word: Path, monkeypatch: pytest.MonkeyPatch):
+def served(tmp_path: Path, termination_log: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("WINDLASS_CHECKPOINT_PORT", "0")
     monkeypatch.setenv("WINDLASS_CHECKPOINT_HOST", "127.0.0.1")
     number = Number()
@@ -272,59 +274,65 @@ def served(tmp_path: Path, last_word: Path, monkeypatch: pytest.MonkeyPatch):
     work.close()
 
 
-def test_asked_over_http_it_saves_answers_and_works_on(served: tuple[Checkpoint, Number]) -> None:
+def test_a_request_over_http_is_answered_and_training_continues(
+    served: tuple[Checkpoint, Number],
+) -> None:
     work, _ = served
     scheduler = Scheduler(work)
     assert scheduler.send("GET") == (204, None)
-    status, ack = scheduler.send("POST", ASKED.text())
+    status, ack = scheduler.send("POST", REQUESTED.text())
     assert ack is not None
     assert (status, ack.id, ack.state) == (202, "7f3a", SaveState.SAVING)
     work.after(1)
     work.after(2)  # asked once, saved once
     status, ack = scheduler.send("GET")
-    assert accepts(ASKED, ack)
+    assert accepts(REQUESTED, ack)
     assert ack is not None
     assert (status, ack.state, ack.step) == (200, SaveState.DONE, 1)
-    assert scheduler.send("POST", ASKED.text()) == (202, ack)  # asked again: it is done
+    assert scheduler.send("POST", REQUESTED.text()) == (202, ack)  # asked again: it is done
 
 
-def test_after_an_answer_a_signal_saves_what_was_done_since(
-    served: tuple[Checkpoint, Number], last_word: Path
+def test_a_signal_after_an_answer_saves_the_steps_since(
+    served: tuple[Checkpoint, Number], termination_log: Path
 ) -> None:
     work, _ = served
-    Scheduler(work).send("POST", ASKED.text())
+    Scheduler(work).send("POST", REQUESTED.text())
     work.after(1)
     signal.raise_signal(signal.SIGTERM)
     with pytest.raises(SystemExit):
         work.after(5)
-    word = read_ack(last_word.read_text())
+    word = read_ack(termination_log.read_text())
     assert word is not None
-    assert accepts(ASKED, word)
+    assert accepts(REQUESTED, word)
     assert word.step == 5
 
 
-def test_a_withdrawal_counts_for_its_own_request_only(served: tuple[Checkpoint, Number]) -> None:
+def test_a_withdrawal_affects_only_the_request_with_its_id(
+    served: tuple[Checkpoint, Number],
+) -> None:
     work, _ = served
     scheduler = Scheduler(work)
-    scheduler.send("POST", ASKED.text())
+    scheduler.send("POST", REQUESTED.text())
     assert scheduler.send("DELETE", query="?id=older")[0] == 409
     assert scheduler.send("DELETE", query="?id=7f3a")[0] == 204
     work.after(1)
     assert work.store.steps() == []
 
 
-def test_what_cannot_be_saved_is_refused_over_http(served: tuple[Checkpoint, Number]) -> None:
+def test_a_failed_save_is_answered_with_refused_over_http(
+    served: tuple[Checkpoint, Number],
+) -> None:
     work, number = served
     number.is_broken = True
     scheduler = Scheduler(work)
-    scheduler.send("POST", ASKED.text())
+    scheduler.send("POST", REQUESTED.text())
     work.after(1)
     _, ack = scheduler.send("GET")
     assert ack is not None
     assert ack.state is SaveState.REFUSED
 
 
-def test_nonsense_is_turned_away(served: tuple[Checkpoint, Number]) -> None:
+def test_malformed_http_requests_are_rejected(served: tuple[Checkpoint, Number]) -> None:
     work, _ = served
     scheduler = Scheduler(work)
     assert scheduler.send("POST", "save!")[0] == 400
@@ -338,7 +346,7 @@ def test_nonsense_is_turned_away(served: tuple[Checkpoint, Number]) -> None:
 
 
 class Threads:
-    """Ranks that are threads, to be asked one after the other."""
+    """Ranks that are threads of this process."""
 
     def __init__(self, count: int) -> None:
         self._barrier = threading.Barrier(count)
@@ -363,15 +371,15 @@ class Threads:
             return next((str(one) for one in self.group.all(self.index, text) if one), "")
 
 
-def test_if_one_process_is_asked_all_save_the_same_step_and_give_the_same_answer(
-    tmp_path: Path, last_word: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_request_to_one_process_makes_all_save_the_same_step(
+    tmp_path: Path, termination_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("windlass.checkpoint.listeners.LOOK_EVERY_S", 0)
     group, lock = Threads(3), threading.Lock()
     left: dict[int, int] = {}
 
     def train(index: int) -> None:
-        with lock:  # only the last one has a letterbox
+        with lock:  # only the last one has a request_file
             box = tmp_path / ("annotations" if index == 2 else "none/annotations")
             monkeypatch.setenv("WINDLASS_CHECKPOINT_FILE", str(box))
             rank = group.ranks[index]
@@ -386,7 +394,7 @@ def test_if_one_process_is_asked_all_save_the_same_step_and_give_the_same_answer
         try:
             for step in work.steps(1000):
                 if (index, step) == (2, 40):
-                    put(tmp_path / "annotations", ASKED)
+                    put(tmp_path / "annotations", REQUESTED)
         except SystemExit:
             left[index] = step + 1
 
@@ -398,13 +406,13 @@ def test_if_one_process_is_asked_all_save_the_same_step_and_give_the_same_answer
     assert left == {0: 41, 1: 41, 2: 41}
     saved = CheckpointStore(tmp_path / "saves").at(41)
     assert sorted(one.name for one in saved.iterdir()) == ["shard-0", "shard-1", "shard-2"]
-    assert accepts(ASKED, read_ack(last_word.read_text()))
+    assert accepts(REQUESTED, read_ack(termination_log.read_text()))
 
 
 # --- what it stands on ----------------------------------------------------------------------------
 
 
-def test_it_stands_on_the_standard_library_alone() -> None:
+def test_the_package_imports_only_the_standard_library() -> None:
     code = "import sys, windlass.checkpoint.torch; print(*sys.modules)"
     loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
     before = subprocess.check_output(

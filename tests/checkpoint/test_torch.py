@@ -1,5 +1,8 @@
-"""The adapter for PyTorch loops. Torch is not among what we test with: where it is absent, a module
-of the same few functions stands in for it, which proves our calls and not torch."""
+"""The adapter for PyTorch loops.
+
+If torch is not installed, a fake module with the few functions that are used replaces it. Then the
+tests check our calls, not torch.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ import pytest
 from windlass.checkpoint.torch import TorchRanks, checkpoint
 
 
-def stand_in() -> ModuleType:
-    """What the adapter needs of torch: files, random numbers, and no process group."""
+def fake_torch() -> ModuleType:
+    """Return a module with what the adapter needs: files, random numbers, and no process group."""
     torch: Any = ModuleType("torch")
     torch.__file__ = None
     torch.save = lambda what, path: path.write_bytes(pickle.dumps(what))
@@ -33,12 +36,12 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     try:
         import torch  # pyright: ignore[reportMissingImports]
     except ImportError:
-        monkeypatch.setitem(sys.modules, "torch", torch := stand_in())
+        monkeypatch.setitem(sys.modules, "torch", torch := fake_torch())
     return torch
 
 
 class Walk:
-    """A part whose steps depend on chance."""
+    """A part whose steps depend on random numbers."""
 
     def __init__(self) -> None:
         self.at = 0.0
@@ -66,7 +69,7 @@ def walk(torch: Any, folder: Path, steps: int) -> Walk:
     return model
 
 
-def test_a_loop_that_was_interrupted_ends_as_if_it_had_not_been(torch: Any, tmp_path: Path) -> None:
+def test_an_interrupted_loop_ends_with_the_same_state(torch: Any, tmp_path: Path) -> None:
     seed(torch, 8)
     undisturbed = walk(torch, tmp_path / "undisturbed", 10)
     seed(torch, 8)
@@ -75,7 +78,7 @@ def test_a_loop_that_was_interrupted_ends_as_if_it_had_not_been(torch: Any, tmp_
     assert walk(torch, tmp_path / "interrupted", 10).at == undisturbed.at
 
 
-def test_without_a_process_group_it_is_alone(torch: Any) -> None:
+def test_without_a_process_group_there_is_one_rank(torch: Any) -> None:
     ranks = TorchRanks(torch)
     assert ranks.is_first
     assert (ranks.most(3), ranks.any_of("a")) == (3, "a")

@@ -1,4 +1,4 @@
-"""Custom resources: their definitions, and what objects mean to the model."""
+"""The definitions of the custom resources, and the conversion of objects to the model."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def schema_of(kind: CustomResource) -> dict[str, Any]:
 
 
 def all_parts(schema: Any) -> Iterator[dict[str, Any]]:
-    """Every schema inside a schema, itself first."""
+    """Yield a schema and every schema inside it."""
     yield schema
     for part in (schema.get("properties") or {}).values():
         yield from all_parts(part)
@@ -105,7 +105,7 @@ def test_lists_and_maps_are_bounded_so_that_rules_stay_cheap(kind: CustomResourc
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
-def test_a_kind_says_whether_it_makes_sense(kind: CustomResource):
+def test_every_kind_has_a_status_and_shows_its_ready_condition(kind: CustomResource):
     version = definition(kind)["spec"]["versions"][0]
     assert version["subresources"] == {"status": {}}
     columns = {each["name"]: each["jsonPath"] for each in version["additionalPrinterColumns"]}
@@ -151,14 +151,14 @@ def test_the_examples_of_the_reference_can_be_read(kind: CustomResource):
 
 
 def assert_known(value: Any, schema: dict[str, Any]) -> None:
-    """The API server would drop what the schema does not name, without a word."""
+    """Assert that the schema names every field; the API server silently drops others."""
     if isinstance(value, dict) and "properties" in schema:
         assert set(value) <= set(schema["properties"])
         for name, part in value.items():
             assert_known(part, schema["properties"][name])
 
 
-def test_a_field_without_alternatives_is_all_that_a_structural_schema_knows():
+def test_a_field_with_alternatives_has_no_structural_schema():
     from pydantic import BaseModel
 
     from windlass.crds.structural_schema import structural
@@ -170,7 +170,7 @@ def test_a_field_without_alternatives_is_all_that_a_structural_schema_knows():
         structural(Either)
 
 
-def test_paths_lead_to_collections_objects_and_their_status():
+def test_api_paths_of_collections_objects_and_status():
     assert QUEUE.path() == "/apis/windlass.dev/v1alpha1/queues"
     assert QUEUE.path("a", sub="status") == "/apis/windlass.dev/v1alpha1/queues/a/status"
     assert GANG.path("g", "team") == "/apis/windlass.dev/v1alpha1/namespaces/team/gangs/g"
@@ -199,12 +199,12 @@ def test_paths_lead_to_collections_objects_and_their_status():
         ({}, {}),
     ],
 )
-def test_amounts_mean_what_they_mean_in_a_scenario(written: Any, inside: Any):
+def test_amounts_are_read_as_in_a_scenario(written: Any, inside: Any):
     assert dimensions(DimensionAmounts.model_validate(written)) == inside
 
 
 @pytest.mark.parametrize("write", [write_thousandths, write_memory])
-def test_an_absurd_amount_is_written_as_the_largest_that_a_status_takes(
+def test_an_amount_beyond_the_schema_is_written_as_the_largest_valid_one(
     write: Callable[[int], str],
 ):
     assert len(write(10**20)) <= LONGEST
@@ -226,7 +226,7 @@ def test_an_absurd_amount_is_written_as_the_largest_that_a_status_takes(
         ({"gpuModels": 3}, "guarantee.gpuModels: it should be a valid dictionary"),
     ],
 )
-def test_an_amount_that_is_none_is_told_in_a_sentence(written: Any, words: str):
+def test_an_unreadable_amount_gives_a_sentence(written: Any, words: str):
     found = read_queue("a", {"guarantee": written})
     assert found.noun is None
     assert words in found.complaints[0]
@@ -239,12 +239,12 @@ amount_maps = st.dictionaries(
 
 
 @given(amount_maps)
-def test_amounts_survive_being_written(amounts: dict[str, int]):
+def test_amounts_survive_writing_and_reading(amounts: dict[str, int]):
     written = json.loads(json.dumps(amounts_of(amounts).as_json()))
     assert dimensions(DimensionAmounts.model_validate(written)) == amounts
 
 
-def test_a_queue_means_the_same_as_in_a_scenario_file():
+def test_a_queue_is_read_as_in_a_scenario_file():
     said = {"guarantee": {"gpu": 8, "cpu": "500m", "memory": "1.5Ti"}, "weight": 3, "tier": -1}
     scenario = f"""
         name: one
@@ -261,7 +261,7 @@ def test_a_queue_means_the_same_as_in_a_scenario_file():
 # --- objects and nouns
 
 
-def test_a_queue_names_its_users_by_name_and_by_label():
+def test_the_users_of_a_queue_are_read_by_name_and_by_label():
     selector = {
         "matchLabels": {"team": "a"},
         "matchExpressions": [{"key": "env", "operator": "NotIn", "values": ["test"]}],
@@ -277,7 +277,7 @@ def test_a_queue_names_its_users_by_name_and_by_label():
     )
 
 
-def test_what_a_newer_version_added_is_passed_over():
+def test_unknown_fields_of_a_newer_version_are_ignored():
     assert read_queue("a", {"colour": "red", "weight": 2}).noun is not None
 
 
@@ -292,11 +292,11 @@ def test_every_complaint_names_the_object_and_the_field():
     assert verdict.message.endswith("correct it (and 1 more)")
 
 
-def test_an_empty_policy_is_the_engines_own_settings():
+def test_an_empty_policy_gives_the_default_settings():
     assert read_settings("default", {}).noun == Settings()
 
 
-def test_a_policy_has_every_setting():
+def test_a_policy_has_a_field_for_every_setting():
     def camel(name: str) -> str:
         head, *rest = re.sub("_s$", "_seconds", name).split("_")
         return head + "".join(map(str.capitalize, rest))
@@ -305,7 +305,7 @@ def test_a_policy_has_every_setting():
     assert set(PolicySpec.model_json_schema()["properties"]) == fields
 
 
-def test_a_policy_sets_what_it_names():
+def test_a_policy_changes_the_settings_that_it_names():
     spec = {
         "nodes": "spread",
         "usageEffect": "0.5",
@@ -320,7 +320,7 @@ def test_a_policy_sets_what_it_names():
     assert (found.victims.value, found.stale_after_s, found.search_steps) == ("youngest", -1, 7)
 
 
-def test_the_default_in_the_schema_is_the_one_that_is_used():
+def test_the_defaults_in_the_schema_are_those_of_the_settings():
     spec = schema_of(POLICY)["properties"]["spec"]["properties"]
     defaults = {name: part["default"] for name, part in spec.items()}
     assert read_settings("default", defaults).noun == Settings()
@@ -337,7 +337,7 @@ def a_gang() -> Gang:
     return Gang(GangId("team/1"), "a", JobId("1"), user="ada", priority=7)
 
 
-def test_a_gang_object_says_how_many_start_together_and_how_close():
+def test_a_gang_object_sets_minimum_and_domain():
     spec = {"minimum": 4, "domain": {"level": "rack"}, "expectedSeconds": 60, "preemptible": False}
     words = read_gang("g", spec).noun
     assert words is not None
@@ -348,7 +348,7 @@ def test_a_gang_object_says_how_many_start_together_and_how_close():
     assert (found.queue, found.user, found.priority) == ("a", "ada", 7)
 
 
-def test_a_gang_object_with_groups_needs_their_minimums_and_its_own():
+def test_a_gang_object_with_groups_sets_their_minimums_and_its_own():
     near = {"topology": "net", "level": "rack", "required": False}
     spec = {
         "minimum": 5,

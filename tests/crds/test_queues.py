@@ -1,4 +1,4 @@
-"""The queues of a cluster: do they make sense together, who may use them, and what they say."""
+"""The queues of a cluster: validation, access of namespaces, status and usage ledger."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.controllers.queue_status import QueueNumbers
-from windlass.crds.ledger import LedgerEntry, read_ledger, write_ledger
 from windlass.crds.queue import MOST_ENTRIES
 from windlass.crds.queue_access import Doors, Namespace
+from windlass.crds.queue_status import LedgerEntry, queue_status, read_ledger, write_ledger
 from windlass.crds.queue_validation import QueueVerdict, condition, judge, mended
 from windlass.crds.read import OwnedQueue, Users, read_queue
-from windlass.crds.status import queue_status
 from windlass.model import units
 from windlass.model.constraints import Expression, Operator
 from windlass.model.queues import Queue
@@ -32,7 +31,7 @@ def owned(name: str, *names: str, parent: str = "", term: Any = None) -> OwnedQu
 # --- judging all queues together
 
 
-def test_queues_that_make_sense_are_ready():
+def test_valid_queues_are_ready():
     found = judge([Queue("top", guarantee={"gpu": 8}), Queue("a", "top", guarantee={"gpu": 8})])
     assert [(name, each.ready) for name, each in found.items()] == [("top", True), ("a", True)]
 
@@ -56,7 +55,7 @@ def test_queues_that_make_sense_are_ready():
         (Queue("a", weight=-1), "Invalid", "weight is -1; give a number from 0"),
     ],
 )
-def test_a_queue_that_makes_no_sense_is_told_why(queue: Queue, reason: str, words: str):
+def test_an_invalid_queue_gets_a_reason_and_a_message(queue: Queue, reason: str, words: str):
     top = Queue("top", guarantee={"gpu": 8000, "gpu/H100-80GB": 8000})
     found = judge([top, queue])
     assert found["top"].ready
@@ -64,7 +63,7 @@ def test_a_queue_that_makes_no_sense_is_told_why(queue: Queue, reason: str, word
     assert words in found["a"].message
 
 
-def test_of_queues_that_ask_too_much_together_the_last_is_told():
+def test_of_siblings_whose_guarantees_exceed_the_parent_the_last_is_not_ready():
     queues = [
         Queue("top", guarantee={"gpu": 8000}),
         Queue("a", "top", {"gpu": 5000}),
@@ -75,7 +74,7 @@ def test_of_queues_that_ask_too_much_together_the_last_is_told():
     assert 'the queues below "top" (a, b) are guaranteed 9 GPUs' in found["b"].message
 
 
-def test_queues_below_a_broken_parent_are_told_which_one_to_mend():
+def test_queues_below_an_invalid_queue_name_the_one_to_correct():
     queues = [
         Queue("a", "b"),
         Queue("b", "a"),
@@ -94,7 +93,7 @@ def test_queues_below_a_broken_parent_are_told_which_one_to_mend():
     assert found["e"].message.endswith('correct queue "d"')
 
 
-def test_a_tree_that_is_too_deep_is_cut():
+def test_a_queue_that_is_too_deep_is_not_ready():
     chain = [Queue("q0"), *(Queue(f"q{at}", f"q{at - 1}") for at in range(1, 40))]
     assert judge(chain)["q39"].reason == "TooDeep"
     assert judge(chain)["q20"].ready
@@ -108,7 +107,7 @@ trees = st.dictionaries(
 
 
 @given(trees)
-def test_whatever_parents_are_written_the_engine_gets_a_tree(tree: dict[str, Any]):
+def test_arbitrary_parents_give_the_engine_a_valid_tree(tree: dict[str, Any]):
     queues = [
         Queue(name, parent, {"gpu": own}, {} if limit is None else {"gpu": limit})
         for name, (parent, own, limit) in tree.items()
@@ -123,7 +122,7 @@ def test_whatever_parents_are_written_the_engine_gets_a_tree(tree: dict[str, Any
             assert now == before
 
 
-def test_a_condition_keeps_its_time_while_its_status_stays():
+def test_a_condition_keeps_its_transition_time_while_its_status_is_the_same():
     good, bad = judge([Queue("a")])["a"], judge([Queue("a", "gone")])["a"]
     first = condition(good, 1, "2026-01-01T00:00:00Z", None)
     same = condition(good, 2, "2026-01-02T00:00:00Z", first)
@@ -155,17 +154,17 @@ def chosen(doors: Doors, asked: str, namespace: str, **labels: str) -> str:
     return choice.sentence or choice.queue
 
 
-def test_a_pod_stands_in_the_queue_of_its_namespace(doors: Doors):
+def test_a_pod_gets_the_queue_of_its_namespace(doors: Doors):
     assert chosen(doors, "", "red") == "red"
     assert chosen(doors, "", "other", gpu="yes") == "open"
 
 
-def test_a_queue_that_names_a_namespace_goes_before_one_that_selects_it(doors: Doors):
+def test_a_queue_that_names_a_namespace_wins_over_one_that_selects_it(doors: Doors):
     assert chosen(doors, "", "red", gpu="yes") == "red"
     assert chosen(doors, "open", "red", gpu="yes") == "open"
 
 
-def test_a_namespace_of_a_queue_with_others_below_it_is_told_so_and_what_runs_is_charged_to_it():
+def test_a_queue_with_children_takes_no_pods_but_is_charged_for_running_ones():
     doors = Doors([owned("team", "ml"), owned("sub", "other", parent="team")])
     found = doors.choose("", Namespace("ml", {}))
     assert found.queue == "team", "what runs already is not charged to nobody"
@@ -174,27 +173,27 @@ def test_a_namespace_of_a_queue_with_others_below_it_is_told_so_and_what_runs_is
     assert doors.choose("team", Namespace("other", {})).queue == "", "it is not theirs"
 
 
-def test_queues_that_are_each_others_parent_stand_at_the_top_and_take_jobs():
+def test_queues_in_a_parent_cycle_are_put_at_the_top_and_take_jobs():
     doors = Doors([owned("a", "ml", parent="b"), owned("b", "other", parent="a")])
     assert chosen(doors, "", "ml") == "a"
 
 
-def test_a_pod_may_name_any_queue_that_is_open_to_its_namespace(doors: Doors):
+def test_a_pod_may_name_any_queue_that_its_namespace_may_use(doors: Doors):
     assert chosen(doors, "green", "both") == "green"
     assert "may use several queues (blue, green); name one of them" in chosen(doors, "", "both")
 
 
-def test_a_queue_of_another_namespace_is_refused_in_a_sentence(doors: Doors):
+def test_a_queue_of_another_namespace_is_refused_with_a_sentence(doors: Doors):
     found = chosen(doors, "blue", "red")
     assert found.startswith('namespace "red" may not use queue "blue"; add it to')
 
 
-def test_a_queue_that_does_not_exist_or_has_others_below_it_is_refused(doors: Doors):
+def test_a_queue_that_is_unknown_or_has_children_is_refused(doors: Doors):
     assert chosen(doors, "bleu", "red") == 'queue "bleu" does not exist; did you mean "blue"?'
     assert "takes no jobs; name one of those" in chosen(doors, "top", "red")
 
 
-def test_a_namespace_without_a_queue_waits_unless_there_is_a_default():
+def test_a_pod_of_a_namespace_without_a_queue_waits_unless_there_is_a_default_queue():
     queues = [owned("a", "red")]
     assert 'no queue names namespace "new"' in chosen(Doors(queues), "", "new")
     assert chosen(Doors(queues, default="a"), "", "new") == "a"
@@ -202,12 +201,12 @@ def test_a_namespace_without_a_queue_waits_unless_there_is_a_default():
     assert 'no queue names namespace "new"' in chosen(Doors(queues, default="gone"), "", "new")
 
 
-def test_pods_that_went_past_us_are_charged_to_one_queue_of_their_namespace(doors: Doors):
+def test_pods_of_other_schedulers_are_charged_to_one_queue_of_their_namespace(doors: Doors):
     assert doors.charged(Namespace("both", {})) == "blue"
     assert doors.charged(Namespace("new", {})) == ""
 
 
-def test_an_empty_selector_means_every_namespace():
+def test_an_empty_namespace_selector_matches_every_namespace():
     everyone = read_queue("a", {"namespaceSelector": {}}).noun
     nobody = read_queue("b", {}).noun
     assert everyone is not None
@@ -247,14 +246,14 @@ def test_a_status_is_written_in_the_units_of_the_spec():
     assert (found["conditions"][0]["status"], found["observedGeneration"]) == ("True", 3)
 
 
-def test_moments_are_written_as_kubernetes_writes_them():
+def test_times_are_written_as_kubernetes_writes_them():
     assert units.format_timestamp(NOW) == "2026-09-21T14:13:20Z"
     assert units.parse_timestamp(units.format_timestamp(NOW)) == NOW
     with pytest.raises(ValueError, match="no time zone"):
         units.parse_timestamp("2026-09-21T14:13:20")
 
 
-def test_usage_survives_a_restart_as_if_there_had_been_none():
+def test_usage_is_the_same_with_and_without_a_restart():
     half_life = 3600
     ledger = Ledger(half_life)
     ledger.change(Holder("a", "ada", "H100-80GB"), 8000, NOW)
@@ -269,7 +268,7 @@ def test_usage_survives_a_restart_as_if_there_had_been_none():
     assert abs(found.milli_seconds - expected) <= 1
 
 
-def test_of_too_many_entries_the_smallest_are_put_together_and_nothing_is_lost():
+def test_the_smallest_of_too_many_ledger_entries_are_added_up_without_loss():
     used = [
         LedgerEntry(f"user-{at}", f"model-{at % 3}", at + 1) for at in range(MOST_ENTRIES + 100)
     ]

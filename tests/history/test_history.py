@@ -1,4 +1,4 @@
-"""The record: what was decided comes back to the letter, and it never takes more than its ring."""
+"""The history: replay gives exactly the recorded plans, and the ring stays within its size."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def server(require: Callable[..., Path]) -> Iterator[Postgres]:
 
 @pytest.fixture
 def database(server: Postgres) -> str:
-    """A database of its own."""
+    """Return the location of a new database."""
     name = f"t{uuid.uuid4().hex}"
     with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
@@ -65,7 +65,7 @@ def where(request: Any, tmp_path: Path) -> str:
 # --- what is recorded ---
 
 
-def test_every_recorded_plan_is_made_again_to_the_letter(where: str):
+def test_replay_gives_exactly_the_recorded_plans(where: str):
     simulation, writer, said = recordings.recorded(where, work())
     assert (writer.lost, said) == (0, [])
     assert played_again(where) == writer.written > 100
@@ -76,21 +76,21 @@ def test_every_recorded_plan_is_made_again_to_the_letter(where: str):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_happens_is_made_again_to_the_letter(seed: int, tmp_path: Path):
+def test_replay_of_random_events_gives_exactly_the_recorded_plans(seed: int, tmp_path: Path):
     where = str(tmp_path / "h")
     recordings.recorded(where, work(seed, hours=4, nodes=5))
     assert played_again(where)
 
 
-def test_recording_changes_nothing(tmp_path: Path):
+def test_recording_does_not_change_the_plans(tmp_path: Path):
     with_record, _, _ = recordings.recorded(str(tmp_path / "h"), work(hours=3))
     without = Simulation(work(hours=3))
     without.run()
     assert with_record.cluster.snapshot() == without.cluster.snapshot()
 
 
-def test_a_hold_that_came_with_no_event_is_in_the_record(tmp_path: Path):
-    """As when a successor takes over what was promised, or a failed bind keeps its place."""
+def test_a_hold_without_an_event_is_recorded(tmp_path: Path):
+    """Holds change without an event if a successor takes over promises, or a bind fails."""
     where = str(tmp_path / "h")
     known = cluster(node("n1", gpus=2), job("a", 1), job("b", 1))
     writer = HistoryWriter(HistoryStore(where), "one", Keep(), print)
@@ -112,8 +112,8 @@ def test_a_hold_that_came_with_no_event_is_in_the_record(tmp_path: Path):
     assert played_again(where) == 2
 
 
-def test_what_a_daemon_decides_comes_back_too(tmp_path: Path):
-    """With promises, failed binds, evictions and pods that go."""
+def test_replay_gives_the_plans_of_a_daemon(tmp_path: Path):
+    """The run has promises, failed binds, evictions and deleted pods."""
     where = str(tmp_path / "h")
     team = kube_given.queue("team", "ml", guarantee={"gpu": 4})
     urgent = kube_given.queue("urgent", "other", guarantee={"gpu": 4})
@@ -135,7 +135,7 @@ def test_what_a_daemon_decides_comes_back_too(tmp_path: Path):
     assert played_again(where) == writer.written
 
 
-def test_a_cycle_in_which_nothing_happens_is_not_worth_a_note(tmp_path: Path):
+def test_a_cycle_without_events_is_not_recorded(tmp_path: Path):
     where = str(tmp_path / "h")
     known = cluster(node("n1", gpus=1), job("a", 2))
     writer = HistoryWriter(HistoryStore(where), "one", Keep(), print)
@@ -152,7 +152,7 @@ def test_a_cycle_in_which_nothing_happens_is_not_worth_a_note(tmp_path: Path):
 # --- the ring ---
 
 
-def test_the_ring_never_holds_more_than_it_may_and_drops_whole_stretches(where: str):
+def test_the_ring_stays_within_its_size_and_drops_whole_stretches(where: str):
     keep = Keep(bytes=60_000)
     _, writer, _ = recordings.recorded(where, work(), keep)
     store = HistoryStore(where)
@@ -164,7 +164,7 @@ def test_the_ring_never_holds_more_than_it_may_and_drops_whole_stretches(where: 
     assert len(store.from_on(0, 10**6)) == sum(each.cycles for each in left)
 
 
-def test_what_is_older_than_it_may_be_is_dropped(where: str):
+def test_stretches_beyond_the_maximum_age_are_dropped(where: str):
     recordings.recorded(where, work(), Keep(seconds=HOUR))
     left = HistoryStore(where).stretches()
     assert left
@@ -195,8 +195,8 @@ def test_a_stretch_ends_before_it_fills_the_ring(tmp_path: Path):
 # --- what can go wrong ---
 
 
-def test_a_database_that_stands_still_keeps_no_cycle_waiting(where: str):
-    """Somebody else holds the tables locked until the whole day has been played."""
+def test_a_blocked_database_delays_no_cycle(where: str):
+    """Another process locks the tables until the whole day has been simulated."""
     HistoryStore(where).prepare()
     said: list[str] = []
     writer = HistoryWriter(HistoryStore(where), "one", Keep(), said.append, most=3000)
@@ -212,7 +212,7 @@ def test_a_database_that_stands_still_keeps_no_cycle_waiting(where: str):
     assert played_again(where) == writer.written
 
 
-def test_after_a_gap_the_record_goes_on_with_a_stretch_that_says_what_is_missing(tmp_path: Path):
+def test_after_a_gap_a_new_stretch_counts_the_lost_cycles(tmp_path: Path):
     where = str(tmp_path / "h")
     HistoryStore(where).prepare()
     writer = HistoryWriter(HistoryStore(where), "one", Keep(), print, most=4000)
@@ -230,7 +230,7 @@ def test_after_a_gap_the_record_goes_on_with_a_stretch_that_says_what_is_missing
     assert played_again(where) == writer.written
 
 
-def test_a_history_that_comes_back_is_written_again_and_both_are_said_once(tmp_path: Path):
+def test_failure_and_recovery_of_the_database_are_each_logged_once(tmp_path: Path):
     where = tmp_path / "folder" / "h"
     said: list[str] = []
     writer = HistoryWriter(HistoryStore(str(where)), "one", Keep(), said.append)
@@ -265,7 +265,7 @@ while True:  # a day is played faster than it is written
 """
 
 
-def test_a_process_that_is_killed_leaves_whole_cycles_and_its_successor_goes_on(where: str):
+def test_a_killed_process_leaves_complete_cycles_and_its_successor_continues(where: str):
     with subprocess.Popen(
         [sys.executable, "-c", KILLED, where], stdout=subprocess.PIPE, cwd=ROOT, text=True
     ) as process:
@@ -281,7 +281,7 @@ def test_a_process_that_is_killed_leaves_whole_cycles_and_its_successor_goes_on(
     assert {each.writer for each in HistoryStore(where).stretches()} == {"killed", "successor"}
 
 
-def test_bytes_that_are_damaged_are_said_to_be(tmp_path: Path):
+def test_damaged_bytes_give_a_history_error(tmp_path: Path):
     where = str(tmp_path / "h")
     recordings.recorded(where, work(hours=1))
     with sqlite3.connect(where) as connection:
@@ -292,14 +292,14 @@ def test_bytes_that_are_damaged_are_said_to_be(tmp_path: Path):
 
 
 @pytest.mark.parametrize("text", ["not a database", ""])
-def test_a_file_that_is_no_history_is_refused_in_a_sentence(text: str, tmp_path: Path):
+def test_a_file_that_is_no_history_is_refused_with_a_sentence(text: str, tmp_path: Path):
     file = tmp_path / "h"
     file.write_text(text * 1000)
     with pytest.raises(HistoryError, match=str(file)):
         HistoryStore(str(file), new=False).stretches()
 
 
-def test_somebody_elses_database_gets_no_tables_from_who_only_reads(tmp_path: Path):
+def test_opening_a_foreign_database_to_read_creates_no_tables(tmp_path: Path):
     file = tmp_path / "other.db"
     other = sqlite3.connect(file)
     other.execute("CREATE TABLE theirs (it INTEGER)")
@@ -311,7 +311,7 @@ def test_somebody_elses_database_gets_no_tables_from_who_only_reads(tmp_path: Pa
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_who_only_reads_a_history_leaves_every_byte_of_it(tmp_path: Path):
+def test_reading_a_history_changes_no_byte(tmp_path: Path):
     file = tmp_path / "h"
     recordings.recorded(str(file), work())
     before = file.read_bytes()
@@ -323,7 +323,7 @@ def test_who_only_reads_a_history_leaves_every_byte_of_it(tmp_path: Path):
     assert file.read_bytes() == before
 
 
-def test_a_history_that_is_not_there_is_not_made_by_asking_for_it(tmp_path: Path):
+def test_reading_a_missing_history_does_not_create_it(tmp_path: Path):
     with pytest.raises(HistoryError, match="there is no history"):
         HistoryStore(str(tmp_path / "h"), new=False)
     assert list(tmp_path.iterdir()) == []
@@ -332,7 +332,7 @@ def test_a_history_that_is_not_there_is_not_made_by_asking_for_it(tmp_path: Path
 # --- versions ---
 
 
-def test_a_history_of_the_first_version_is_brought_to_the_newest_and_loses_nothing(where: str):
+def test_migration_from_the_first_version_keeps_all_data(where: str):
     source = HistoryStore(where)
     recordings.recorded(where, work(hours=2))
     stretch = source.stretches()[0]
@@ -357,7 +357,7 @@ def test_a_history_of_the_first_version_is_brought_to_the_newest_and_loses_nothi
     assert played_again(where) == len(rows)
 
 
-def test_a_history_of_a_newer_version_is_left_alone(where: str):
+def test_a_history_of_a_newer_version_is_refused_unchanged(where: str):
     HistoryStore(where).prepare()
     engine = create_engine(url_of(where))
     with engine.begin() as connection:
@@ -367,9 +367,7 @@ def test_a_history_of_a_newer_version_is_left_alone(where: str):
         HistoryStore(where).prepare()
 
 
-def test_a_migration_that_fails_leaves_the_version_that_was_there(
-    where: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_failed_migration_leaves_the_old_version(where: str, monkeypatch: pytest.MonkeyPatch):
     def breaks(connection: Any) -> None:
         connection.exec_driver_sql("CREATE TABLE half_done (a INTEGER)")
         connection.exec_driver_sql("CREATE nonsense")
@@ -387,7 +385,7 @@ def test_a_migration_that_fails_leaves_the_version_that_was_there(
     engine.dispose()
 
 
-def test_two_that_open_a_new_database_at_once_take_turns(where: str):
+def test_two_processes_can_create_a_database_at_the_same_time(where: str):
     failed: list[Exception] = []
 
     def prepare() -> None:
@@ -450,7 +448,7 @@ def test_a_url_that_cannot_be_used_is_refused_without_its_password(text: str):
 
 
 class _locked:  # noqa: N801 - reads like a function
-    """Somebody else has the tables and does not let go."""
+    """Lock the tables from another connection."""
 
     def __init__(self, where: str) -> None:
         if "://" in where:

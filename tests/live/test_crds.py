@@ -13,11 +13,10 @@ import yaml
 from tests.live.support.kubectl import Kubectl
 from windlass.controllers.queue_status import QueueNumbers
 from windlass.crds.definitions import API_VERSION, GROUP, KINDS, QUEUE
-from windlass.crds.ledger import LedgerEntry, read_ledger
 from windlass.crds.manifest import manifests
+from windlass.crds.queue_status import LedgerEntry, queue_status, read_ledger
 from windlass.crds.queue_validation import condition, judge
 from windlass.crds.read import read_queue, read_settings
-from windlass.crds.status import queue_status
 from windlass.model import units
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings

@@ -1,7 +1,11 @@
-"""The endpoint of a pod that is asked over HTTP: POST asks, GET tells how far, DELETE withdraws.
+"""The HTTP endpoint of a pod for checkpoint requests.
 
-Whoever can reach the port can make the work save, and no more than that: an answer counts only
-with an id that the scheduler drew.
+    POST    requests a checkpoint
+    GET     returns the latest answer
+    DELETE  withdraws the request with the id in the query
+
+The endpoint has no authentication. A caller can make the work save, and nothing else: the scheduler
+accepts an answer only for an id that it drew itself.
 """
 
 from __future__ import annotations
@@ -17,59 +21,62 @@ from urllib.parse import parse_qs, urlsplit
 
 from windlass.checkpoint.protocol import LONGEST, Ack, CheckpointRequest, SaveState, read_request
 
-_NOTICES_ITS_END_S = 0.1
+_SHUTDOWN_POLL_S = 0.1
+"""The interval at which the server thread checks whether it has to end."""
 
 
 class Endpoint:
-    """Listens in a thread of its own; what it was asked last stands until it is withdrawn."""
+    """A server in a thread of its own. The last request stays until it is withdrawn."""
 
     def __init__(self, host: str, port: int, path: str) -> None:
         self._lock = threading.Lock()
+        """Guards `_request` and `_ack`, which the server threads and the training loop use."""
         self._request: CheckpointRequest | None = None
         self._ack: Ack | None = None
-        handler = type("Bound", (_Handler,), {"endpoint": self, "place": path})
+        """The latest answer; kept after the request is withdrawn."""
+        handler = type("BoundHandler", (_Handler,), {"endpoint": self, "request_path": path})
         self._server = (_Server6 if ":" in host else _Server)((host, port), handler)
         self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_NOTICES_ITS_END_S,), daemon=True
+            target=self._server.serve_forever, args=(_SHUTDOWN_POLL_S,), daemon=True
         )
         self._thread.start()
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Return the port on which it listens."""
         return self._server.server_address[1]
 
     def request(self) -> CheckpointRequest | None:
-        """What it is asked for now."""
+        """Return the current request; None if there is none."""
         with self._lock:
             return self._request
 
     def answer(self, ack: Ack) -> None:
-        """Tell from now on how far it is."""
+        """Set the answer that callers get from now on."""
         with self._lock:
             self._ack = ack
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
-    def asked(self, request: CheckpointRequest) -> Ack:
-        """A request came, perhaps once more: it is answered with how far it is."""
+    def receive(self, request: CheckpointRequest) -> Ack:
+        """Store a request, which may be repeated, and return the answer to it so far."""
         with self._lock:
             self._request = request
             if self._ack is None or self._ack.id != request.id:
                 self._ack = Ack(request.id, SaveState.SAVING, at=int(time.time()))
             return self._ack
 
-    def told(self) -> Ack | None:
-        """The latest answer."""
+    def latest_answer(self) -> Ack | None:
+        """Return the latest answer; None if there was no request."""
         with self._lock:
             return self._ack
 
     def withdrawn(self, name: str) -> bool:
-        """The request of this id is void; one of another id is left as it is."""
+        """Remove the request with this id; return False if the current one has another id."""
         with self._lock:
             if self._request is not None and self._request.id != name:
                 return False
@@ -78,7 +85,7 @@ class Endpoint:
 
 
 class _Server(ThreadingTCPServer):
-    """Not an `HTTPServer`: that one looks up its own name first, which may take a minute."""
+    """A plain TCP server: `HTTPServer` first resolves its own name, which may take a minute."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -90,38 +97,38 @@ class _Server6(_Server):
 
 class _Handler(BaseHTTPRequestHandler):
     endpoint: ClassVar[Endpoint]
-    place: ClassVar[str]
-    timeout = 5  # a caller that says nothing does not keep a thread
+    request_path: ClassVar[str]
+    timeout = 5  # seconds, so that a silent caller does not occupy a thread
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > LONGEST:
             return self._reply(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         request = read_request(self.rfile.read(int(length)))
-        if not self._is_here():
+        if not self._is_known_path():
             self._reply(HTTPStatus.NOT_FOUND)
         elif request is None:
             self._reply(HTTPStatus.BAD_REQUEST)
         else:
-            self._reply(HTTPStatus.ACCEPTED, self.endpoint.asked(request))
+            self._reply(HTTPStatus.ACCEPTED, self.endpoint.receive(request))
 
     def do_GET(self) -> None:
-        ack = self.endpoint.told()
-        if not self._is_here():
+        ack = self.endpoint.latest_answer()
+        if not self._is_known_path():
             self._reply(HTTPStatus.NOT_FOUND)
         else:
             self._reply(HTTPStatus.OK if ack else HTTPStatus.NO_CONTENT, ack)
 
     def do_DELETE(self) -> None:
         name = parse_qs(urlsplit(self.path).query).get("id", [""])[0]
-        if not self._is_here():
+        if not self._is_known_path():
             self._reply(HTTPStatus.NOT_FOUND)
         else:
-            done = self.endpoint.withdrawn(name)
-            self._reply(HTTPStatus.NO_CONTENT if done else HTTPStatus.CONFLICT)
+            is_removed = self.endpoint.withdrawn(name)
+            self._reply(HTTPStatus.NO_CONTENT if is_removed else HTTPStatus.CONFLICT)
 
-    def _is_here(self) -> bool:
-        return urlsplit(self.path).path == self.place
+    def _is_known_path(self) -> bool:
+        return urlsplit(self.path).path == self.request_path
 
     def _reply(self, status: HTTPStatus, ack: Ack | None = None) -> None:
         body = ack.text().encode() if ack else b""
@@ -133,4 +140,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: the output belongs to the training."""
+        """Log nothing: the output belongs to the training."""

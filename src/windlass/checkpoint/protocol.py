@@ -1,15 +1,15 @@
-"""The words between the scheduler and work that saves itself; pure, for both sides.
+"""The protocol between the scheduler and pods that can make checkpoints; pure, for both sides.
 
-    asked    the annotation `REQUEST` on every pod of a gang, or POST to its endpoint
-    saving   answered by GET
-    done     the annotation `ACK`, or GET, or exit code `EXIT_SAVED` with the same JSON as the
-             container's termination message (in `state` or, if it was restarted, in `lastState`;
-             torchrun, where it runs the container, turns the code into its own)
-    refused  likewise: it goes on working and will not save for this request
-    forgotten  the annotation is removed, or DELETE with the request's id
+    requested  the annotation `REQUEST` on every pod of a gang, or POST to its endpoint
+    saving     answered by GET
+    done       the annotation `ACK`, or GET, or exit code `EXIT_SAVED` with the same JSON as the
+               container's termination message (in `state` or, if it was restarted, in `lastState`;
+               torchrun, if it runs the container, replaces the exit code)
+    refused    the same ways: the pod continues and makes no checkpoint for this request
+    withdrawn  the annotation is removed, or DELETE with the request's id
 
-An answer belongs to a request by its id, which the scheduler draws at random: what names another
-id is stale or forged, and `accepts` refuses it.
+An answer belongs to a request by its id, which the scheduler draws at random. An answer with
+another id is stale or forged, and `accepts` rejects it.
 """
 
 from __future__ import annotations
@@ -24,32 +24,34 @@ from windlass.model import units
 PREFIX = "windlass.dev/"
 
 MODE = PREFIX + "checkpoint"
-"""Annotation of a pod: how it can be asked to save, one of `Mode`; without it, it cannot."""
+"""Annotation of a pod: the way to request a checkpoint, a `RequestMode`; without it there is
+none."""
 SIGNAL = PREFIX + "checkpoint-signal"
-"""Annotation: the signal at which it saves, such as `SIGUSR1`; SIGTERM without it."""
+"""Annotation: the signal at which the pod saves, such as `SIGUSR1`; SIGTERM without it."""
 BUDGET = PREFIX + "checkpoint-budget"
-"""Annotation: the longest that a save may take, such as `120s`."""
+"""Annotation: the longest time that a checkpoint takes, such as `120s`."""
 PORT = PREFIX + "checkpoint-port"
-"""Annotation: the port of its endpoint, where the mode is `http`; `DEFAULT_PORT` without it."""
+"""Annotation: the port of the endpoint in the mode `http`; `DEFAULT_PORT` without it."""
 PATH = PREFIX + "checkpoint-path"
-"""Annotation: the path of its endpoint; `DEFAULT_PATH` without it."""
+"""Annotation: the path of the endpoint; `DEFAULT_PATH` without it."""
 EVERY = PREFIX + "checkpoint-every"
-"""Annotation: how often it saves of its own accord, such as `15m`."""
+"""Annotation: the interval of checkpoints without a request, such as `15m`."""
 REQUEST = PREFIX + "checkpoint-request"
-"""Annotation, ours: a `Request`; the container sees it as a file of the downward API."""
+"""Annotation, written by the scheduler: a `CheckpointRequest`. The container reads it from a file
+of the downward API."""
 ACK = PREFIX + "checkpoint-ack"
-"""Annotation: an `Ack`, written by the pod or whoever speaks for it."""
+"""Annotation: an `Ack`, written by the pod or on its behalf."""
 
 DEFAULT_PORT = 8471
 DEFAULT_PATH = "/checkpoint"
 EXIT_SAVED = 85
-"""A container that ends with this code has saved, and its termination message is an `Ack`."""
+"""The exit code of a container after its checkpoint; its termination message is an `Ack`."""
 LONGEST = 4096
-"""Bytes of a message at most: what Kubernetes keeps of a termination message."""
+"""The most bytes of a message: the limit of Kubernetes for a termination message."""
 
 
 class RequestMode(StrEnum):
-    """How work can be asked to save."""
+    """The way in which a pod receives checkpoint requests."""
 
     NONE = "none"
     SIGNAL = "signal"
@@ -58,7 +60,7 @@ class RequestMode(StrEnum):
 
 
 class SaveState(StrEnum):
-    """How far a save has come."""
+    """The progress of a requested checkpoint."""
 
     SAVING = "saving"
     DONE = "done"
@@ -67,29 +69,36 @@ class SaveState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRequest:
-    """Somebody needs the place: save, by then. Moments are seconds since 1970."""
+    """A request to make a checkpoint before the deadline, because the gang is to be evicted."""
 
     id: str
+    """A random id, which the answer repeats."""
     deadline: int
+    """The deadline, in seconds since 1970."""
     reason: str = ""
+    """A sentence for the log of the pod."""
 
     def text(self) -> str:
-        """The JSON that is sent."""
+        """Return the JSON that is sent."""
         return _json(id=self.id, deadline=units.format_timestamp(self.deadline), reason=self.reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """The answer: how far the save for this request has come, at which step, and where it lies."""
+    """The answer to a request."""
 
     id: str
+    """The id of the request."""
     state: SaveState
     step: int = 0
+    """The number of steps in the checkpoint."""
     uri: str = ""
+    """The location of the checkpoint."""
     at: int = 0
+    """The time of the answer, in seconds since 1970."""
 
     def text(self) -> str:
-        """The JSON that is sent."""
+        """Return the JSON that is sent."""
         return _json(
             id=self.id,
             state=self.state,
@@ -100,9 +109,10 @@ class Ack:
 
 
 def accepts(request: CheckpointRequest, ack: Ack | None, last: Ack | None = None) -> bool:
-    """Whether an answer is one to this request; `last`: what the same work was believed before.
+    """Return whether an answer is valid for this request.
 
-    No id, another id, or a step before the one that was already safe: stale or forged.
+    `last` is the previous accepted answer of the same gang. An answer without an id, with another
+    id, or with a step before that of `last` is stale or forged.
     """
     if ack is None or not request.id or ack.id != request.id:
         return False
@@ -110,40 +120,41 @@ def accepts(request: CheckpointRequest, ack: Ack | None, last: Ack | None = None
 
 
 def read_request(text: str | bytes) -> CheckpointRequest | None:
-    """The request in a file, an annotation or a body; None if there is none in it."""
-    found = _object(text)
-    name, deadline = _string(found, "id"), units.parse_timestamp_or_none(_string(found, "deadline"))
+    """Return the request in a file, an annotation or a body; None if it is not one."""
+    fields = _object(text)
+    name = _string(fields, "id")
+    deadline = units.parse_timestamp_or_none(_string(fields, "deadline"))
     if not name or deadline is None:
         return None
-    return CheckpointRequest(name, deadline, _string(found, "reason"))
+    return CheckpointRequest(name, deadline, _string(fields, "reason"))
 
 
 def read_ack(text: str | bytes) -> Ack | None:
-    """The answer in an annotation, a body or a termination message; None if there is none in it."""
-    found = _object(text)
-    state, step = _string(found, "state"), found.get("step", 0)
-    at = units.parse_timestamp_or_none(_string(found, "at"))
+    """Return the answer in an annotation, a body or a termination message; None if it is none."""
+    fields = _object(text)
+    state, step = _string(fields, "state"), fields.get("step", 0)
+    at = units.parse_timestamp_or_none(_string(fields, "at"))
     if state not in set(SaveState) or type(step) is not int or step < 0 or at is None:
         return None
-    return Ack(_string(found, "id"), SaveState(state), step, _string(found, "uri"), at)
+    return Ack(_string(fields, "id"), SaveState(state), step, _string(fields, "uri"), at)
 
 
 def _json(**fields: object) -> str:
-    """One line, so that it survives annotations and logs as it is."""
+    """Return the fields as JSON in one line, which annotations and logs keep unchanged."""
     return json.dumps(fields, separators=(",", ":"))
 
 
 def _object(text: str | bytes) -> dict[str, Any]:
-    """The JSON object that a text is; empty if it is none, or longer than any of ours."""
+    """Return the JSON object in a text; empty if it is none, or longer than LONGEST."""
     if len(text) > LONGEST:
         return {}
     try:
-        found: object = json.loads(text)
+        value: object = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _string(found: dict[str, Any], name: str) -> str:
-    value: object = found.get(name)
+def _string(fields: dict[str, Any], name: str) -> str:
+    value: object = fields.get(name)
     return value if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""The processes of one job, as far as saving concerns them: they save at the same step or not."""
+"""The agreement between the processes of one job, so that all save at the same step or none."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Protocol
 
 
 class RankGroup(Protocol):
-    """All processes of the job; every one of them makes the same calls in the same order."""
+    """The processes of a job. Each of them must make the same calls in the same order."""
 
     @property
     def is_first(self) -> bool:
-        """Is this the one that makes the folder and gives it its name?"""
+        """Return whether this process creates and renames the folder of a checkpoint."""
         ...
 
     def most(self, number: int) -> int:
-        """The largest of what the processes say; nobody goes on before all have spoken."""
+        """Return the largest number of all processes; blocks until each has called it."""
         ...
 
     def any_of(self, text: str) -> str:
-        """What the lowest rank that has something to say says."""
+        """Return the text of the lowest rank whose text is not empty; "" if all are empty."""
         ...
 
 
@@ -30,9 +30,9 @@ class Alone:
     is_first: bool = True
 
     def most(self, number: int) -> int:
-        """Its own."""
+        """Return the number itself."""
         return number
 
     def any_of(self, text: str) -> str:
-        """Its own."""
+        """Return the text itself."""
         return text

@@ -1,10 +1,10 @@
-"""What a training loop holds: it goes on after the newest save, saves when due or asked, leaves.
+"""The checkpoint session of a training loop: resume, save when due or requested, exit.
 
-    between two steps   ┌─ nothing is due ───────────────────────────▶ next step
-                        ├─ `every_s` has passed ──▶ save ────────────▶ next step
-                        ├─ asked over HTTP ───────▶ save, answer ────▶ next step, until SIGTERM
-                        ├─ asked by file ─────────▶ save ──┐
-                        └─ SIGTERM ───────────────▶ save ──┴─ exit 85 with the answer as last word
+    between two steps   ┌─ nothing is due ─────────────────────────▶ next step
+                        ├─ `every_s` has passed ──▶ save ──────────▶ next step
+                        ├─ requested over HTTP ───▶ save, answer ──▶ next step, until SIGTERM
+                        ├─ requested by file ─────▶ save ──┐
+                        └─ SIGTERM ───────────────▶ save ──┴─ exit 85; its message is the answer
 
 All processes of a job agree on the largest of their needs, so that they save the same step.
 """
@@ -20,7 +20,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from windlass.checkpoint.endpoint import Endpoint
-from windlass.checkpoint.listeners import Alarm, Letterbox, leave_word, look_around
+from windlass.checkpoint.listeners import (
+    RequestFile,
+    SignalListener,
+    read_environment,
+    write_termination_message,
+)
 from windlass.checkpoint.protocol import EXIT_SAVED, Ack, CheckpointRequest, SaveState, read_request
 from windlass.checkpoint.ranks import Alone, RankGroup
 from windlass.checkpoint.store import CheckpointStore
@@ -28,24 +33,25 @@ from windlass.checkpoint.store import CheckpointStore
 log = logging.getLogger(__name__)
 
 EVERY_S = 900.0
+"""The default interval of checkpoints in seconds."""
 
 
-class Need(IntEnum):
-    """What has to be done between two steps; the larger one counts."""
+class SaveNeed(IntEnum):
+    """The need of a process between two steps; the largest of all processes counts."""
 
     NOTHING = 0
     DUE = 1
-    ASKED = 2
-    ASKED_BY_FILE = 3
-    LEAVE = 4
+    REQUESTED = 2
+    REQUESTED_BY_FILE = 3
+    EXIT = 4
 
 
 class SaveFailed(Exception):
-    """A save did not come about; the one before is untouched."""
+    """A checkpoint could not be made; the one before it is unchanged."""
 
 
 class Checkpoint:
-    """A job's work: `save(folder)` and `load(folder)` are called in every process of it."""
+    """The checkpoints of a job; all its processes call `save(folder)` and `load(folder)`."""
 
     def __init__(
         self,
@@ -57,23 +63,34 @@ class Checkpoint:
         keep: int = 2,
         ranks: RankGroup | None = None,
     ) -> None:
+        """Open the checkpoints in `folder`, of which the newest `keep` are kept.
+
+        `every_s` is the interval of checkpoints without a request, in seconds; `ranks` connects the
+        processes of the job, by default only this one. Make it in the main thread: it handles
+        signals, and it starts the endpoint if the pod has one.
+        """
         self.store = CheckpointStore(Path(folder), keep)
         self._save, self._load = save, load
         self._every_s = every_s
         self._ranks = ranks or Alone()
-        around = self._around = look_around(os.environ)
-        self._alarm = Alarm(around.signals)
-        self._letterbox = Letterbox(around.file)
+        pod = self._pod = read_environment(os.environ)
+        self._signals = SignalListener(pod.signals)
+        self._request_file = RequestFile(pod.file)
         self.endpoint: Endpoint | None = None
-        if around.port is not None and around.speaks:
-            self.endpoint = Endpoint(around.host, around.port, around.path)
+        """The HTTP endpoint; None if the pod has none, if another process has it, or when
+        closed."""
+        if pod.port is not None and pod.is_first_in_pod:
+            self.endpoint = Endpoint(pod.host, pod.port, pod.path)
         self._saved: int | None = None
+        """The number of steps in the newest checkpoint; None if there is none."""
         self._saved_at = time.monotonic()
         self._longest_s = 0.0
+        """The duration of the longest save so far."""
         self._answered = ""
+        """The id of the last request that was answered with done or refused."""
 
     def steps(self, end: int) -> Iterator[int]:
-        """The steps that are still to be done, up to `end`; the last one is saved too."""
+        """Yield the steps that are left, up to `end`, and save between them and after the last."""
         try:
             for step in range(self.resume(), end):
                 yield step
@@ -85,7 +102,7 @@ class Checkpoint:
             self.close()
 
     def resume(self) -> int:
-        """Load the newest save; how many steps are done."""
+        """Load the newest checkpoint and return its number of steps; 0 if there is none."""
         newest = self.store.newest()
         agreed = self._ranks.most(-1 if newest is None else newest)
         if agreed < 0:
@@ -97,43 +114,47 @@ class Checkpoint:
         return agreed
 
     def after(self, done: int) -> None:
-        """So many steps are done: save if need be, and leave with `EXIT_SAVED` if told to."""
+        """Save after `done` steps if needed, and exit with `EXIT_SAVED` if that is requested."""
         request = self._request()
-        need = Need(self._ranks.most(self._need(request)))
-        if need is Need.DUE:
+        need = SaveNeed(self._ranks.most(self._need(request)))
+        if need is SaveNeed.DUE:
             self._do_save(done)
-        if need <= Need.DUE:
+        if need <= SaveNeed.DUE:
             return
         request = read_request(self._ranks.any_of(request.text() if request else ""))
-        if need is Need.LEAVE:
+        if need is SaveNeed.EXIT:
             self._save_in_time(done)
-            self._leave(request)
-        elif request is not None and self._save_for(request, done) and need is Need.ASKED_BY_FILE:
-            self._leave(request)
+            self._exit(request)
+        elif (
+            request is not None
+            and self._save_for(request, done)
+            and need is SaveNeed.REQUESTED_BY_FILE
+        ):
+            self._exit(request)
 
     def close(self) -> None:
-        """Hear no more; the loop is over."""
-        self._alarm.close()
+        """Restore the signal handlers and stop the endpoint."""
+        self._signals.close()
         if self.endpoint is not None:
             self.endpoint.close()
             self.endpoint = None
 
     def _request(self) -> CheckpointRequest | None:
-        """What this process is asked for, unless it has answered that already."""
-        found = self.endpoint.request() if self.endpoint else None
-        found = found or self._letterbox.request()
-        return found if found and found.id != self._answered else None
+        """Return the current request of this process; None if it is answered already."""
+        request = self.endpoint.request() if self.endpoint else None
+        request = request or self._request_file.request()
+        return request if request and request.id != self._answered else None
 
-    def _need(self, request: CheckpointRequest | None) -> Need:
-        if self._alarm.rang_at is not None:
-            return Need.LEAVE
+    def _need(self, request: CheckpointRequest | None) -> SaveNeed:
+        if self._signals.received_at is not None:
+            return SaveNeed.EXIT
         if request is not None:
-            return Need.ASKED_BY_FILE if self._around.port is None else Need.ASKED
+            return SaveNeed.REQUESTED_BY_FILE if self._pod.port is None else SaveNeed.REQUESTED
         is_due = time.monotonic() - self._saved_at >= self._every_s
-        return Need.DUE if is_due else Need.NOTHING
+        return SaveNeed.DUE if is_due else SaveNeed.NOTHING
 
     def _save_for(self, request: CheckpointRequest, done: int) -> bool:
-        """Save for somebody who asked and say so; what fails is refused, and the work goes on."""
+        """Save for a request and answer it; if the save fails, answer refused and return False."""
         self._answer(request, SaveState.SAVING)
         try:
             if self._saved != done:
@@ -146,40 +167,41 @@ class Checkpoint:
         return is_saved
 
     def _save_in_time(self, done: int) -> None:
-        """Save before leaving, unless that would be killed half-way and something is safe."""
-        if self._saved != done and not self._ranks.most(self._is_hopeless()):
+        """Save before the exit, unless that would be killed and there is an earlier checkpoint."""
+        if self._saved != done and not self._ranks.most(self._is_too_late()):
             self._do_save(done)
 
-    def _leave(self, request: CheckpointRequest | None) -> NoReturn:
-        """End the process; without an endpoint, its end is the only way to answer."""
-        leave_word(self._around, self._ack(request, SaveState.DONE))
+    def _exit(self, request: CheckpointRequest | None) -> NoReturn:
+        """End the process, with the answer as its termination message."""
+        write_termination_message(self._pod, self._ack(request, SaveState.DONE))
         self.close()
         raise SystemExit(EXIT_SAVED)
 
-    def _is_hopeless(self) -> bool:
-        """Would the save be killed before its end, although an earlier one would do?"""
-        rang, patience = self._alarm.rang_at, self._around.killed_after_s
-        if rang is None or patience is None or self._saved is None:
+    def _is_too_late(self) -> bool:
+        """Return whether a save would be killed before its end, and there is an earlier one."""
+        signalled_at, limit_s = self._signals.received_at, self._pod.killed_after_s
+        if signalled_at is None or limit_s is None or self._saved is None:
             return False
-        return time.monotonic() - rang + self._longest_s > patience
+        return time.monotonic() - signalled_at + self._longest_s > limit_s
 
     def _do_save(self, done: int) -> None:
-        """Save, together: a process that fails makes all of them fail."""
+        """Save in all processes; SaveFailed in all of them if one fails."""
         began, first = time.monotonic(), self._ranks.is_first
         self._together(lambda: self.store.begin(done), first)
         self._together(lambda: self._save(self.store.saving(done)), True)
         self._together(lambda: self.store.finish(done), first)
         self._saved, self._saved_at = done, time.monotonic()
         self._longest_s = max(self._longest_s, self._saved_at - began)
-        patience = self._around.killed_after_s
-        if patience is not None and self._longest_s > patience:
+        limit_s = self._pod.killed_after_s
+        if limit_s is not None and self._longest_s > limit_s:
             log.warning(
                 "Saving took %.0f s, and torchrun kills %.0f s after SIGTERM: ask by HTTP, or set "
                 "TORCH_ELASTIC_SHUTDOWN_TIMEOUT",
-                *(self._longest_s, patience),
+                *(self._longest_s, limit_s),
             )
 
     def _together(self, act: Callable[[], object], acts: bool) -> None:
+        """Call `act` if this process `acts`, and wait for all; SaveFailed if it failed anywhere."""
         failure: Exception | None = None
         try:
             if acts:

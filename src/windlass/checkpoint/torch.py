@@ -1,16 +1,16 @@
-"""For PyTorch loops: models, optimisers and the like are saved together, on every rank.
+"""Checkpoints for PyTorch loops: models, optimisers and other parts are saved together.
 
     work = checkpoint("/checkpoints", model=model, optimizer=optimizer)
     for step in work.steps(10_000):
         ...
 
-Rank 0 writes what the parts say of themselves; every rank its own random numbers. Sharded states
-(FSDP) need a `save` of their own, with `Checkpoint` and `TorchRanks`. Torch itself is imported only
-here, and only when used.
+Rank 0 writes the states of the parts; every rank writes the state of its random number generators.
+Sharded states (FSDP) need a `save` function of their own, with `Checkpoint` and `TorchRanks`. Torch
+is imported only here, and only when it is used.
 
-torchrun kills its workers 30 s after SIGTERM, whatever grace the pod has, and reports a worker's
-exit code 85 as a failure of its own. So work that needs longer is to be asked over HTTP, which
-comes before any signal; or set TORCH_ELASTIC_SHUTDOWN_TIMEOUT, where torchrun knows it.
+torchrun kills its workers 30 s after SIGTERM, whatever grace the pod has, and replaces the exit
+code 85 of a worker by its own. Work that needs longer to save should get requests over HTTP, which
+come before any signal, or set TORCH_ELASTIC_SHUTDOWN_TIMEOUT, if its torchrun knows that variable.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from windlass.checkpoint.session import EVERY_S, Checkpoint
 
 
 class StatefulPart(Protocol):
-    """Anything with a state: models, optimisers, schedules, scalers, samplers."""
+    """A part of the training with a state: a model, optimiser, schedule, scaler or sampler."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Its state."""
+        """Return the state."""
         ...
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> object:
-        """Be in that state again."""
+        """Restore the state."""
         ...
 
 
@@ -42,7 +42,10 @@ def checkpoint(
     keep: int = 2,
     **parts: StatefulPart,
 ) -> Checkpoint:
-    """The work of a loop over these parts; after `init_process_group`, where there is one."""
+    """Return the checkpoints of a loop over these parts.
+
+    Call it after `init_process_group`, if the job has a process group.
+    """
     torch: Any = importlib.import_module("torch")
     ranks = TorchRanks(torch)
 
@@ -50,15 +53,15 @@ def checkpoint(
         if ranks.is_first:
             states = {name: part.state_dict() for name, part in parts.items()}
             torch.save(states, place / "parts.pt")
-        torch.save(_chance(torch), place / f"chance-{ranks.rank}.pt")
+        torch.save(_random_states(torch), place / f"chance-{ranks.rank}.pt")
 
     def load(place: Path) -> None:
         states = torch.load(place / "parts.pt", map_location="cpu", weights_only=True)
         for name, part in parts.items():
             part.load_state_dict(states[name])
         own = place / f"chance-{ranks.rank}.pt"
-        if own.exists():  # not so if the job has grown since
-            _set_chance(torch, torch.load(own, map_location="cpu", weights_only=True))
+        if own.exists():  # missing for new ranks if the job has grown since
+            _set_random_states(torch, torch.load(own, map_location="cpu", weights_only=True))
 
     return Checkpoint(folder, save, load, every_s=every_s, keep=keep, ranks=ranks)
 
@@ -73,36 +76,36 @@ class TorchRanks:
 
     @property
     def is_first(self) -> bool:
-        """Is this rank 0?"""
+        """Return whether this is rank 0."""
         return self.rank == 0
 
     def most(self, number: int) -> int:
-        """The largest of what the ranks say."""
+        """Return the largest number of all ranks."""
         if not self._is_many:
             return number
-        said = self._torch.tensor([number], device=self._device())
-        self._group.all_reduce(said, op=self._group.ReduceOp.MAX)
-        return int(said.item())
+        largest = self._torch.tensor([number], device=self._device())
+        self._group.all_reduce(largest, op=self._group.ReduceOp.MAX)
+        return int(largest.item())
 
     def any_of(self, text: str) -> str:
-        """What the lowest rank that has something to say says."""
+        """Return the text of the lowest rank whose text is not empty; "" if all are empty."""
         if not self._is_many:
             return text
-        said: list[str] = [""] * self._group.get_world_size()
-        self._group.all_gather_object(said, text)
-        return next(filter(None, said), "")
+        texts: list[str] = [""] * self._group.get_world_size()
+        self._group.all_gather_object(texts, text)
+        return next(filter(None, texts), "")
 
     def _device(self) -> str:
-        """NCCL knows only tensors on a GPU."""
+        """Return the device for tensors of the group: NCCL needs them on a GPU."""
         return "cuda" if self._group.get_backend() == "nccl" else "cpu"
 
 
-def _chance(torch: Any) -> dict[str, Any]:
-    found = {"cpu": torch.get_rng_state()}
-    return found | ({"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {})
+def _random_states(torch: Any) -> dict[str, Any]:
+    states = {"cpu": torch.get_rng_state()}
+    return states | ({"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {})
 
 
-def _set_chance(torch: Any, saved: dict[str, Any]) -> None:
+def _set_random_states(torch: Any, saved: dict[str, Any]) -> None:
     torch.set_rng_state(saved["cpu"])
     if "cuda" in saved and torch.cuda.is_available():
         torch.cuda.set_rng_state(saved["cuda"])

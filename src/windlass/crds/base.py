@@ -1,4 +1,4 @@
-"""What the models of all custom resources share: camel case, strictness, conditions."""
+"""The parts that the models of all custom resources share: strict parsing, names, conditions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 from windlass.model.validation.problems import LONGEST_NAME
 
 Instant: TypeAlias = Annotated[str, Field(max_length=32, json_schema_extra={"format": "date-time"})]
-"""A moment as Kubernetes writes it: 2026-11-16T04:10:00Z."""
+"""A time as Kubernetes writes it: 2026-11-16T04:10:00Z."""
 
 LABEL = "[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
 LabelKey: TypeAlias = Annotated[
@@ -20,7 +20,7 @@ LabelValue: TypeAlias = Annotated[str, Field(max_length=63, pattern=f"^({LABEL})
 QueueName: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=63, pattern="^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
 ]
-"""Short enough to be the value of a label, which is how a pod names its queue."""
+"""The name of a queue; it must be a valid label value, because a pod names its queue by a label."""
 ObjectName: TypeAlias = Annotated[
     str,
     Field(min_length=1, max_length=LONGEST_NAME, pattern="^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"),
@@ -28,7 +28,10 @@ ObjectName: TypeAlias = Annotated[
 
 
 class CrdModel(BaseModel):
-    """Strict about what is known; what a newer version may add is passed over."""
+    """The base of all models: known fields are parsed strictly, unknown fields are ignored.
+
+    A newer version may have added the unknown ones.
+    """
 
     model_config = ConfigDict(
         strict=True,
@@ -40,39 +43,39 @@ class CrdModel(BaseModel):
     )
 
     def as_json(self) -> dict[str, Any]:
-        """The object as it is written into the API server; what was not said is left out."""
+        """Return the object as it is sent to the API server, without fields that were not set."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
 
 
 class StatusCondition(CrdModel):
-    """One thing that is so or not, since when and why."""
+    """One aspect of the state of the object."""
 
     type: Annotated[str, Field(min_length=1, max_length=316)]
-    """What it is about, such as Ready."""
+    """The type of the condition, such as Ready."""
     status: Literal["True", "False", "Unknown"]
     reason: Annotated[str, Field(min_length=1, max_length=1024, pattern="^[A-Za-z][A-Za-z0-9_]*$")]
-    """Why, in one word for programs."""
+    """A word in CamelCase, for programs, that names the cause of the status."""
     message: Annotated[str, Field(max_length=32768)] = ""
-    """Why, in a sentence for people."""
+    """A sentence for people that explains the status."""
     last_transition_time: Instant
-    """Since when the status is what it is."""
+    """The time at which the status last changed."""
     observed_generation: Annotated[int, Field(ge=0)] | None = None
-    """The generation of the object that this is about."""
+    """The generation of the object for which the condition was computed."""
 
 
 def keyed_by(field: str) -> dict[str, JsonValue]:
-    """The extension that makes a list a map: each value of the field occurs once."""
+    """Return the schema extension of a list in which each value of the field occurs only once."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [field]}
 
 
 AS_SET: dict[str, JsonValue] = {"x-kubernetes-list-type": "set"}
-"""The extension that makes a list a set."""
+"""The schema extension of a list in which each item occurs only once."""
 
 
 class ObjectStatus(CrdModel):
-    """What Windlass says of an object."""
+    """The status that Windlass writes."""
 
     observed_generation: Annotated[int, Field(ge=0)] | None = None
-    """The generation of the object that this status is about."""
+    """The generation of the object for which the status was computed."""
     conditions: list[StatusCondition] = Field(default=[], json_schema_extra=keyed_by("type"))
-    """Ready: the object makes sense and is used; else the message says what to do."""
+    """Ready: the object is valid and in use; otherwise the message says how to correct it."""

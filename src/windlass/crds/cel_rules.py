@@ -1,8 +1,9 @@
-"""Rules that the API server itself applies (CEL), each with a sentence that says what to do.
+"""Validation rules in CEL, which the API server evaluates; each message says what to correct.
 
-A rule sees one object. Whatever needs a second one, such as cycles, unknown parents and guarantees
-above the parent's, is judged afterwards and stands in the object's conditions (`judge.py`); so are
-guarantees per model that only add up to too much, since CEL does not add over a map.
+A rule sees one object. Faults that involve a second one, such as cycles, unknown parents and
+guarantees above the parent's, are found later and reported in the conditions of the object
+(`queue_validation.py`). So are guarantees per GPU model whose sum is too large, because CEL cannot
+add over a map.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from pydantic import JsonValue
 
 PLAIN = ("gpu", "cpu", "memory")
+"""The dimensions of an amount that are one number; `gpuModels` is a map."""
 
 
 def _guarantee_and_limit(dimension: str) -> JsonValue:
@@ -25,8 +27,8 @@ def _guarantee_and_limit(dimension: str) -> JsonValue:
 def _lend_and_guarantee(dimension: str) -> JsonValue:
     lend, guarantee = f"self.lend.{dimension}", f"self.guarantee.{dimension}"
     excuses = [_given("self.guarantee.gpuModels")] if dimension == "gpu" else []
-    named = f"{_given(guarantee)} ? {_above(lend, guarantee)} : {_above_zero(lend)}"
-    wrong = " && ".join([_given(lend), *(f"!({each})" for each in excuses), f"({named})"])
+    too_much = f"{_given(guarantee)} ? {_above(lend, guarantee)} : {_above_zero(lend)}"
+    wrong = " && ".join([_given(lend), *(f"!({excuse})" for excuse in excuses), f"({too_much})"])
     return {
         "rule": f"!({wrong})",
         "message": f"lend of {dimension} is above its guarantee; {_LEND_LESS}",
@@ -34,18 +36,21 @@ def _lend_and_guarantee(dimension: str) -> JsonValue:
 
 
 def _of_models(less: str, more: str, unnamed: str, advice: str) -> JsonValue:
-    """For GPU models; `unnamed` says when one is wrong that the other amount does not name."""
-    mine, theirs = f"self.{less}.gpuModels", f"self.{more}.gpuModels"
-    above = _above(f"{mine}[model]", f"{theirs}[model]")
-    wrong = f"{_given(theirs)} && model in {theirs} ? {above} : {unnamed}"
+    """Return the rule that per GPU model the amount `less` is not above the amount `more`.
+
+    `unnamed` is the CEL expression that decides for a model that `more` does not name.
+    """
+    lower, upper = f"self.{less}.gpuModels", f"self.{more}.gpuModels"
+    above = _above(f"{lower}[model]", f"{upper}[model]")
+    wrong = f"{_given(upper)} && model in {upper} ? {above} : {unnamed}"
     return {
-        "rule": f"!({_given(mine)} && {mine}.exists(model, {wrong}))",
+        "rule": f"!({_given(lower)} && {lower}.exists(model, {wrong}))",
         "message": f"{less} of a GPU model is above its {more}; {advice}",
     }
 
 
 def _given(path: str) -> str:
-    """Is a field of a field there? Both may be left out."""
+    """Return the CEL expression that a nested field is set; its parent may be missing too."""
     outer, _, _ = path.rpartition(".")
     return f"has({outer}) && has({path})"
 
@@ -63,8 +68,8 @@ def _quantity(field: str) -> str:
 
 
 def _text(field: str) -> str:
-    # Whole numbers become text. What is text already must not be converted: the API server would
-    # forget how long it can be, and find the rule too costly.
+    # Numbers are converted to text. A field that is text already must not be converted: the API
+    # server would lose its maximum length, and reject the rule as too costly.
     return field if field.endswith(".memory") else f"string({field})"
 
 
@@ -78,7 +83,7 @@ QUEUE_AMOUNTS: list[JsonValue] = [
     *map(_lend_and_guarantee, PLAIN),
     _of_models("lend", "guarantee", _LENDS, _LEND_LESS),
 ]
-"""Of a queue's spec: what is guaranteed lies within the limit, what is lent in the guarantee."""
+"""Rules on the spec of a queue: guarantee <= limit, and lend <= guarantee."""
 
 QUEUE: list[JsonValue] = [
     {
@@ -92,7 +97,7 @@ QUEUE: list[JsonValue] = [
         "shorten it to at most 63 characters",
     },
 ]
-"""Of a whole queue; rules there may look at the name."""
+"""Rules on the whole Queue object; only these can see its name."""
 
 POLICY: list[JsonValue] = [
     {
@@ -100,6 +105,7 @@ POLICY: list[JsonValue] = [
         "message": 'one policy counts for the whole cluster; name it "default"',
     }
 ]
+"""Rules on the whole Policy object."""
 
 GANG: list[JsonValue] = [
     {
@@ -109,4 +115,4 @@ GANG: list[JsonValue] = [
         "give minimum, or groups with a minimum from 1 on",
     }
 ]
-"""Of a gang's spec."""
+"""Rules on the spec of a gang."""

@@ -1,4 +1,4 @@
-"""The table of our custom resources: all that a definition needs besides its schema."""
+"""The table of the custom resources: everything that a definition needs besides its schema."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from pydantic import JsonValue
 
 from windlass.crds import cel_rules as rules
 from windlass.crds.base import CrdModel, ObjectStatus
-from windlass.crds.gang import GangSpec, GangStatus
+from windlass.crds.gang import GangSpec, GangStatus, TopologySpec
 from windlass.crds.policy import PolicySpec
 from windlass.crds.queue import QueueSpec, QueueStatus
-from windlass.crds.topology import TopologySpec
 
 GROUP = "windlass.dev"
 VERSION = "v1alpha1"
@@ -20,7 +19,7 @@ API_VERSION = f"{GROUP}/{VERSION}"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of `kubectl get`; those with a priority show with -o wide only."""
+    """One column of `kubectl get`; a column with a priority is shown with -o wide only."""
 
     name: str
     path: str
@@ -30,7 +29,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class CustomResource:
-    """One custom resource."""
+    """One kind of custom resource."""
 
     name: str
     plural: str
@@ -40,13 +39,13 @@ class CustomResource:
     status: type[ObjectStatus] = ObjectStatus
     namespaced: bool = False
     needs_spec: bool = False
-    """An empty spec would say nothing."""
+    """True if the API server must refuse an object without a spec."""
     columns: tuple[Column, ...] = ()
     rules: tuple[JsonValue, ...] = ()
-    """Of the whole object; those of the spec stand in its model."""
+    """CEL rules on the whole object; rules on the spec are in the model of the spec."""
 
     def path(self, name: str = "", namespace: str = "", sub: str = "") -> str:
-        """Where it lies on the API server: the collection, one object, or a part of one."""
+        """Return the API path of the collection, of one object, or of a subresource of it."""
         place = ("namespaces", namespace) if namespace else ()
         steps = ("/apis", GROUP, VERSION, *place, self.plural, name, sub)
         return "/".join(step for step in steps if step)
@@ -60,7 +59,7 @@ QUEUE = CustomResource(
     "Queue",
     "queues",
     "wq",
-    "A team, department or project: what it is guaranteed, may borrow, and never exceeds.",
+    "A team, department or project with its guarantee, its limit and its share of the surplus.",
     QueueSpec,
     QueueStatus,
     columns=(
@@ -83,7 +82,7 @@ TOPOLOGY = CustomResource(
     "Topology",
     "topologies",
     "wtopo",
-    "Which nodes share a fast link, by their labels.",
+    "Node labels that tell which nodes share a fast link.",
     TopologySpec,
     needs_spec=True,
     columns=(Column("Levels", ".spec.levels"), READY, WHY, AGE),
@@ -92,7 +91,7 @@ POLICY = CustomResource(
     "Policy",
     "policies",
     "wpol",
-    "How the cluster shares, packs and makes room. There is one, named default.",
+    "The settings of the scheduler: sharing, packing, displacing. There is one, named default.",
     PolicySpec,
     columns=(
         Column("Nodes", ".spec.nodes"),
@@ -108,7 +107,7 @@ GANG = CustomResource(
     "Gang",
     "gangs",
     "wg",
-    "Pods that start together or not at all, where no owner says so.",
+    "Pods that start together or not at all, where no owner of the pods describes that.",
     GangSpec,
     GangStatus,
     namespaced=True,

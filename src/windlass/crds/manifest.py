@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions, made from the table of kinds; deploy/crds holds the same text."""
+"""The CustomResourceDefinitions, generated from the table of kinds; deploy/crds holds a copy."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from windlass.crds.definitions import API_VERSION, GROUP, KINDS, VERSION, Column
 from windlass.crds.structural_schema import Schema, structural
 
 KEPT = {"helm.sh/resource-policy": "keep"}
-"""With a definition all its objects would go: Helm leaves it where it is."""
+"""The annotation by which Helm keeps a definition: deleting it would delete all its objects."""
 
 
 def manifests() -> dict[str, str]:
-    """Per file name, the YAML of one definition."""
+    """Return the YAML of each definition, by file name."""
     return {f"{kind.plural}.yaml": as_yaml(definition(kind)) for kind in KINDS.values()}
 
 
 def definition(kind: CustomResource) -> dict[str, Any]:
-    """The definition of one kind."""
+    """Return the CustomResourceDefinition of one kind."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -45,12 +45,12 @@ def definition(kind: CustomResource) -> dict[str, Any]:
 
 
 def as_yaml(value: dict[str, Any]) -> str:
-    """The value as YAML, the same for the same value."""
-    return yaml.dump(value, Dumper=_Plain, sort_keys=False, width=100, allow_unicode=True)
+    """Return a value as YAML; equal values give equal text."""
+    return yaml.dump(value, Dumper=_NoAliasDumper, sort_keys=False, width=100, allow_unicode=True)
 
 
-class _Plain(yaml.SafeDumper):
-    """Anchors are for people who write; a definition repeats itself instead."""
+class _NoAliasDumper(yaml.SafeDumper):
+    """A dumper that repeats equal parts instead of writing anchors and aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -62,14 +62,14 @@ def _version(kind: CustomResource) -> dict[str, Any]:
         "served": True,
         "storage": True,
         "subresources": {"status": {}},
-        "additionalPrinterColumns": [_column(each) for each in kind.columns],
+        "additionalPrinterColumns": [_column(column) for column in kind.columns],
         "schema": {"openAPIV3Schema": _schema(kind)},
     }
 
 
 def _column(column: Column) -> dict[str, Any]:
-    said = {"name": column.name, "type": column.type, "jsonPath": column.path}
-    return said | ({"priority": column.priority} if column.priority else {})
+    printed = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    return printed | ({"priority": column.priority} if column.priority else {})
 
 
 def _schema(kind: CustomResource) -> Schema:

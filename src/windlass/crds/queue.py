@@ -1,4 +1,4 @@
-"""`Queue`: one team, department or project of the tree, who may use it, and what it has."""
+"""The model of `Queue`: a team, department or project in the tree of queues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windlass.model.validation.queues import MOST_WEIGHT
 
 MOST_NAMESPACES = 1000
 MOST_ENTRIES = 5000
-"""Of a ledger; an object may have about a mebibyte, and an entry takes about 100 bytes."""
+"""The most entries of a ledger: an object may have about 1 MiB, an entry takes about 100 bytes."""
 
 Namespace: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=63, pattern="^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
@@ -37,92 +37,97 @@ class NamespaceRequirement(CrdModel):
 
 
 class Selector(CrdModel):
-    """Namespaces by their labels; all must hold, and an empty selector means every namespace."""
+    """A selector of namespaces by their labels. All conditions must hold; an empty selector matches
+    every namespace."""
 
     match_labels: dict[str, LabelValue] = Field(default={}, max_length=32)
-    """Labels that a namespace must have."""
+    """The labels that a namespace must have."""
     match_expressions: list[NamespaceRequirement] = Field(default=[], max_length=32)
-    """Further conditions on its labels."""
+    """Further conditions on the labels of a namespace."""
 
 
 class QueueSpec(CrdModel):
-    """What a queue may have, and who may use it."""
+    """The resources of a queue, and the namespaces that may use it."""
 
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-validations": QUEUE_AMOUNTS})
 
     parent: QueueName | None = None
-    """The queue above it; none: a top queue. Jobs go to queues with none below them."""
+    """The parent queue; a queue without one is at the top. Only queues without children take
+    jobs."""
     namespaces: list[Namespace] = Field(
         default=[], max_length=MOST_NAMESPACES, json_schema_extra=AS_SET
     )
-    """The namespaces that may use it, by name."""
+    """The names of namespaces that may use the queue."""
     namespace_selector: Selector | None = None
-    """The namespaces that may use it besides, by label; {} means every namespace."""
+    """A selector of further namespaces that may use the queue; {} means every namespace."""
     guarantee: DimensionAmounts = DimensionAmounts()
-    """What it can always have; the guarantees of all children fit into the parent's."""
+    """The resources that the queue can always have. The guarantees of all children together must
+    not exceed the one of their parent."""
     limit: DimensionAmounts = DimensionAmounts()
-    """What it never exceeds, with all queues below it."""
+    """The most that the queue and all queues below it may have together."""
     lend: DimensionAmounts = DimensionAmounts()
-    """How much of its idle guarantee others may use; all, if not given."""
+    """The part of its idle guarantee that other queues may use; by default all of it."""
     weight: Annotated[int, Field(ge=0, le=MOST_WEIGHT)] = 1
-    """Its part of the surplus among its siblings; 0: none, it stays within its guarantee."""
+    """The weight with which the surplus is divided among siblings; 0: the queue gets no surplus and
+    stays within its guarantee."""
     tier: Annotated[int, Field(ge=-1000, le=1000)] = 0
-    """Higher tiers take surplus before lower ones see any."""
+    """The tier among siblings; a lower tier gets surplus only when the higher ones want no more."""
     min_run_seconds: Annotated[int, Field(ge=0, le=10**9)] | None = None
-    """Its gangs are not displaced before they have run so long; as the queue above says, if not
-    given."""
+    """The time for which gangs of the queue run before they may be displaced; by default as in the
+    parent queue."""
 
 
 class WaitingWork(CrdModel):
-    """What waits in a queue and those below it."""
+    """The waiting work of a queue and of all queues below it."""
 
     gangs: Annotated[int, Field(ge=0)] = 0
     tasks: Annotated[int, Field(ge=0)] = 0
     gpu: Thousandths = 0
-    """The GPUs that they ask for, all together."""
+    """The sum of the requested GPUs."""
 
 
 class UsageEntry(CrdModel):
-    """The GPU time that one user had on one model, decayed."""
+    """The GPU time of one user on one GPU model, decayed."""
 
     user: Annotated[str, Field(max_length=256)] = ""
-    """Whose it is; empty: not known, or those with least together."""
+    """The user; empty if it is not known, or for the sum of the users with the least usage."""
     model: Annotated[str, Field(max_length=63)] = ""
     milli_seconds: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
-    """Thousandths of a GPU, times seconds."""
+    """The usage in thousandths of a GPU, times seconds."""
 
 
 class LedgerWords(CrdModel):
-    """Usage as of a moment, written down so that it survives a restart."""
+    """The usage as of a point in time, stored so that it survives a restart."""
 
     at: Instant
-    """The moment as of which the entries count; usage decays from there."""
+    """The time of the entries; usage decays from there on."""
     entries: list[UsageEntry] = Field(default=[], max_length=MOST_ENTRIES)
 
 
 class QueueUsage(CrdModel):
-    """What a queue and those below it had lately."""
+    """The recent usage of a queue and of all queues below it."""
 
     gpu_hours: Thousandths = 0
-    """GPU time, counting less the longer ago it was."""
+    """The GPU time in hours; older usage counts less."""
 
 
 class QueueStatus(ObjectStatus):
-    """What a queue and those below it have, should have, and wait for."""
+    """The state of a queue, summed with all queues below it."""
 
     share: DimensionAmounts | None = None
-    """What it should have now."""
+    """The fair share: the resources that the queue is entitled to now."""
     guarantee: DimensionAmounts | None = None
-    """What it can always have; guarantees per model add up to one for all GPUs."""
+    """The guarantee in force; guarantees per GPU model are added to the one for all GPUs."""
     allocated: DimensionAmounts | None = None
-    """What it has."""
+    """The resources that its gangs hold."""
     borrowed: DimensionAmounts | None = None
-    """What it has above its guarantee."""
+    """The resources that its gangs hold above its guarantee."""
     lent: DimensionAmounts | None = None
-    """What others have of its guarantee."""
+    """The part of its guarantee that other queues hold."""
     waiting: WaitingWork | None = None
-    """What waits in it."""
+    """The waiting work."""
     usage: QueueUsage | None = None
-    """What it had lately."""
+    """The recent usage."""
     ledger: LedgerWords | None = None
-    """The usage of its own gangs, per user and GPU model."""
+    """The usage of its own gangs, per user and GPU model; the scheduler reads it after a
+    restart."""

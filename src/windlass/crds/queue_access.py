@@ -1,7 +1,8 @@
-"""Which queue a pod stands in: the one it names, if its namespace may use it; else its namespace's.
+"""The queues that a namespace may use, and the choice of the queue of a pod.
 
-A namespace's queues are those that name it, then those whose selector matches its labels. Queues
-with others below them take no jobs and are not asked.
+A pod gets the queue that it names, if its namespace may use that one, and otherwise the queue of
+its namespace. The queues of a namespace are those that name it; if none does, those whose selector
+matches its labels. Queues with children take no jobs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from windlass.model.validation.problems import listed
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A namespace, as far as it matters here."""
+    """A namespace with its labels."""
 
     name: str
     labels: Mapping[str, str]
@@ -26,39 +27,46 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A queue, or the sentence that says why there is none that takes jobs."""
+    """The queue of a pod, or a sentence that says why no queue takes it.
+
+    Both are set for a queue with children: running pods are charged to it, but it takes no new
+    ones.
+    """
 
     queue: str = ""
+    """The name of the queue; empty if there is none."""
     sentence: str = ""
+    """The reason why the pod cannot be placed, and what to do; empty if it can."""
 
 
 class Doors:
-    """Who may use which queue."""
+    """The access of namespaces to queues."""
 
     def __init__(self, queues: Sequence[OwnedQueue], default: str = "") -> None:
-        # as they stand: one with a parent that cannot be its own has none
-        parents = {each.parent for each in mended([each.queue for each in queues])}
-        users = {each.queue.name: each.users for each in queues}
-        self._users = {name: each for name, each in users.items() if name not in parents}
-        self._inner = {name: each for name, each in users.items() if name in parents}
-        """Who may use queues that have others below them, if those had not."""
+        # Parents as the engine sees them: an unusable parent is replaced by the root.
+        parents = {queue.parent for queue in mended([owned.queue for owned in queues])}
+        users = {owned.queue.name: owned.users for owned in queues}
+        self._users = {name: its for name, its in users.items() if name not in parents}
+        """The users of the queues that take jobs, by queue; disjoint from `_inner`."""
+        self._inner = {name: its for name, its in users.items() if name in parents}
+        """The users of the queues with children, which take no jobs, by queue."""
         self._default = default
-        """For namespaces that no queue names."""
+        """The queue of namespaces that no queue names; "": none. Every namespace may use it."""
 
     def choose(self, asked: str, namespace: Namespace) -> Choice:
-        """The queue for a pod that asks for one by name, or for none ("")."""
+        """Return the queue of a pod that names the queue `asked`, or none ("")."""
         if asked:
-            return self._asked(asked, namespace)
-        found = _best(self._users, namespace)
-        if len(found) == 1:
-            return Choice(found[0])
-        if found:
-            several = f'namespace "{namespace.name}" may use several queues ({listed(found)})'
+            return self._choose_named(asked, namespace)
+        best = _best(self._users, namespace)
+        if len(best) == 1:
+            return Choice(best[0])
+        if best:
+            several = f'namespace "{namespace.name}" may use several queues ({listed(best)})'
             return Choice(sentence=f"{several}; name one of them with the label windlass.dev/queue")
         if inner := _best(self._inner, namespace):
-            # what runs already is still charged to it
-            told = f'{_has_below(inner[0])}; add namespace "{namespace.name}" to one of those'
-            return Choice(inner[0], told)
+            # Pods that run already are still charged to it.
+            advice = f'{_has_below(inner[0])}; add namespace "{namespace.name}" to one of those'
+            return Choice(inner[0], advice)
         if self._default in self._users:
             return Choice(self._default)
         return Choice(
@@ -67,21 +75,21 @@ class Doors:
         )
 
     def open_to(self, namespace: Namespace) -> list[str]:
-        """The queues that its pods may name."""
-        return [name for name in sorted(self._users) if self._asked(name, namespace).queue]
+        """Return the names of the queues that pods of the namespace may use, in order."""
+        return [name for name in sorted(self._users) if self._choose_named(name, namespace).queue]
 
     def is_named(self, namespace: Namespace) -> bool:
-        """Is it one whose users have a queue of their own, by name or by label?"""
+        """Return whether any queue names or selects the namespace."""
         return bool(_best(self._users | self._inner, namespace))
 
     def charged(self, namespace: Namespace) -> str:
-        """The queue that pays for pods of a namespace that we did not place; "": none."""
+        """Return the queue charged for pods that another scheduler placed; "" if there is none."""
         return next(iter(_best(self._users, namespace)), self._default)
 
-    def _asked(self, asked: str, namespace: Namespace) -> Choice:
+    def _choose_named(self, asked: str, namespace: Namespace) -> Choice:
         if asked in self._inner:
-            is_its = _rank(self._inner[asked], namespace) is not None
-            return Choice(asked if is_its else "", f"{_has_below(asked)}; name one of those")
+            may_use = _rank(self._inner[asked], namespace) is not None
+            return Choice(asked if may_use else "", f"{_has_below(asked)}; name one of those")
         if asked not in self._users:
             close = close_names(asked, self._users)
             hint = f'; did you mean "{close[0]}"?' if close else "; name one that does"
@@ -95,7 +103,7 @@ class Doors:
 
 
 def _best(queues: Mapping[str, Users], namespace: Namespace) -> list[str]:
-    """The queues that name it, or else those that select it, in order of their names."""
+    """Return the queues that name the namespace, or else those that select it, in order of name."""
     ranks = {name: _rank(users, namespace) for name, users in queues.items()}
     named = sorted(name for name, rank in ranks.items() if rank == 0)
     return named or sorted(name for name, rank in ranks.items() if rank == 1)
@@ -106,7 +114,7 @@ def _has_below(queue: str) -> str:
 
 
 def _rank(users: Users, namespace: Namespace) -> int | None:
-    """0: named; 1: selected by label; None: neither."""
+    """Return 0 if the namespace is named, 1 if it is selected by label, None if it is neither."""
     if namespace.name in users.names:
         return 0
     is_selected = users.term is not None and matches(users.term, namespace.labels)

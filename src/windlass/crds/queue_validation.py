@@ -1,9 +1,9 @@
-"""Do the queues of a cluster make sense together? What the API server cannot tell by itself.
+"""The validation of all queues of a cluster together, and their condition `Ready`.
 
-A rule of the API server sees one object; unknown parents, cycles, and guarantees above the
-parent's need all of them. `judge` says per queue what stands in its condition `Ready`, and
-`mended` is the tree that the engine may work with meanwhile: whoever writes a wrong parent stops
-neither the scheduler nor what runs.
+A rule of the API server sees one object; unknown parents, cycles, and guarantees above the parent's
+are found only by looking at all queues. `judge` returns a verdict per queue, which becomes its
+condition `Ready`. `mended` returns a valid tree for the engine to work with meanwhile, so that a
+wrong parent stops neither the scheduler nor running gangs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ _REASONS = {
     "guarantee": "GuaranteeTooLarge",
     "lend": "LendTooLarge",
 }
+"""The reasons of the condition, by the field with the fault."""
 _TOP = "(until then it stands at the top)"
 
 
 @dataclass(frozen=True, slots=True)
 class QueueVerdict:
-    """Whether a queue is as it should be, and if not, what to do."""
+    """The result of the validation of one object: valid, or a message that says what to correct."""
 
     ready: bool = True
     reason: str = VALID
@@ -36,33 +37,40 @@ class QueueVerdict:
 
 
 def judge(queues: Sequence[Queue]) -> dict[str, QueueVerdict]:
-    """The verdict on every queue; of queues that ask too much together, the last is told so."""
+    """Return the verdict on every queue, by name.
+
+    If queues are invalid only together, such as siblings whose guarantees exceed the parent's, the
+    last of them gets the verdict.
+    """
     by_name = {queue.name: queue for queue in queues}
     verdicts: dict[str, QueueVerdict] = {}
     for problem in check_queues(queues):
         name = queues[int(problem.path[1])].name
         verdicts.setdefault(name, _verdict(problem, by_name[name], by_name))
     for queue in queues:
-        verdicts.setdefault(queue.name, _below(queue, by_name))
+        verdicts.setdefault(queue.name, _verdict_by_ancestors(queue, by_name))
     return verdicts
 
 
 def mended(queues: Sequence[Queue]) -> list[Queue]:
-    """The queues, those with a parent that cannot be theirs put to the top."""
+    """Return the queues as a valid tree: those with an unusable parent are put at the top."""
     by_name = {queue.name: queue for queue in queues}
     wrong = {
         queues[int(problem.path[1])].name
         for problem in check_queues(queues)
         if problem.path[-1] == "parent"
     }
-    wrong.update(name for name in by_name if _meets_itself(name, by_name))
-    return [replace(each, parent=ROOT) if each.name in wrong else each for each in queues]
+    wrong.update(name for name in by_name if _is_in_cycle(name, by_name))
+    return [replace(queue, parent=ROOT) if queue.name in wrong else queue for queue in queues]
 
 
 def condition(
     verdict: QueueVerdict, generation: int, now: str, before: StatusCondition | None
 ) -> StatusCondition:
-    """A verdict as a condition; the time moves only when the status does."""
+    """Return the condition `Ready` for a verdict; its time changes only when the status does.
+
+    `before` is the condition that the object has now, or None.
+    """
     status = "True" if verdict.ready else "False"
     same = before is not None and before.status == status
     return StatusCondition(
@@ -76,7 +84,7 @@ def condition(
 
 
 def unreadable(complaints: Sequence[str]) -> QueueVerdict:
-    """The verdict on an object that could not be read."""
+    """Return the verdict on an object that could not be read."""
     more = f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else ""
     return QueueVerdict(False, INVALID, complaints[0] + more)
 
@@ -91,29 +99,29 @@ def _verdict(problem: InputProblem, queue: Queue, by_name: Mapping[str, Queue]) 
 def _reason_of_parent(queue: Queue, by_name: Mapping[str, Queue]) -> str:
     if queue.parent not in by_name:
         return "ParentUnknown"
-    return "ParentCycle" if _meets_itself(queue.name, by_name) else "TooDeep"
+    return "ParentCycle" if _is_in_cycle(queue.name, by_name) else "TooDeep"
 
 
-def _meets_itself(name: str, by_name: Mapping[str, Queue]) -> bool:
-    """Does the way up from a queue lead back to it?"""
-    seen: set[str] = set()
-    at = by_name[name].parent
-    while at in by_name and at not in seen:
-        if at == name:
+def _is_in_cycle(name: str, by_name: Mapping[str, Queue]) -> bool:
+    """Return whether a queue is its own ancestor."""
+    seen: set[str] = set()  # a cycle further up that does not contain the queue must end the loop
+    ancestor = by_name[name].parent
+    while ancestor in by_name and ancestor not in seen:
+        if ancestor == name:
             return True
-        seen.add(at)
-        at = by_name[at].parent
+        seen.add(ancestor)
+        ancestor = by_name[ancestor].parent
     return False
 
 
-def _below(queue: Queue, by_name: Mapping[str, Queue]) -> QueueVerdict:
-    """A queue that is sound itself may still hang below one whose parent is not."""
+def _verdict_by_ancestors(queue: Queue, by_name: Mapping[str, Queue]) -> QueueVerdict:
+    """Return the verdict on a queue without own faults; an ancestor may have an unusable parent."""
     seen: set[str] = {queue.name}
-    at = queue
-    while at.parent in by_name and at.parent not in seen:
-        at = by_name[at.parent]
-        seen.add(at.name)
-    if at.parent == ROOT:
+    top = queue
+    while top.parent in by_name and top.parent not in seen:
+        top = by_name[top.parent]
+        seen.add(top.name)
+    if top.parent == ROOT:
         return QueueVerdict()
-    found = f'queue "{queue.name}": it lies below queue "{at.name}", whose parent cannot be used'
-    return QueueVerdict(False, "ParentNotReady", f'{found}; correct queue "{at.name}"')
+    fault = f'queue "{queue.name}": it lies below queue "{top.name}", whose parent cannot be used'
+    return QueueVerdict(False, "ParentNotReady", f'{fault}; correct queue "{top.name}"')

@@ -1,8 +1,8 @@
-"""From objects as the API server holds them to the nouns of the model.
+"""The conversion of custom resources, as the API server stores them, to the model.
 
-The API server has checked them against the schema, but perhaps an older one, or before a rule was
-added. So reading may fail: then there is no noun, but complaints, each a sentence for the object's
-owner. Whoever reads keeps what it knew before.
+The API server has validated the objects, but perhaps against an older schema, or before a rule was
+added, so that reading may fail. The result then holds no value but complaints, each a sentence for
+the owner of the object, and callers keep the value that they read last.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from pydantic_core import ErrorDetails
 
 from windlass.crds.amounts import dimensions
 from windlass.crds.base import CrdModel
-from windlass.crds.gang import DomainSpec, GangSpec
+from windlass.crds.gang import DomainSpec, GangSpec, TopologySpec
 from windlass.crds.policy import PolicySpec
 from windlass.crds.queue import QueueSpec, Selector
-from windlass.crds.topology import TopologySpec
 from windlass.model.constraints import Expression, Operator, Term
 from windlass.model.jobs import Domain, Gang, Group
 from windlass.model.queues import ROOT, Queue
@@ -29,132 +28,136 @@ from windlass.model.topology import Topology
 Noun = TypeVar("Noun")
 Spec = TypeVar("Spec", bound=CrdModel)
 Object = Mapping[str, Any]
-"""The spec of an object, as plain values."""
+"""The spec of an object, as decoded JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read(Generic[Noun]):
-    """What an object says, or what is wrong with it."""
+    """The value that an object describes, or the complaints about it."""
 
     noun: Noun | None = None
+    """The value; None if the object cannot be read."""
     complaints: tuple[str, ...] = ()
+    """One sentence per fault; empty if there is a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """Who may use a queue: namespaces by name, and by label where a term is given."""
+    """The namespaces that may use a queue: by name, and by label if there is a term."""
 
     names: frozenset[str] = frozenset()
     term: Term | None = None
-    """An empty term holds for every namespace; None for no other than those named."""
+    """A term on namespace labels. An empty term holds for every namespace; None: for no namespace
+    besides those in `names`."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedQueue:
-    """A queue and who may use it."""
+    """A queue and the namespaces that may use it."""
 
     queue: Queue
     users: Users
 
 
 def read_queue(name: str, spec: Object) -> Read[OwnedQueue]:
-    """The queue that a Queue object describes."""
-    found = _parsed(QueueSpec, f'queue "{name}"', spec)
-    if found.noun is None:
-        return Read(complaints=found.complaints)
-    words = found.noun
+    """Return the queue that a Queue object describes, with its users."""
+    parsed = _parse(QueueSpec, f'queue "{name}"', spec)
+    if parsed.noun is None:
+        return Read(complaints=parsed.complaints)
+    fields = parsed.noun
     queue = Queue(
         name,
-        words.parent or ROOT,
-        dimensions(words.guarantee),
-        dimensions(words.limit),
-        dimensions(words.lend),
-        words.weight,
-        words.tier,
-        words.min_run_seconds,
+        fields.parent or ROOT,
+        dimensions(fields.guarantee),
+        dimensions(fields.limit),
+        dimensions(fields.lend),
+        fields.weight,
+        fields.tier,
+        fields.min_run_seconds,
     )
-    users = Users(frozenset(words.namespaces), _term(words.namespace_selector))
+    users = Users(frozenset(fields.namespaces), _term(fields.namespace_selector))
     return Read(OwnedQueue(queue, users))
 
 
 def read_topology(name: str, spec: Object) -> Read[Topology]:
-    """The topology that a Topology object describes."""
-    found = _parsed(TopologySpec, f'topology "{name}"', spec)
-    if found.noun is None:
-        return Read(complaints=found.complaints)
-    return Read(Topology(name, tuple(found.noun.levels)))
+    """Return the topology that a Topology object describes."""
+    parsed = _parse(TopologySpec, f'topology "{name}"', spec)
+    if parsed.noun is None:
+        return Read(complaints=parsed.complaints)
+    return Read(Topology(name, tuple(parsed.noun.levels)))
 
 
 def read_settings(name: str, spec: Object) -> Read[Settings]:
-    """The settings that a Policy object describes."""
-    found = _parsed(PolicySpec, f'policy "{name}"', spec)
-    if found.noun is None:
-        return Read(complaints=found.complaints)
-    words = found.noun
+    """Return the settings that a Policy object describes."""
+    parsed = _parse(PolicySpec, f'policy "{name}"', spec)
+    if parsed.noun is None:
+        return Read(complaints=parsed.complaints)
+    fields = parsed.noun
     return Read(
         Settings(
-            nodes=Packing(words.nodes),
-            gpus=Packing(words.gpus),
-            half_life_s=words.half_life_seconds,
-            usage_effect=words.usage_effect,
-            epoch_s=words.epoch_seconds,
-            reserve_after_s=words.reserve_after_seconds,
-            order=Ordering(words.order),
-            age_s=words.age_seconds,
-            displacing=tuple(Displacing(way) for way in words.displacing),
-            victims=Victims(words.victims),
-            min_run_s=words.min_run_seconds,
-            dwell_s=words.dwell_seconds,
-            patience_s=words.patience_seconds,
-            stale_after_s=words.stale_after_seconds,
-            stuck_after_s=words.stuck_after_seconds,
-            longest_grace_s=words.longest_grace_seconds,
-            lost_after_s=words.lost_after_seconds,
-            heed_notices=words.heed_notices,
-            delete_from_lost=words.delete_from_lost,
-            quarantine_after=words.quarantine_after,
-            quarantine_s=words.quarantine_seconds,
-            give_up_after=words.give_up_after,
-            failure_window_s=words.failure_window_seconds,
-            search_again_s=words.search_again_seconds,
-            search_steps=words.search_steps,
+            nodes=Packing(fields.nodes),
+            gpus=Packing(fields.gpus),
+            half_life_s=fields.half_life_seconds,
+            usage_effect=fields.usage_effect,
+            epoch_s=fields.epoch_seconds,
+            reserve_after_s=fields.reserve_after_seconds,
+            order=Ordering(fields.order),
+            age_s=fields.age_seconds,
+            displacing=tuple(Displacing(way) for way in fields.displacing),
+            victims=Victims(fields.victims),
+            min_run_s=fields.min_run_seconds,
+            dwell_s=fields.dwell_seconds,
+            patience_s=fields.patience_seconds,
+            stale_after_s=fields.stale_after_seconds,
+            stuck_after_s=fields.stuck_after_seconds,
+            longest_grace_s=fields.longest_grace_seconds,
+            lost_after_s=fields.lost_after_seconds,
+            heed_notices=fields.heed_notices,
+            delete_from_lost=fields.delete_from_lost,
+            quarantine_after=fields.quarantine_after,
+            quarantine_s=fields.quarantine_seconds,
+            give_up_after=fields.give_up_after,
+            failure_window_s=fields.failure_window_seconds,
+            search_again_s=fields.search_again_seconds,
+            search_steps=fields.search_steps,
         )
     )
 
 
 def read_gang(name: str, spec: Object) -> Read[GangSpec]:
-    """What a Gang object says; `shaped` puts it on a gang of the model."""
-    return _parsed(GangSpec, f'gang "{name}"', spec)
+    """Return the spec of a Gang object; `shaped` applies it to a gang of the model."""
+    return _parse(GangSpec, f'gang "{name}"', spec)
 
 
-def shaped(gang: Gang, words: GangSpec, only_topology: str = "") -> Gang:
-    """The gang as its object wants it.
+def shaped(gang: Gang, spec: GangSpec, only_topology: str = "") -> Gang:
+    """Return the gang with the settings of its Gang object.
 
-    The queue and the priority stay as they are: who may use a queue and what a PriorityClass is
-    worth is known elsewhere. So does what it does not say. `only_topology` stands in where a domain
-    names none.
+    Fields that the object does not set are kept. So are the queue and the priority: the caller
+    knows the users of the queues and the values of the PriorityClasses. `only_topology` is the
+    topology of a domain that names none.
     """
     groups = tuple(
-        Group(each.name, each.minimum, _domain(each.domain, only_topology)) for each in words.groups
+        Group(group.name, group.minimum, _domain(group.domain, only_topology))
+        for group in spec.groups
     )
-    after, stale = words.displaces_after_seconds, words.stale_after_seconds
+    after, stale = spec.displaces_after_seconds, spec.stale_after_seconds
     never = after < 0 or gang.displaces_after_s is None
     return replace(
         gang,
-        groups=groups or (Group(minimum=words.minimum or 1),),
-        minimum=(words.minimum or 0) if groups else 0,
-        domain=_domain(words.domain, only_topology),
-        preemptible=gang.preemptible if words.preemptible is None else words.preemptible,
-        duration_s=words.expected_seconds or gang.duration_s,
+        groups=groups or (Group(minimum=spec.minimum or 1),),
+        minimum=(spec.minimum or 0) if groups else 0,
+        domain=_domain(spec.domain, only_topology),
+        preemptible=gang.preemptible if spec.preemptible is None else spec.preemptible,
+        duration_s=spec.expected_seconds or gang.duration_s,
         displaces_after_s=None if never else after,
         stale_after_s=gang.stale_after_s if stale is None else stale,
     )
 
 
-def _domain(words: DomainSpec | None, only_topology: str) -> Domain | None:
-    if words is None:
+def _domain(spec: DomainSpec | None, only_topology: str) -> Domain | None:
+    if spec is None:
         return None
-    return Domain(words.topology or only_topology, words.level, words.required)
+    return Domain(spec.topology or only_topology, spec.level, spec.required)
 
 
 def _term(selector: Selector | None) -> Term | None:
@@ -165,18 +168,18 @@ def _term(selector: Selector | None) -> Term | None:
         for key, value in sorted(selector.match_labels.items())
     ]
     conditions = [
-        Expression(each.key, Operator(each.operator), tuple(each.values))
-        for each in selector.match_expressions
+        Expression(condition.key, Operator(condition.operator), tuple(condition.values))
+        for condition in selector.match_expressions
     ]
     return (*labels, *conditions)
 
 
-def _parsed(kind: type[Spec], subject: str, spec: Object) -> Read[Spec]:
+def _parse(kind: type[Spec], subject: str, spec: Object) -> Read[Spec]:
     try:
         return Read(kind.model_validate(spec))
     except ValidationError as error:
-        found = error.errors(include_url=False)
-        return Read(complaints=tuple(_complaint(subject, each) for each in found))
+        faults = error.errors(include_url=False)
+        return Read(complaints=tuple(_complaint(subject, fault) for fault in faults))
 
 
 def _complaint(subject: str, error: ErrorDetails) -> str:
@@ -186,5 +189,5 @@ def _complaint(subject: str, error: ErrorDetails) -> str:
         return f"{subject}: {where} is missing; add it"
     if error["type"] == "value_error":
         return f"{subject}: {where}: {context['error']}"
-    told = error["msg"].lower().replace("input should", "it should")
-    return f"{subject}: {where}: {told}, but it is {str(error['input'])[:40]}; correct it"
+    expected = error["msg"].lower().replace("input should", "it should")
+    return f"{subject}: {where}: {expected}, but it is {str(error['input'])[:40]}; correct it"

@@ -1,12 +1,18 @@
-"""The recorded past: what went into the core, and what came out, in a bounded ring.
+"""The history: the recorded inputs and plans of all cycles, in a ring of bounded size.
 
-    recorder   after each cycle: what the cluster heard since the last one, and the plan
-    record     the pure half: a cycle and a start as values and as bytes
-    writer     a thread with a bounded queue: the database never keeps a cycle waiting
-    store      tables, migrations and the ring, in SQLite or PostgreSQL
-    again      the recorded cycles through the same engine, plan by plan
+A *stretch* is a start (a complete snapshot of the cluster) and the cycles that followed it. It can
+be replayed without any other stretch, and the ring drops whole stretches.
 
-A *stretch* is a start (a snapshot, without loss) and the cycles that followed it. It can be played
-again by itself, and it is dropped whole. Does not belong here: playing under another policy
-(`sim/from_recording.py`), and showing anything.
+Belongs here: recording, storing and reading cycles, and replaying them with the same engine. Does
+not belong here: replaying under another policy (`sim/from_recording.py`), and rendering (`cli`,
+`web`). I/O: `store` and `tables` use a database (SQLite or PostgreSQL), `writer` has a thread; the
+other modules are pure.
+
+    recorder  notes the events since the last cycle, and the plan, after each cycle
+    record    a cycle and a start as values and as bytes
+    writer    a thread with a bounded queue, so that a slow database never delays a cycle
+    store     the stretches and cycles in a database
+    tables    the tables and their migrations
+    location  the URL of a database, and errors without its secrets
+    replay    recorded cycles through the same engine, compared plan by plan
 """

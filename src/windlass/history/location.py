@@ -1,4 +1,4 @@
-"""Where a history lies: a file, or a database by its URL, of which no secret is ever shown."""
+"""The location of a history: a file, or the URL of a database, whose secrets are never shown."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ HINT = "write a file name, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DAT
 
 
 class HistoryError(WindlassError):
-    """A history cannot be used; the sentence says why, and has no secret in it."""
+    """A history cannot be used; the message says why, and contains no secret."""
 
 
 def url_of(text: str) -> URL:
-    """The URL that a user wrote; a bare name is a file."""
+    """Return the URL that a user wrote; a text without :// is a file name.
+
+    HistoryError if it cannot be used.
+    """
     if "://" not in text:
         return URL.create(SQLITE, database=text)
     try:
@@ -33,22 +36,22 @@ def url_of(text: str) -> URL:
     except (ArgumentError, ValueError):
         raise HistoryError(f"the URL of the history cannot be read; {HINT}") from None
     if url.drivername not in _DRIVERS:
-        found = url.drivername.partition("+")[0]
-        raise HistoryError(f"a history cannot lie in {found}; {HINT}")
+        driver = url.drivername.partition("+")[0]
+        raise HistoryError(f"a history cannot lie in {driver}; {HINT}")
     if not url.database:
         raise HistoryError(f"the URL of the history names no database; {HINT}")
     return url.set(drivername=_DRIVERS[url.drivername])
 
 
 def shown(url: URL) -> str:
-    """The URL as it may be printed: no password, and no options, for one of them could be one."""
+    """Return the URL for output, without password and options; an option may be a password too."""
     if url.drivername == SQLITE:
         return url.database or ""
     return url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
 
 
 def told(error: Exception, url: URL) -> str:
-    """What a database said, in a line, without secrets."""
+    """Return the message of a database error as one line, with the secrets of the URL redacted."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     text = " ".join(str(cause).split()) or type(cause).__name__
     for secret in _secrets(url):
@@ -57,9 +60,13 @@ def told(error: Exception, url: URL) -> str:
 
 
 def _secrets(url: URL) -> list[str]:
-    found = [url.password or ""]
+    """Return the secrets of a URL, plain and percent-encoded, the longest first.
+
+    The order matters: a secret may contain a shorter one.
+    """
+    secrets = [url.password or ""]
     for key in ("password", "sslpassword"):
         value = url.query.get(key, "")
-        found += [value] if isinstance(value, str) else list(value)
-    spelt = {form for each in found if each for form in (each, quote(each), quote_plus(each))}
-    return sorted(spelt, key=len, reverse=True)
+        secrets += [value] if isinstance(value, str) else list(value)
+    forms = {form for text in secrets if text for form in (text, quote(text), quote_plus(text))}
+    return sorted(forms, key=len, reverse=True)

@@ -1,9 +1,9 @@
-"""What is recorded of a cycle, as values and as bytes.
+"""The record of a cycle and of the start of a stretch, as values and as bytes.
 
-What the engine is told decides what it answers. So the events are kept as they came, the actions as
-they were decided, and of the whole plan a digest: playing the stretch again gives back every
-reason with its numbers, and the digest proves that they are the ones of that day. Which gang
-waited for which kind of reason is kept as well, where it changed, to be read without playing.
+The engine is deterministic, so a record holds its inputs (the events), its actions, and a digest of
+the whole plan. A replay of the stretch gives every reason with its numbers again, and the digest
+proves that the plan is the recorded one. Changes of verdicts and reason codes per gang are recorded
+too, so that they can be read without a replay.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from windlass.state.snapshot import Snapshot
 from windlass.usage.ledger import Holder
 
 Heard: TypeAlias = Event | int
-"""Something happened, or the clock moved to this second."""
+"""An event, or the second to which the clock advanced."""
 
 LEVEL = 1
-"""Of compression: most of what there is to gain, at a fraction of the time."""
+"""The zlib level: most of the gain of higher levels, at a fraction of their time."""
 _OLD_NAMES: dict[str, Any] = {
     "Asked": CheckpointRequestSeen,
     "Ask": RequestCheckpoint,
     "Withdraw": WithdrawCheckpoint,
 }
-"""Names of events and actions in histories that version 0.1.0 wrote."""
+"""The names of events and actions in histories that version 0.1.0 wrote."""
 _BY_NAME: dict[str, Any] = _OLD_NAMES | {
     kind.__name__: kind for kind in (*get_args(Event), *get_args(Action))
 }
 
 
 class RecordError(ValueError):
-    """The bytes are not what this version records."""
+    """The bytes are not a record that this version can read."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedUsage:
-    """One entry of the ledger, exactly as it is kept."""
+    """One entry of the usage ledger, without rounding."""
 
     queue: str
     user: str
@@ -57,30 +57,30 @@ class RecordedUsage:
 
 @dataclass(frozen=True, slots=True)
 class StretchStart:
-    """Where a stretch begins: the cluster as its first plan found it."""
+    """The start of a stretch: the cluster as its first plan saw it."""
 
     snapshot: Snapshot
     ledger: tuple[RecordedUsage, ...] = ()
 
     @classmethod
     def of(cls, cluster: Cluster) -> StretchStart:
-        """The cluster as it is."""
+        """Return a start with the present state of the cluster."""
         ledger = (
             RecordedUsage(*holder, value, at) for holder, value, at in cluster.ledger.entries()
         )
         return cls(cluster.snapshot(), tuple(ledger))
 
     def cluster(self) -> Cluster:
-        """A cluster that decides as that one did."""
+        """Return a new cluster in the recorded state."""
         cluster = Cluster.of(self.snapshot)
-        for each in self.ledger:
-            cluster.ledger.put(Holder(each.queue, each.user, each.model), each.value, each.at)
+        for usage in self.ledger:
+            cluster.ledger.put(Holder(usage.queue, usage.user, usage.model), usage.value, usage.at)
         return cluster
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionChange:
-    """A gang of which a plan says something else than the plan before, numbers apart."""
+    """A gang whose verdict or reason codes differ from those of the plan before."""
 
     gang: GangId
     queue: str
@@ -95,20 +95,26 @@ class RecordedCycle:
     number: int
     at: int
     heard: tuple[Heard, ...]
-    """Since the cycle before; of a stretch's first cycle, the start has it already."""
+    """The events since the cycle before; in the first cycle of a stretch the start includes
+    them."""
     holds: tuple[Hold, ...] | None
-    """What was held before it, where that follows from nothing heard: a promise taken over."""
+    """The holds before the plan, if they do not follow from the last plan and the events (a new
+    leader took over promises); None if they do."""
     actions: tuple[Action, ...]
     changes: tuple[DecisionChange, ...]
     gone: tuple[GangId, ...]
-    """Of whom the plan before still spoke."""
+    """The gangs of the plan before that this plan does not contain."""
     waiting: int
+    """The number of waiting gangs."""
     digest: str
-    """Of the whole plan."""
+    """The digest of the whole plan."""
 
 
 class _Wire(msgspec.Struct, array_like=True):
-    """A cycle as it is written: what can be one of several kinds carries its name."""
+    """A cycle as it is encoded. Events and actions are pairs of class name and body.
+
+    Old databases hold this layout: fields are arrays, so that their order must not change.
+    """
 
     heard: list[int | tuple[str, msgspec.Raw]]
     holds: tuple[Hold, ...] | None
@@ -126,27 +132,30 @@ _decoders = {name: msgspec.json.Decoder(kind) for name, kind in _BY_NAME.items()
 
 
 def digest_of(plan: Plan) -> str:
-    """The same for the same plan, and for no other."""
+    """Return a digest that is equal for equal plans only.
+
+    The order of the shares, a dictionary, does not matter; the order of everything else does.
+    """
     hashed = hashlib.sha256()
-    for each in fields(Plan):
-        value = getattr(plan, each.name)
-        if each.name == "shares":
+    for field in fields(Plan):
+        value = getattr(plan, field.name)
+        if field.name == "shares":
             value = {queue: dict(sorted(value[queue].items())) for queue in sorted(value)}
         hashed.update(_encoder.encode(value))
     return hashed.hexdigest()
 
 
 def actions_as_bytes(actions: Sequence[Action]) -> bytes:
-    """Actions to the letter, to be compared."""
-    return _encoder.encode([_named(each) for each in actions])
+    """Return the actions as bytes, for an exact comparison."""
+    return _encoder.encode([_named(action) for action in actions])
 
 
 def to_bytes(cycle: RecordedCycle) -> bytes:
-    """A cycle without its number and time, which the store keeps beside it."""
+    """Return a cycle as bytes, without its number and time, which are columns of the store."""
     wire = (
-        [each if isinstance(each, int) else _named(each) for each in cycle.heard],
+        [entry if isinstance(entry, int) else _named(entry) for entry in cycle.heard],
         cycle.holds,
-        [_named(each) for each in cycle.actions],
+        [_named(action) for action in cycle.actions],
         cycle.changes,
         cycle.gone,
         cycle.waiting,
@@ -156,11 +165,13 @@ def to_bytes(cycle: RecordedCycle) -> bytes:
 
 
 def from_bytes(number: int, at: int, data: bytes) -> RecordedCycle:
-    """The cycle that these bytes tell of."""
+    """Return the cycle in these bytes; RecordError if they cannot be read."""
     try:
         wire = _wire.decode(zlib.decompress(data))
-        heard: Iterable[Any] = (e if isinstance(e, int) else _of(*e) for e in wire.heard)
-        actions: Iterable[Any] = (_of(*each) for each in wire.actions)
+        heard: Iterable[Any] = (
+            entry if isinstance(entry, int) else _decode(*entry) for entry in wire.heard
+        )
+        actions: Iterable[Any] = (_decode(*action) for action in wire.actions)
         changes, gone = wire.changes, wire.gone
         return RecordedCycle(
             number, at, tuple(heard), wire.holds, tuple(actions), changes, gone, wire.waiting,
@@ -171,21 +182,21 @@ def from_bytes(number: int, at: int, data: bytes) -> RecordedCycle:
 
 
 def start_to_bytes(start: StretchStart) -> bytes:
-    """A start, packed."""
+    """Return a start as bytes."""
     return zlib.compress(_encoder.encode(start), LEVEL)
 
 
 def start_from_bytes(data: bytes) -> StretchStart:
-    """The start in these bytes."""
+    """Return the start in these bytes; RecordError if they cannot be read."""
     try:
         return _start.decode(zlib.decompress(data))
     except (zlib.error, msgspec.DecodeError) as error:
         raise RecordError(f"the start of a stretch cannot be read: {error}") from error
 
 
-def _named(each: Event | Action) -> tuple[str, Event | Action]:
-    return type(each).__name__, each
+def _named(value: Event | Action) -> tuple[str, Event | Action]:
+    return type(value).__name__, value
 
 
-def _of(name: str, body: msgspec.Raw) -> Any:
+def _decode(name: str, body: msgspec.Raw) -> Any:
     return _decoders[name].decode(body)

@@ -1,4 +1,4 @@
-"""The recorded cycles once more, through the same engine: the same plans, or where they differ."""
+"""The replay of recorded cycles with the same engine, compared plan by plan."""
 
 from __future__ import annotations
 
@@ -13,42 +13,47 @@ from windlass.state.cluster import Cluster
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A recorded cycle, and what the engine says to it now."""
+    """A recorded cycle, and the plan that the engine makes of it now."""
 
     cycle: RecordedCycle
     cluster: Cluster
-    """As the plan found it; look at it before the next is asked for."""
+    """The cluster as the plan saw it; valid only until the iterator advances."""
     plan: Plan
     is_same: bool
-    """Every action, hold, share, decision and reason."""
+    """True if every action, hold, share, decision and reason is as recorded."""
 
     @property
     def acts_the_same(self) -> bool:
-        """Are at least the actions the same, to the letter?"""
+        """Return whether the actions are exactly as recorded."""
         return actions_as_bytes(self.plan.actions) == actions_as_bytes(self.cycle.actions)
 
 
 def again(start: StretchStart, cycles: Iterable[RecordedCycle]) -> Iterator[Again]:
-    """A stretch played again; after other actions it ends, for it would be another cluster."""
+    """Yield the cycles of a stretch with their plans of now.
+
+    After a cycle with other actions the replay ends, because the recorded events that follow belong
+    to a cluster in another state.
+    """
     cluster = start.cluster()
     is_first = True
     for cycle in cycles:
         if not is_first:
-            _hear(cluster, cycle)
+            _apply_inputs(cluster, cycle)
         is_first = False
-        cluster.version += 1  # so that nothing is answered from memory
-        found = Again(cycle, cluster, made := plan(cluster), digest_of(made) == cycle.digest)
-        yield found
-        if not found.is_same and not found.acts_the_same:
+        cluster.version += 1  # so that the engine does not return a cached plan
+        made = plan(cluster)
+        replayed = Again(cycle, cluster, made, digest_of(made) == cycle.digest)
+        yield replayed
+        if not replayed.is_same and not replayed.acts_the_same:
             return
         cluster.assume(made)
 
 
-def _hear(cluster: Cluster, cycle: RecordedCycle) -> None:
-    for each in cycle.heard:
-        if isinstance(each, int):
-            cluster.advance(each)
+def _apply_inputs(cluster: Cluster, cycle: RecordedCycle) -> None:
+    for entry in cycle.heard:
+        if isinstance(entry, int):
+            cluster.advance(entry)
         else:
-            cluster.apply(each)
+            cluster.apply(entry)
     if cycle.holds is not None:
         cluster.holds = {hold.gang: hold for hold in cycle.holds}

@@ -1,7 +1,7 @@
-"""The tables of a history, and how each version of them came from the one before.
+"""The tables of a history, and the migrations from one version of them to the next.
 
-A migration is a function; all that are missing run in one transaction, so that a crash in the
-middle leaves the version that was there. None is ever changed: a new one is added at the end.
+A migration is a function. All missing ones run in one transaction, so that a crash leaves the old
+version. A released migration must never change; a new one is appended.
 """
 
 from __future__ import annotations
@@ -50,44 +50,45 @@ CYCLES = Table(
     Column("body", LargeBinary),
 )
 _VERSION = "windlass_history"
+"""The table with one row: the version of the other tables."""
 LOCK = 0x77696E646C617373
-"""Two processes that open a new database at once take turns."""
+"""The key of the PostgreSQL advisory lock that serialises migrations of several processes."""
 
 
 def is_there(connection: Connection) -> bool:
-    """Has anybody ever written a history here?"""
+    """Return whether the database has a history."""
     return inspect(connection).has_table(_VERSION)
 
 
 def migrate(connection: Connection, upto: int | None = None) -> int:
-    """Bring the tables to the newest version, or to this one; answers which one they have."""
+    """Migrate the tables to the version `upto`, by default the newest; return their version."""
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
     if not is_there(connection):
         connection.execute(text(f"CREATE TABLE {_VERSION} (version INTEGER NOT NULL)"))
         connection.execute(text(f"INSERT INTO {_VERSION} VALUES (0)"))
-    there = _version(connection)
-    newest = len(MIGRATIONS) if upto is None else upto
-    for migration in MIGRATIONS[there:newest]:
+    current = _version(connection)
+    target = len(MIGRATIONS) if upto is None else upto
+    for migration in MIGRATIONS[current:target]:
         migration(connection)
-    if there < newest:
-        connection.execute(text(f"UPDATE {_VERSION} SET version = {newest}"))
-    return max(there, newest)
+    if current < target:
+        connection.execute(text(f"UPDATE {_VERSION} SET version = {target}"))
+    return max(current, target)
 
 
 def is_newest(connection: Connection) -> bool:
-    """Have the tables of a history the newest version? HistoryError if it is not known here."""
+    """Return whether the tables have the newest version; HistoryError if they have a newer one."""
     return _version(connection) == len(MIGRATIONS)
 
 
 def _version(connection: Connection) -> int:
-    there = connection.execute(text(f"SELECT version FROM {_VERSION}")).scalar_one()
-    if there > len(MIGRATIONS):
+    version = connection.execute(text(f"SELECT version FROM {_VERSION}")).scalar_one()
+    if version > len(MIGRATIONS):
         raise HistoryError(
-            f"the history was written by a newer Windlass (its tables have version {there}, this "
+            f"the history was written by a newer Windlass (its tables have version {version}, this "
             f"one knows {len(MIGRATIONS)}); upgrade, or name another database"
         )
-    return there
+    return version
 
 
 def _stretches_and_cycles(connection: Connection) -> None:
@@ -105,7 +106,7 @@ def _stretches_and_cycles(connection: Connection) -> None:
 
 
 def _lost_cycles(connection: Connection) -> None:
-    """How many cycles before a stretch could not be written in time."""
+    """Add the number of cycles before a stretch that could not be written in time."""
     connection.execute(
         text("ALTER TABLE windlass_stretches ADD COLUMN lost BIGINT NOT NULL DEFAULT 0")
     )

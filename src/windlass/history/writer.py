@@ -1,9 +1,9 @@
-"""Writes what was noted, in a thread of its own: a slow database never keeps a cycle waiting.
+"""The thread that writes cycles to the history, so that a slow database never delays a cycle.
 
-cycles --put--> a queue with room for so much --batch--> encoded --one transaction--> the database
+    cycles --put--> bounded queue --batch--> encoded --one transaction--> database
 
-What finds no room in the queue is lost and counted; the stretch ends there, and the next cycle that
-finds room begins another. While the database does not answer, the batch is tried again.
+A cycle that finds no room in the queue is lost and counted. The stretch ends there, and the next
+cycle that finds room starts another. While the database fails, the batch is retried with backoff.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from windlass.model.actions import Hold
 from windlass.model.jobs import GangId
 
 MOST_WAITING = 500_000
-"""So many events, decisions and parts of starts wait to be written at most."""
+"""The capacity of the queue: events, decisions, actions, and objects in starts."""
 AT_ONCE = 100
-"""So many cycles are written in one transaction at most."""
+"""The most cycles in one transaction."""
 AGAIN_S = (0.5, 1, 2, 5, 10, 30)
-"""How long to wait before a failed write is tried again: first, then, ... and from there on."""
+"""The backoff in seconds after each failed write; the last value repeats."""
 GATHER_S = 1.0
-"""So long cycles are gathered for a transaction."""
+"""The seconds for which cycles are collected for a transaction."""
 STRETCHES_IN_RING = 4
-"""A stretch is ended before it takes a larger part of the ring than one in so many."""
+"""The least number of stretches in a full ring: a stretch ends when it is larger than its part."""
 
 Tell: TypeAlias = Callable[[str], None]
-"""Says a sentence to whoever runs this."""
+"""Logs a sentence for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A cycle as the recorder saw it."""
+    """A cycle as the recorder hands it over, not encoded yet."""
 
     number: int
     at: int
@@ -55,42 +55,48 @@ class Noted:
     holds: tuple[Hold, ...] | None
     plan: Plan
     start: StretchStart | None
-    """With it a stretch begins."""
+    """The start of a new stretch with this cycle; None: it continues the last one."""
 
     @property
     def weight(self) -> int:
-        """How much of the queue it takes."""
-        found = 1 + len(self.heard) + len(self.plan.decisions) + len(self.plan.actions)
+        """Return the room that the cycle takes in the queue."""
+        weight = 1 + len(self.heard) + len(self.plan.decisions) + len(self.plan.actions)
         if self.start is not None:
             snapshot = self.start.snapshot
-            found += len(snapshot.nodes) + len(snapshot.gangs) + len(snapshot.tasks)
-        return found
+            weight += len(snapshot.nodes) + len(snapshot.gangs) + len(snapshot.tasks)
+        return weight
 
 
 class HistoryWriter:
-    """The thread and its queue."""
+    """The queue of cycles, and the thread that writes them."""
 
     def __init__(
         self, store: HistoryStore, name: str, keep: Keep, tell: Tell, most: int = MOST_WAITING
     ) -> None:
         self.lost = 0
-        """Cycles that found no room."""
+        """The number of cycles that found no room."""
         self.written = 0
+        """The number of cycles in the database."""
         self.is_full = False
-        """The stretch should end here."""
+        """True if the current stretch is large enough, and the next cycle should start another."""
         self._store, self._keep, self._tell, self._most = store, keep, tell, most
         self._waiting: list[Noted] = []
+        """The queue. Cycles stay in it until they are committed. Guarded by `_changed`, like
+        `_weight`, `is_full` and `_closing_at`."""
         self._weight = 0
+        """The sum of the weights in `_waiting`."""
         self._changed = Condition()
         self._closing_at: float | None = None
+        """The monotonic time at which the thread gives up; None until `close`."""
         self._batch = _Batch(name, keep.bytes // STRETCHES_IN_RING)
         self._thread = Thread(target=self._run, name="history", daemon=True)
         self._thread.start()
 
     def put(self, noted: Noted) -> bool:
-        """Take a cycle, if there is room; never waits."""
+        """Queue a cycle and return True, or return False if there is no room; never blocks."""
         with self._changed:
-            # an empty queue takes anything: else a cluster could be too large to begin with
+            # An empty queue takes a cycle of any weight: the start of a large cluster may exceed
+            # it.
             if self._waiting and self._weight + noted.weight > self._most:
                 self.lost += 1
                 return False
@@ -102,7 +108,7 @@ class HistoryWriter:
             return True
 
     def close(self, patience_s: float = 5.0) -> None:
-        """Write what waits, as far as that is possible in time, and stop."""
+        """Write the queued cycles, for at most `patience_s` seconds, and end the thread."""
         with self._changed:
             self._closing_at = monotonic() + patience_s
             self._changed.notify()
@@ -110,13 +116,13 @@ class HistoryWriter:
         if left := len(self._waiting):
             self._tell(f"{left} cycles were not written to the history")
 
-    # -- the thread
+    # -- inside the thread
 
     def _run(self) -> None:
         try:
             self._write_all()
         except Exception as error:
-            # a mistake of ours: the record ends, the queue takes nothing more, and cycles go on
+            # A bug: recording ends and the queue accepts nothing more, but scheduling continues.
             self._most = 0
             self._tell(f"the history ends here, which is a bug: {type(error).__name__}: {error}")
             raise
@@ -141,6 +147,7 @@ class HistoryWriter:
                 failures = 0
 
     def _next(self) -> list[Noted] | None:
+        """Wait for cycles and return the next ones to write; None if the thread must end."""
         with self._changed:
             while not self._waiting:
                 if self._closing_at is not None:
@@ -150,12 +157,12 @@ class HistoryWriter:
             return self._waiting[:AT_ONCE]
 
     def _write(self, noted: list[Noted]) -> None:
-        batch = self._batch.with_all(noted, self.lost)
+        batch = self._batch.with_all(noted)
         self._store.write(batch.stretches, batch.rows, self._keep)
         self._batch = batch.kept()
         with self._changed:
             del self._waiting[: len(noted)]
-            self._weight -= sum(each.weight for each in noted)
+            self._weight -= sum(cycle.weight for cycle in noted)
             self.written += len(noted)
             self.is_full = self._batch.is_full
         if self.lost > self._batch.lost_told:
@@ -166,7 +173,7 @@ class HistoryWriter:
             self._batch.lost_told = self.lost
 
     def _pause(self, seconds: float) -> bool:
-        """Wait before the next attempt; False if there will be none."""
+        """Wait before the next attempt; return False if the time to close is over."""
         with self._changed:
             if self._closing_at is None:
                 self._wait_until(monotonic() + seconds, lambda: False)
@@ -175,52 +182,54 @@ class HistoryWriter:
             return self._closing_at is None or monotonic() < self._closing_at
 
     def _wait_until(self, end: float, is_enough: Callable[[], bool]) -> None:
-        """Wait to a moment, or until something is so, or until all is to be closed."""
+        """Wait until the time `end`, until `is_enough` returns True, or until `close` is called."""
         while self._closing_at is None and not is_enough() and (left := end - monotonic()) > 0:
             self._changed.wait(left)
 
 
 class _Batch:
-    """Encodes cycles; each attempt works on a copy, so that a failed one can be repeated."""
+    """The encoder of cycles. Each attempt works on a copy, so that a failed one can be repeated."""
 
     def __init__(self, name: str, most_bytes: int) -> None:
         self.stretches: list[tuple[Stretch, bytes | None]] = []
+        """The stretches to write; the first has no start if the database has it already."""
         self.rows: list[CycleRow] = []
         self.lost_told = 0
+        """The number of lost cycles that was reported to the operator."""
         self._name, self._most_bytes = name, most_bytes
-        self._said: dict[GangId, tuple[Verdict, tuple[str, ...]]] = {}
+        self._last_decisions: dict[GangId, tuple[Verdict, tuple[str, ...]]] = {}
+        """The verdict and reason codes of each gang in the last cycle; empty at a stretch's
+        start."""
 
     @property
     def is_full(self) -> bool:
         return self.stretches[-1][0].bytes > self._most_bytes
 
-    def with_all(self, noted: Iterable[Noted], lost: int) -> _Batch:
-        """These cycles after what was written before."""
-        made = _Batch(self._name, self._most_bytes)
-        made.stretches, made.lost_told, made._said = (
-            list(self.stretches),
-            self.lost_told,
-            self._said,
-        )
-        for each in noted:
-            made._add(each, lost)
-        return made
+    def with_all(self, noted: Iterable[Noted]) -> _Batch:
+        """Return a batch that continues this one with more cycles."""
+        batch = _Batch(self._name, self._most_bytes)
+        batch.stretches = list(self.stretches)
+        batch.lost_told = self.lost_told
+        batch._last_decisions = self._last_decisions  # replaced, never changed in place
+        for cycle in noted:
+            batch._add(cycle)
+        return batch
 
     def kept(self) -> _Batch:
-        """What must be known for the next batch: the stretch that goes on, and what was said."""
+        """Return the basis of the next batch: the last stretch, without its cycles and start."""
         kept = _Batch(self._name, self._most_bytes)
         kept.stretches = [(self.stretches[-1][0], None)]
-        kept.lost_told, kept._said = self.lost_told, self._said
+        kept.lost_told, kept._last_decisions = self.lost_told, self._last_decisions
         return kept
 
-    def _add(self, noted: Noted, lost: int) -> None:
+    def _add(self, noted: Noted) -> None:
         if noted.start is not None:
             body, before = start_to_bytes(noted.start), self._lost_before(noted.number)
             stretch = Stretch(
                 self._name, noted.number, noted.at, noted.at, 0, len(body), __version__, before
             )
             self.stretches.append((stretch, body))
-            self._said = {}
+            self._last_decisions = {}  # so that a stretch can be read without the one before
         body = to_bytes(self._cycle(noted))
         stretch, start = self.stretches[-1]
         longer = replace(
@@ -241,6 +250,7 @@ class _Batch:
         )
 
     def _lost_before(self, number: int) -> int:
+        """Return the number of lost cycles between the last stretch and the cycle `number`."""
         if not self.stretches:
             return 0
         last = self.stretches[-1][0]
@@ -249,10 +259,15 @@ class _Batch:
     def _cycle(self, noted: Noted) -> RecordedCycle:
         plan = noted.plan
         now = {
-            each.gang: (each.queue, each.verdict, tuple(str(why.why) for why in each.reasons))
-            for each in plan.decisions
+            decision.gang: (
+                decision.queue,
+                decision.verdict,
+                tuple(str(reason.why) for reason in decision.reasons),
+            )
+            for decision in plan.decisions
         }
-        before, self._said = self._said, {gang: (v, w) for gang, (_, v, w) in now.items()}
+        before = self._last_decisions
+        self._last_decisions = {gang: (verdict, whys) for gang, (_, verdict, whys) in now.items()}
         return RecordedCycle(
             number=noted.number,
             at=noted.at,
@@ -271,4 +286,4 @@ class _Batch:
 
 
 def _waiting(plan: Plan) -> int:
-    return sum(each.verdict in (Verdict.WAITS, Verdict.NEVER) for each in plan.decisions)
+    return sum(decision.verdict in (Verdict.WAITS, Verdict.NEVER) for decision in plan.decisions)

@@ -8,8 +8,7 @@ from tests.support.kube_given import Stage, namespace, node, pod, queue
 from windlass.daemon.decide.gpu_health import KEPT_S, LOOK_EVERY_S, Measures
 from windlass.kube.client.dcgm_scraper import Measured
 from windlass.model.nodes import NodeStanding
-from windlass.workloads.nodes.dcgm import Reading
-from windlass.workloads.nodes.dcgm_exporters import exporter_of
+from windlass.workloads.nodes.dcgm import Reading, exporter_of
 from windlass.workloads.objects import wire
 
 TEAM = queue("team", "ml", guarantee={"gpu": 8})

@@ -16,7 +16,7 @@ from windlass.model.reasons import ReasonCode
 from windlass.model.units import format_timestamp, parse_timestamp
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.annotations import QUARANTINE, TRUSTED
-from windlass.workloads.pods.endings import end_of
+from windlass.workloads.pods.task import end_of
 
 AT = "2026-01-01T01:00:00Z"
 NOW = parse_timestamp(AT)

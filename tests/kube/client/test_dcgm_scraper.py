@@ -11,8 +11,7 @@ from aiohttp import web
 
 from windlass.kube.client import dcgm_scraper
 from windlass.kube.client.dcgm_scraper import AT_ONCE, Exporters, Measured
-from windlass.workloads.nodes.dcgm import LONGEST, Reading
-from windlass.workloads.nodes.dcgm_exporters import Exporter
+from windlass.workloads.nodes.dcgm import LONGEST, Exporter, Reading
 
 PATIENCE_S = 20.0
 GOOD = b'DCGM_FI_DEV_GPU_UTIL{gpu="0"} 42\n'

@@ -1,4 +1,4 @@
-"""Rows for kinds of one's own: what they mean, and what is said of a wrong one."""
+"""Job kinds that users declare: their gangs, and the errors for invalid declarations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _owner = msgspec.json.Decoder(wire.Owner)
 
 
 def member(row: Json, spec: Json, **labels: str) -> Membership:
-    """The gang of a pod of a Run, by a row of the table that was added for it."""
+    """Return the gang of a pod of a Run, by a declared row."""
     meta = {"name": "maker", "namespace": "ml", "uid": "maker-uid"}
     owner = _owner.decode(json.dumps({"metadata": meta, "spec": spec}))
     made = pod("p", owner=made_by("Run", "ml.example.com/v1"), labels=labels)
@@ -31,7 +31,7 @@ def member(row: Json, spec: Json, **labels: str) -> Membership:
     return membership(made, lambda _ref, _namespace: owner, kinds)
 
 
-def test_a_size_is_a_sum_over_paths_and_numbers():
+def test_the_size_is_the_sum_of_paths_and_numbers():
     spec = {"groups": [{"replicas": 2}, {"replicas": 3}], "head": {"replicas": 1}}
     row = {"size": [1, "spec.groups.*.replicas", "spec.head.replicas"]}
     assert member(row, spec).minimum == 7
@@ -42,46 +42,46 @@ def test_items_of_a_mapping_are_counted_like_those_of_a_list():
     assert member({"size": ["spec.roles.*.replicas"]}, spec).minimum == 5
 
 
-def test_a_missing_last_field_counts_one_and_a_missing_way_nothing():
+def test_a_missing_last_field_counts_one_and_a_missing_parent_zero():
     row = {"size": [2, "spec.groups.*.replicas", "spec.nowhere.replicas"]}
     assert member(row, {"groups": [{}, {"replicas": 3}]}).minimum == 6
 
 
-def test_a_minimum_goes_before_the_size_where_there_is_one():
+def test_the_minimum_replaces_the_size_if_it_is_set():
     row = {"size": ["spec.replicas"], "minimum": "spec.policy.least"}
     assert member(row, {"replicas": 8, "policy": {"least": 3}}).minimum == 3
     assert member(row, {"replicas": 8}).minimum == 8
 
 
-def test_without_a_size_each_pod_stands_for_itself():
+def test_without_a_size_each_pod_is_a_gang():
     assert member({}, {"replicas": 8}).minimum == 1
 
 
-def test_a_label_tells_the_gangs_of_an_owner_apart():
+def test_a_label_separates_the_gangs_of_an_owner():
     row = {"size": ["spec.size"], "part": "group"}
     assert member(row, {"size": 2}, group="a").gang == "ml/maker.a~maker-ui"
     assert member(row, {"size": 2}, group="b").gang == "ml/maker.b~maker-ui"
 
 
-def test_pods_with_certain_labels_stand_for_themselves():
+def test_pods_with_the_alone_labels_are_each_a_gang():
     row = {"size": ["spec.size"], "alone": {"role": "launcher"}}
     assert member(row, {"size": 4}, role="launcher").minimum == 1
     assert member(row, {"size": 4}, role="worker").minimum == 4
 
 
-def test_a_row_says_how_its_pods_survive_and_what_they_are_worth():
+def test_a_row_sets_survival_and_priority_class():
     row = {"survives": "lost", "priority": "spec.class", "size": [2]}
     found = member(row, {"class": "high"})
     assert (found.survives, found.priority_class) == (Survives.LOST, "high")
 
 
-def test_odd_specs_are_gangs_of_at_least_one():
+def test_malformed_specs_give_gangs_of_at_least_one_pod():
     row = {"size": ["spec.a.*.b", "spec.c"], "minimum": "spec.d.e"}
     for spec in ({}, {"a": 7}, {"a": [None, 3], "c": "x"}, {"a": {"b": []}, "d": {"e": True}}):
         assert member(row, spec).minimum >= 1
 
 
-def test_a_row_of_your_own_replaces_one_that_is_built_in():
+def test_a_declared_row_replaces_the_built_in_one():
     row = OwnKind(kind="Job", group="batch", version="v1", plural="jobs", size=[5])
     found = kinds_of([row])
     assert found[Key("Job", "batch")].path == "/apis/batch/v1/jobs"
@@ -108,7 +108,7 @@ def test_a_row_of_your_own_replaces_one_that_is_built_in():
         ),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_its_line(tmp_path: Path, line: str, sentence: str):
+def test_an_invalid_declaration_is_refused_with_its_line(tmp_path: Path, line: str, sentence: str):
     file = tmp_path / "windlass.yaml"
     rows = [f"    {key}: {value}" for key, value in RUN.items()]
     rows[0] = f"  - {rows[0].strip()}"

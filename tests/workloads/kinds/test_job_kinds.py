@@ -1,4 +1,4 @@
-"""Which pods of training, inference and Ray objects start together, by what their owners say."""
+"""The gangs of training, inference and Ray jobs, by the specs of their owners."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_all_replicas_of_a_training_job_start_together(kind: str, field: str):
     assert (found.gang, found.minimum, found.survives) == ("ml/t~t-uid", 4, Survives.RECREATED)
 
 
-def test_an_elastic_training_job_starts_with_its_least_workers():
+def test_an_elastic_training_job_starts_with_its_minimum_of_workers():
     spec = {
         "pytorchReplicaSpecs": replicas(Master=1, Worker=8),
         "elasticPolicy": {"minReplicas": 2},
@@ -70,7 +70,7 @@ def test_an_elastic_training_job_starts_with_its_least_workers():
     assert member(pod("p", owner=ref("PyTorchJob", "kubeflow.org/v1", "t")), made).minimum == 3
 
 
-def test_a_scheduling_policy_has_the_last_word_on_a_training_job():
+def test_min_available_overrides_the_size_of_a_training_job():
     policy = {"schedulingPolicy": {"minAvailable": 5}}
     made = owner("t", {"pytorchReplicaSpecs": replicas(Worker=8), "runPolicy": policy})
     assert member(pod("p", owner=ref("PyTorchJob", "kubeflow.org/v1", "t")), made).minimum == 5
@@ -82,7 +82,7 @@ def mpi(**spec: Any) -> tuple[wire.Owner, wire.Owner, Json]:
     return made, owner("m-launcher", {"backoffLimit": 6}, above), above
 
 
-def test_the_launcher_of_an_mpi_job_starts_with_its_workers_though_a_job_made_it():
+def test_the_launcher_of_an_mpi_job_is_in_the_gang_of_its_workers():
     made, launching, above = mpi()
     launcher = pod("m-launcher-x", owner=ref("Job", "batch/v1", "m-launcher"))
     worker = pod("m-worker-0", owner=above)
@@ -90,7 +90,7 @@ def test_the_launcher_of_an_mpi_job_starts_with_its_workers_though_a_job_made_it
     assert member(worker, made).minimum == 5
 
 
-def test_a_launcher_that_waits_for_its_workers_does_not_keep_them_waiting():
+def test_a_launcher_that_waits_for_its_workers_is_not_in_their_gang():
     made, launching, above = mpi(launcherCreationPolicy="WaitForWorkersReady")
     role = {"training.kubeflow.org/job-role": "launcher"}
     launcher = pod("m-launcher-x", owner=ref("Job", "batch/v1", "m-launcher"), labels=role)
@@ -117,7 +117,7 @@ def in_set(made: wire.Owner, name: str, attempt: str = "0") -> tuple[wire.Pod, w
     return pod(named, owner=ref("Job", "batch/v1", f"{name}-0"), labels=labels), job
 
 
-def test_all_jobs_of_a_set_start_together():
+def test_all_jobs_of_a_job_set_start_together():
     made = owner("s", {"replicatedJobs": [job_of("driver", 1), job_of("workers", 3)]})
     one, job = in_set(made, "driver")
     other, _ = in_set(made, "workers")
@@ -136,7 +136,7 @@ def test_jobs_that_depend_on_others_are_gangs_of_their_own():
     assert member(first, made, job).gang != member(then, made, other).gang
 
 
-def test_jobs_that_wait_for_the_same_others_start_together():
+def test_jobs_with_the_same_dependencies_start_together():
     after = [{"name": "data", "status": "Complete"}]
     jobs = [
         job_of("data", 1),
@@ -148,20 +148,20 @@ def test_jobs_that_wait_for_the_same_others_start_together():
     assert (launcher.gang, launcher.minimum) == (node.gang, 8)
 
 
-def test_jobs_of_a_set_that_starts_them_in_order_are_gangs_of_their_own():
+def test_jobs_of_a_job_set_in_order_are_gangs_of_their_own():
     spec = {"replicatedJobs": [job_of("driver", 1), job_of("workers", 3)]}
     made = owner("s", spec | {"startupPolicy": {"startupPolicyOrder": "InOrder"}})
     assert [member(*in_set(made, name), made).minimum for name in ("driver", "workers")] == [2, 6]
 
 
-def test_a_restart_of_a_set_is_a_new_gang():
+def test_a_restart_of_a_job_set_is_a_new_gang():
     made = owner("s", {"replicatedJobs": [job_of("workers", 3)]})
     before, job = in_set(made, "workers")
     after, _ = in_set(made, "workers", attempt="1")
     assert member(before, made, job).gang != member(after, made, job).gang
 
 
-def test_a_job_whose_set_has_not_been_seen_waits_for_it():
+def test_a_job_waits_until_its_job_set_is_known():
     made = owner("s", {})
     one, job = in_set(made, "workers")
     found = member(one, job)
@@ -192,12 +192,12 @@ def group(name: str, **fields: Any) -> Json:
         ({"workerGroupSpecs": []}, 1),
     ],
 )
-def test_a_ray_cluster_starts_with_its_head_and_the_workers_it_asks_for(spec: Json, minimum: int):
+def test_a_ray_cluster_starts_with_its_head_and_initial_workers(spec: Json, minimum: int):
     made = owner("r", spec)
     assert member(pod("r-head", owner=ref("RayCluster", "ray.io/v1", "r")), made).minimum == minimum
 
 
-def test_the_submitter_of_a_ray_job_stands_for_itself():
+def test_the_submitter_of_a_ray_job_is_a_gang_of_its_own():
     above = ref("RayJob", "ray.io/v1", "r")
     submitting, ray_job = owner("r-submit", {"backoffLimit": 2}, above), owner("r", {})
     made = pod("r-submit-x", owner=ref("Job", "batch/v1", "r-submit"))
@@ -215,7 +215,7 @@ def in_group(index: str, worker: str) -> wire.Pod:
     return pod(f"l-{index}-{worker}", labels=labels, owner=maker)
 
 
-def test_a_leader_and_its_workers_start_together_and_each_group_by_itself():
+def test_each_group_of_a_leader_worker_set_is_a_gang():
     made = owner("l", {"replicas": 2, "leaderWorkerTemplate": {"size": 4}})
     leader, worker, other = in_group("0", "0"), in_group("0", "3"), in_group("1", "0")
     assert member(leader, made).minimum == 4
@@ -223,7 +223,7 @@ def test_a_leader_and_its_workers_start_together_and_each_group_by_itself():
     assert member(leader, made).gang != member(other, made).gang
 
 
-def test_a_leader_that_must_be_ready_first_does_not_wait_for_its_workers():
+def test_with_leader_ready_the_leader_is_a_gang_of_its_own():
     spec = {"leaderWorkerTemplate": {"size": 4}, "startupPolicy": "LeaderReady"}
     made = owner("l", spec)
     assert member(in_group("0", "0"), made).minimum == 1
@@ -267,13 +267,13 @@ ONCE = {"template": {"spec": {"backoffLimit": 0}}}
         ("Sandwich", "food.example.com/v1", {}, Survives.LOST),
     ],
 )
-def test_pods_survive_an_eviction_if_their_owner_makes_them_again(
+def test_pods_survive_an_eviction_if_their_owner_recreates_them(
     kind: str, api: str, spec: Json, survives: Survives
 ):
     assert member(pod("p", owner=ref(kind, api, "x")), owner("x", spec)).survives is survives
 
 
-def test_a_ray_job_is_lost_with_its_cluster_unless_it_is_tried_again():
+def test_a_ray_job_is_lost_with_its_cluster_unless_it_retries():
     cluster = owner("c", {}, ref("RayJob", "ray.io/v1", "r"))
     head = pod("head", owner=ref("RayCluster", "ray.io/v1", "c"))
     assert member(head, cluster, owner("r", {})).survives is Survives.LOST
@@ -283,7 +283,7 @@ def test_a_ray_job_is_lost_with_its_cluster_unless_it_is_tried_again():
 # --- priority
 
 
-def test_a_training_job_may_name_its_priority_beside_its_pods():
+def test_a_training_job_can_set_the_priority_class_of_its_gang():
     spec = {"runPolicy": {"schedulingPolicy": {"priorityClass": "high"}}}
     made = pod("p", owner=ref("TFJob", "kubeflow.org/v1", "t"))
     assert member(made, owner("t", spec)).priority_class == "high"
@@ -299,13 +299,15 @@ def test_pods_of_a_suspended_owner_are_not_placed(spec: Json):
     assert str(found.refusal) == "its owner, TFJob t, is suspended; resume that to start it"
 
 
-def test_a_word_on_its_pods_makes_a_gang_of_a_stateful_set():
+def test_an_annotation_on_its_pods_makes_a_gang_of_a_stateful_set():
     made = pod("s-0", owner=ref("StatefulSet", "apps/v1", "s"), annotations={MINIMUM: "3"})
     assert (member(made).gang, member(made).minimum) == ("ml/s~s-uid", 3)
 
 
 @pytest.mark.parametrize(("kind", "group_name"), [tuple(key) for key in KINDS])
-def test_an_owner_with_an_empty_or_odd_spec_is_a_gang_of_at_least_one(kind: str, group_name: str):
+def test_an_owner_with_a_malformed_spec_gives_a_gang_of_at_least_one_pod(
+    kind: str, group_name: str
+):
     made = ref(kind, f"{group_name}/v1", "x")
     odd: list[Json] = [{}, {"replicas": None, "replicatedJobs": 7, "workerGroupSpecs": [None]}]
     odd.append({"parallelism": -3, "completions": 0, "pytorchReplicaSpecs": {"Worker": {}}})

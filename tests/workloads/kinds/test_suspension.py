@@ -1,4 +1,4 @@
-"""Which owners can be suspended, and that each makes the same gang again."""
+"""The suspension of owners: which kinds can be suspended, and the gang that they recreate."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Running:
         return self.there.translator.switch(gang, set(self.there.cluster.tasks))
 
     def suspend(self, key: Key, owner: wire.Owner, kinds: Kinds = OWN) -> None:
-        """Its controller deletes the pods, and the owner is marked."""
+        """Mark the owner as suspended, and delete its pods as its controller would."""
         self.there.translator.owner_seen(key, suspended(owner, kinds[key].suspend))
         for each in self.pods:
             self.there.translator.pod_gone(each)
@@ -122,7 +122,7 @@ def suspended(owner: wire.Owner, field: str) -> wire.Owner:
 
 
 @pytest.mark.parametrize("kind", OF_THREE)
-def test_an_owner_that_can_be_suspended_makes_the_same_gang_again(kind: str):
+def test_a_resumed_owner_creates_the_same_gang(kind: str):
     api, spec, field = OF_THREE[kind]
     running = Running(kind, api, spec)
     before = running.gangs
@@ -144,7 +144,7 @@ def test_of_nested_owners_the_topmost_is_suspended():
     assert len(running.there.cluster.tasks) == SIZE
 
 
-def test_a_maker_that_is_seen_after_the_one_above_it_stands_in_line_too():
+def test_an_owner_seen_after_its_suspended_owner_waits_too():
     there = Reading(scope=Scope(kinds=OWN, seal=KEY))
     there.translator.owner_seen(TRAIN_JOB, suspended(TRAIN, "spec.suspend"))
     assert not there.cluster.tasks
@@ -160,13 +160,13 @@ def test_a_maker_that_is_seen_after_the_one_above_it_stands_in_line_too():
         ("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", {"replicas": 1}),
     ],
 )
-def test_others_are_evicted(kind: str, api: str, spec: Json):
+def test_gangs_of_owners_that_cannot_be_suspended_are_evicted(kind: str, api: str, spec: Json):
     both = {"workerTemplate": TEMPLATE, "size": SIZE}
     running = Running(kind, api, spec | {"leaderWorkerTemplate": both})
     assert running.switch() is None
 
 
-def test_an_owner_is_not_suspended_for_one_gang_while_another_runs_on():
+def test_an_owner_is_not_suspended_while_another_of_its_gangs_keeps_running():
     first, then = replicated("data", 1), replicated("node", 2, dependsOn=[{"name": "data"}])
     running = Running("JobSet", "jobset.x-k8s.io/v1alpha2", {"replicatedJobs": [first, then]})
     gang, _ = sorted(running.there.cluster.gangs)
@@ -174,7 +174,7 @@ def test_an_owner_is_not_suspended_for_one_gang_while_another_runs_on():
     assert running.there.translator.switch(gang, leaving) is None
 
 
-def test_a_restarted_set_comes_back_under_its_attempt():
+def test_a_restarted_job_set_is_resumed_with_its_restart_attempt():
     running = Running("JobSet", "jobset.x-k8s.io/v1alpha2", JOBSET)
     restarted = msgspec.structs.replace(running.owner, status={"restarts": 2})
     running.suspend(running.key, restarted)
@@ -182,15 +182,15 @@ def test_a_restarted_set_comes_back_under_its_attempt():
     assert gang.startswith("ml/x.2~")
 
 
-def test_every_kind_with_the_field_is_tried_here():
+def test_every_kind_with_a_suspend_field_is_tested_here():
     with_field = {key.kind for key, row in KINDS.items() if row.suspend}
     assert with_field == {*OF_THREE, "TrainJob", "XGBoostJob", "JAXJob"} - {"Run"}
 
 
-# --- manners --------------------------------------------------------------------------------------
+# --- budgets and rates ----------------------------------------------------------------------------
 
 
-def test_budgets_are_asked_for_all_pods_of_a_gang_together():
+def test_disruption_budgets_are_checked_for_all_pods_of_a_gang_together():
     selector = {"matchLabels": {"app": "a"}}
     one = wire.Owner(spec={"selector": selector}, status={"disruptionsAllowed": 1})
     assert allow([one], [{"app": "a"}, {"app": "b"}])
@@ -198,12 +198,12 @@ def test_budgets_are_asked_for_all_pods_of_a_gang_together():
     assert not allow([wire.Owner(spec={"selector": selector})], [{"app": "a"}])
 
 
-def test_a_gang_counts_as_many_evictions_as_it_has_pods():
+def test_the_eviction_rate_counts_every_pod_of_a_suspended_gang():
     rates = Rates(per_minute=4)
     assert rates.wait_s("q", 0.0, 3) == 0
     assert rates.wait_s("q", 10.0, 2) == 50
     assert rates.wait_s("q", 10.0) == 0
-    assert rates.wait_s("other", 10.0, 9) == 0  # more than the cap go when nobody else did
+    assert rates.wait_s("other", 10.0, 9) == 0  # above the cap, if no other pod was evicted
 
 
 # --- owners of several gangs ----------------------------------------------------------------------
@@ -224,7 +224,7 @@ def of_set(running: Running, name: str) -> list[wire.Pod]:
     return [each for each in running.pods if (each.metadata.labels or {}).get(label) == name]
 
 
-def test_a_set_whose_first_jobs_are_done_is_suspended_for_the_gang_that_runs():
+def test_a_job_set_with_finished_jobs_is_suspended_for_its_running_gang():
     running = Running("JobSet", JOB_SETS, {"replicatedJobs": AFTER_DATA})
     for each in of_set(running, "data"):
         running.there.translator.pod_gone(each)
@@ -233,7 +233,7 @@ def test_a_set_whose_first_jobs_are_done_is_suspended_for_the_gang_that_runs():
     assert switch.path.endswith("/jobsets/x")
 
 
-def test_it_waits_for_what_it_makes_as_soon_as_it_is_resumed():
+def test_a_suspended_job_set_waits_with_the_jobs_it_creates_when_resumed():
     running = Running("JobSet", JOB_SETS, {"replicatedJobs": AFTER_DATA})
     done = {"replicatedJobsStatus": [{"name": "data", "succeeded": 1}]}
     running.suspend(running.key, msgspec.structs.replace(running.owner, status=done))
@@ -241,14 +241,14 @@ def test_it_waits_for_what_it_makes_as_soon_as_it_is_resumed():
     assert (gang.split("~")[0], len(running.there.cluster.tasks)) == ("ml/x.node.0", 2)
 
 
-def test_a_set_in_order_waits_for_the_first_of_its_jobs():
+def test_a_suspended_job_set_in_order_waits_with_its_first_job():
     running = Running("JobSet", JOB_SETS, IN_ORDER)
     running.suspend(running.key, running.owner)
     (gang,) = running.gangs
     assert (gang.split("~")[0], len(running.there.cluster.tasks)) == ("ml/x.driver.0", 1)
 
 
-def test_gangs_of_one_owner_stop_together():
+def test_all_gangs_of_one_owner_are_suspended_together():
     running = Running("JobSet", JOB_SETS, IN_ORDER)
     cluster, translator = running.there.cluster, running.there.translator
     driver, workers = sorted(cluster.gangs)
@@ -259,7 +259,7 @@ def test_gangs_of_one_owner_stop_together():
     assert translator.switch(workers, tasks) == translator.switch(driver, tasks) != None  # noqa: E711
 
 
-def test_a_gang_that_only_shrinks_stops_no_other():
+def test_shrinking_a_gang_evicts_no_other_gang_of_its_owner():
     running = Running("JobSet", JOB_SETS, IN_ORDER)
     cluster = running.there.cluster
     _, workers = sorted(cluster.gangs)

@@ -1,4 +1,4 @@
-"""What DCGM exporters tell: texts in, utilisation and suspects out, whatever the text is."""
+"""The reports of DCGM exporters: utilisation and suspect GPUs, for any input text."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 
 from tests.support.kube_given import pod
 from windlass.model.nodes import NodeStanding, NodeTrouble
-from windlass.workloads.nodes.dcgm import HARDWARE, LONGEST, Reading, read, suspects, trouble_of
-from windlass.workloads.nodes.dcgm_exporters import exporter_of
+from windlass.workloads.nodes.dcgm import (
+    HARDWARE,
+    LONGEST,
+    Reading,
+    exporter_of,
+    read,
+    suspects,
+    trouble_of,
+)
 
 MORE = 'UUID="GPU-5c1e",device="nvidia3",modelName="NVIDIA H100 80GB HBM3",Hostname="n1"'
 
@@ -31,7 +38,7 @@ def told(*lines: str) -> Reading | None:
 # --- texts
 
 
-def test_an_exporter_tells_how_busy_gpus_are_and_which_error_was_their_last():
+def test_a_report_has_utilisation_and_the_last_xid_error_per_gpu():
     text = (
         "# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).\n",
         "# TYPE DCGM_FI_DEV_GPU_UTIL gauge\n",
@@ -41,22 +48,22 @@ def test_an_exporter_tells_how_busy_gpus_are_and_which_error_was_their_last():
     assert told(*text) == Reading((870, 1000, 0), ((0, 0), (2, 79)))
 
 
-def test_a_gpu_that_is_not_told_of_is_not_known():
+def test_a_gpu_without_a_row_has_unknown_utilisation():
     assert told(used(2, 12.34)) == Reading((-1, -1, 123))
 
 
-def test_labels_may_stand_in_any_order_with_spaces_and_signs_in_them():
+def test_labels_are_read_in_any_order_with_spaces_and_punctuation():
     odd = r'a="},gpu=\"7",gpu = "1", pod="x"'
     assert told(f"DCGM_FI_DEV_GPU_UTIL{{{odd}}} 5\r\n") == Reading((-1, 50))
 
 
-def test_mig_instances_do_not_say_how_busy_a_gpu_is_but_that_it_is_broken():
+def test_mig_rows_give_xid_errors_but_no_utilisation():
     mig = 'GPU_I_PROFILE="1g.10gb",GPU_I_ID="7"'
     assert told(used(0, 50, mig), failed(0, 79, mig)) == Reading(xids=((0, 79),))
     assert told(used(0, 50, mig), used(1, 7, 'GPU_I_ID=""')) == Reading((-1, 70))
 
 
-def test_of_rows_for_the_pods_that_share_a_gpu_the_worst_counts():
+def test_the_worst_of_several_rows_for_a_shared_gpu_counts():
     rows = [used(0, 30), used(0, 90), failed(0, 79), failed(0, 109), failed(0, 0)]
     assert told(*rows) == Reading((900,), ((0, 79),))
 
@@ -85,12 +92,12 @@ def test_of_rows_for_the_pods_that_share_a_gpu_the_worst_counts():
         "<html>404</html>",
     ],
 )
-def test_a_row_that_makes_no_sense_is_passed_over(line: str):
+def test_a_malformed_row_is_ignored(line: str):
     assert told(line) is None
     assert told(line, "\n", used(0, 5)) == Reading((50,))
 
 
-def test_what_is_too_long_is_read_in_part_and_in_good_time():
+def test_an_oversized_report_is_read_in_part_and_quickly():
     assert told(used(0, 5), "x" * LONGEST, "\n", used(1, 5)) == Reading((50,))
     for part in ("a", '"', "\\", 'a="', '\\"', "{", "}", " ", "\n", used(0, 5)):
         read(b"DCGM_FI_DEV_GPU_UTIL{" + (part * (LONGEST // len(part))).encode())
@@ -102,7 +109,7 @@ SCRAPS = st.sampled_from(
 
 
 @given(st.one_of(st.binary(max_size=500), st.lists(SCRAPS).map("".join).map(str.encode)))
-def test_whatever_the_bytes_are_what_is_read_is_sound(text: bytes):
+def test_arbitrary_bytes_give_a_valid_reading_or_none(text: bytes):
     found = read(text)
     if found is not None:
         assert all(-1 <= each <= 1000 for each in found.utilisation)
@@ -129,13 +136,13 @@ def test_whatever_the_bytes_are_what_is_read_is_sound(text: bytes):
         *("applications", "several"),
     ),
 )
-def test_a_gpu_is_suspect_until_its_exporter_says_0(
+def test_a_gpu_is_suspect_until_its_exporter_reports_0(
     before: dict[int, int], now: dict[int, int], after: dict[int, int]
 ):
     assert suspects(before, Reading((), tuple(now.items()))) == after
 
 
-def test_a_node_with_a_suspect_gpu_is_avoided_and_says_why():
+def test_a_node_with_a_suspect_gpu_is_avoided_with_a_reason():
     why = "ill: GPU 3 reports XID 79 (fell off the bus)"
     assert trouble_of({3: 79}, 7) == NodeTrouble(NodeStanding.AVOIDED, why, 7)
     several = trouble_of({5: 48, 3: 79, 4: 79}, 7)
@@ -158,7 +165,7 @@ def exporter(**fields: Any) -> Any:
     return exporter_of(pod("dcgm", **given | fields))
 
 
-def test_an_exporter_is_known_by_its_label_and_asked_at_its_own_address():
+def test_an_exporter_is_found_by_its_label_and_has_its_own_url():
     assert exporter().url == "http://10.1.2.3:9400/metrics"
     assert exporter(labels={"app.kubernetes.io/name": "dcgm-exporter"}) is not None
     assert exporter(status={"podIP": "fd00::1"}).url == "http://[fd00::1]:9400/metrics"
@@ -177,10 +184,10 @@ def test_an_exporter_is_known_by_its_label_and_asked_at_its_own_address():
     ],
     ids=("another pod", "it does not run", "nowhere", "no address", "it goes"),
 )
-def test_what_cannot_be_asked_is_none(fields: dict[str, Any]):
+def test_a_pod_that_cannot_be_scraped_is_no_exporter(fields: dict[str, Any]):
     assert exporter(**fields) is None
 
 
-def test_a_container_that_was_started_anew_is_another_process():
+def test_a_restarted_container_is_another_exporter_process():
     again = {"containerStatuses": [{"name": "a", "restartCount": 2}]}
     assert exporter(status=again).process != exporter().process

@@ -1,4 +1,4 @@
-"""What a node offers, read as GPU Feature Discovery and the kubelet write it."""
+"""The capacity of a node, as GPU Feature Discovery and the kubelet write it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_model_is_found_by_product_and_memory(product: str, memory_mib: int,
         ("NVIDIA-GH200-480GB", 97_871),
     ],
 )
-def test_a_model_that_is_not_known_keeps_its_own_name(product: str, memory_mib: int):
+def test_an_unknown_gpu_model_keeps_its_product_name(product: str, memory_mib: int):
     assert node_of(node("n1", 1, labels=gfd(product, memory_mib))).gpus[0].model == product
 
 
@@ -50,13 +50,13 @@ def test_gpus_without_labels_are_of_an_unknown_model():
     assert node_of(node("n1", 2, labels=bare)).gpus == (Gpu("unknown", 1),) * 2
 
 
-def test_time_sliced_gpus_are_placed_as_often_as_they_are_offered_and_counted_by_their_part():
+def test_time_sliced_gpus_are_all_placed_and_charged_as_parts():
     labels = gfd("NVIDIA-A100-SXM4-40GB-SHARED", 40_960) | {"nvidia.com/gpu.replicas": "4"}
     share = Gpu("A100-40GB", 40_960, charged_milli=250)
     assert node_of(node("n1", 8, labels=labels)).gpus == (share,) * 8
 
 
-def test_shared_gpus_under_another_name_are_an_extra_resource():
+def test_renamed_shared_gpus_are_an_extra_resource():
     found = node_of(node("n1", 0, offers={"nvidia.com/gpu.shared": "10"}))
     assert (found.gpus, found.extra["nvidia.com/gpu.shared"]) == ((), 10)
 
@@ -66,13 +66,13 @@ def test_mig_instances_by_profile_are_extra_resources():
     assert (len(found.gpus), found.extra) == (2, {"nvidia.com/mig-1g.10gb": 7})
 
 
-def test_mig_instances_that_are_offered_as_gpus_are_not_the_gpu_they_were_cut_from():
+def test_mig_instances_offered_as_gpus_are_not_whole_gpus():
     product = "NVIDIA-A100-SXM4-40GB-MIG-3g.20gb"
     found = node_of(node("n1", 14, labels=gfd(product, 40_000)))
     assert found.gpus == (Gpu(product, 40_000, charged_milli=500),) * 14
 
 
-def test_other_resources_are_offered_in_the_units_they_are_asked_for():
+def test_other_resources_have_the_units_of_requests():
     offers = {"ephemeral-storage": "10Gi", "hugepages-2Mi": "1Gi", "rdma/hca": "8"}
     assert node_of(node("n1", offers=offers)).extra == {
         "ephemeral-storage": 10_240,
@@ -90,7 +90,7 @@ def test_cpu_memory_and_pod_slots_are_rounded_down():
     "conditions",
     [[], [{"type": "Ready", "status": "False"}], [{"type": "Ready", "status": "Unknown"}]],
 )
-def test_a_node_that_is_not_ready_takes_nobody(conditions: list[dict[str, str]]):
+def test_a_node_that_is_not_ready_takes_no_tasks(conditions: list[dict[str, str]]):
     assert not node_of(node("n1", conditions=conditions)).is_open
 
 
@@ -100,7 +100,7 @@ def test_a_node_that_is_ready_and_not_cordoned_takes_tasks():
     assert node_of(node("n1", unschedulable=True)).cordoned
 
 
-def test_taints_are_read_and_unknown_effects_left_aside():
+def test_taints_with_unknown_effects_are_ignored():
     written = [
         {"key": "a", "value": "1", "effect": "NoSchedule"},
         {"key": "b", "effect": "NoExecute"},
@@ -114,12 +114,12 @@ def test_taints_are_read_and_unknown_effects_left_aside():
     )
 
 
-def test_an_absurd_number_of_gpus_is_cut():
+def test_a_number_of_gpus_beyond_the_maximum_is_cut():
     found = node_of(node("n1", offers={"nvidia.com/gpu": "1e30"}))
     assert len(found.gpus) == MOST_GPUS
 
 
-def test_a_gpu_that_failed_is_not_offered_any_more():
+def test_a_failed_gpu_is_not_offered():
     assert len(node_of(node("n1", 7)).gpus) == 7
 
 

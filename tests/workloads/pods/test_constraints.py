@@ -1,4 +1,4 @@
-"""Where a pod may run: Kubernetes' selectors in the engine's words, asked of real nodes."""
+"""The constraints of a pod, read from Kubernetes selectors and checked against nodes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
 
 
 def accepts(affinity: dict[str, Any], name: str = "n1", **labels: str) -> bool:
-    """Do the required terms of a pod hold for a node?"""
+    """Return whether a node satisfies the required terms of a pod."""
     found = constraints_of(pod("p", affinity=affinity)).affinity
     there = node_of(node(name, labels=labels)).labels
     return not found or any(matches(term, there) for term in found)
@@ -44,14 +44,14 @@ def accepts(affinity: dict[str, Any], name: str = "n1", **labels: str) -> bool:
 # --- nodes
 
 
-def test_a_node_selector_is_kept_in_the_order_of_its_labels():
+def test_a_node_selector_is_sorted_by_label():
     assert constraints_of(pod("p", nodeSelector={"b": "2", "a": "1"})).selector == (
         ("a", "1"),
         ("b", "2"),
     )
 
 
-def test_of_several_terms_one_must_hold_and_of_each_all_expressions():
+def test_one_node_term_must_hold_with_all_its_expressions():
     east = {"matchExpressions": [expression("zone", "In", "east"), expression("big", "Exists")]}
     west = {"matchExpressions": [expression("zone", "In", "west")]}
     assert accepts(requires(east, west), zone="west")
@@ -66,12 +66,12 @@ def test_a_term_without_expressions_matches_no_node():
     assert not accepts(requires({}, west), zone="east")
 
 
-def test_a_pod_whose_terms_match_no_node_waits_and_is_not_refused():
+def test_a_pod_whose_terms_match_no_node_waits_and_is_not_invalid():
     found = pod("p", affinity=requires({}))
     assert refusal_of(found, shape_of(found)) is None
 
 
-def test_a_node_can_be_chosen_by_its_name():
+def test_match_fields_select_a_node_by_name():
     here = {"matchFields": [expression("metadata.name", "In", "n1")]}
     assert accepts(requires(here), name="n1")
     assert not accepts(requires(here), name="n2")
@@ -85,7 +85,7 @@ def test_labels_are_compared_as_numbers(operator: str, at_most: str):
     assert not accepts(requires(term), gpus="8")
 
 
-def test_a_comparison_with_no_number_is_told_to_its_owner():
+def test_a_comparison_with_a_value_that_is_no_number_gives_a_reason():
     term = {"matchExpressions": [expression("gpus", "Gt", "many")]}
     found = pod("p", affinity=requires(term))
     reason = refusal_of(found, shape_of(found))
@@ -94,11 +94,11 @@ def test_a_comparison_with_no_number_is_told_to_its_owner():
     assert "a whole number" in str(reason)
 
 
-def test_an_operator_of_a_later_kubernetes_holds_nowhere():
+def test_an_unknown_operator_matches_no_node():
     assert not accepts(requires({"matchExpressions": [expression("zone", "Like", "e*")]}), zone="e")
 
 
-def test_a_wish_that_names_nothing_is_worth_nothing():
+def test_an_empty_preference_is_ignored():
     near = {"matchExpressions": [expression("zone", "In", "west")]}
     wishes = [{"weight": 5, "preference": {}}, {"weight": 7, "preference": near}]
     found = constraints_of(pod("p", affinity={"nodeAffinity": {PREFERRED: wishes}}))
@@ -125,7 +125,7 @@ DEDICATED = {"key": "dedicated", "value": "ml", "effect": "NoSchedule"}
         {"operator": "Exists"},
     ],
 )
-def test_a_toleration_opens_a_tainted_node(toleration: dict[str, Any]):
+def test_a_matching_toleration_admits_a_tainted_node(toleration: dict[str, Any]):
     assert welcome(DEDICATED, toleration)
 
 
@@ -139,11 +139,11 @@ def test_a_toleration_opens_a_tainted_node(toleration: dict[str, Any]):
         {"key": "dedicated", "operator": "Exists", "effect": "NoFuture"},
     ],
 )
-def test_another_toleration_does_not(toleration: dict[str, Any]):
+def test_another_toleration_does_not_admit_it(toleration: dict[str, Any]):
     assert not welcome(DEDICATED, toleration)
 
 
-def test_tolerations_keep_their_effect_and_how_they_compare():
+def test_tolerations_keep_their_effect_and_operator():
     written = [{"key": "a", "operator": "Exists", "effect": "NoExecute"}]
     found = constraints_of(pod("p", tolerations=written)).tolerations
     assert found == (Toleration("a", "", True, Effect.NO_EXECUTE),)
@@ -164,7 +164,7 @@ def apart_of(written: dict[str, Any], **labels: str) -> PodTerm:
     return constraints_of(pod("p", affinity=affinity, labels=labels)).apart[0]
 
 
-def test_a_term_about_pods_looks_at_the_pods_own_namespace_unless_it_names_others():
+def test_a_pod_term_covers_its_own_namespace_unless_it_names_others():
     assert apart_of(term()) == PodTerm((WEB,), "zone")
     assert apart_of(term(namespaces=["b", "a"])) == PodTerm((WEB,), "zone", ("a", "b"))
 
@@ -173,33 +173,33 @@ def test_an_empty_namespace_selector_means_every_namespace():
     assert apart_of(term(namespaceSelector={})) == PodTerm((WEB,), "zone", ("*",))
 
 
-def test_namespaces_chosen_by_labels_are_looked_up_and_join_those_that_are_named():
+def test_selected_namespaces_are_added_to_the_named_ones():
     there = {"a": {"team": "x"}, "b": {"team": "y"}, "c": {"team": "x"}}
     written = term(namespaceSelector={"matchLabels": {"team": "x"}}, namespaces=["z"])
     found = constraints_of(pod("p", affinity={"podAntiAffinity": {REQUIRED: [written]}}), there)
     assert found.apart[0].namespaces == ("a", "c", "z")
 
 
-def test_a_term_whose_namespaces_do_not_exist_means_nobody_and_not_its_own():
+def test_a_pod_term_that_selects_no_namespace_matches_no_pod():
     written = term(namespaceSelector={"matchLabels": {"team": "x"}})
     assert apart_of(written).namespaces == ("",)
 
 
-def test_labels_named_by_key_are_compared_with_the_pods_own():
+def test_match_label_keys_compare_with_the_labels_of_the_pod():
     found = apart_of(term(matchLabelKeys=["rev", "gone"], mismatchLabelKeys=["team"]), rev="7")
     assert found.selector == (WEB, Expression("rev", Operator.IN, ("7",)))
     other = apart_of(term(mismatchLabelKeys=["team"]), team="x")
     assert other.selector == (WEB, Expression("team", Operator.NOT_IN, ("x",)))
 
 
-def test_a_term_without_a_selector_matches_no_pod_and_one_with_an_empty_one_all():
-    nobody, all_of_them = apart_of(term(labelSelector=None)), apart_of(term(labelSelector={}))
-    assert nobody.selector == NOTHING
-    assert not matches(nobody.selector, {"app": "web", "metadata.name": "x"})
+def test_a_missing_selector_matches_no_pod_and_an_empty_one_all():
+    none, all_of_them = apart_of(term(labelSelector=None)), apart_of(term(labelSelector={}))
+    assert none.selector == NOTHING
+    assert not matches(none.selector, {"app": "web", "metadata.name": "x"})
     assert matches(all_of_them.selector, {"app": "web"})
 
 
-def test_a_term_that_matches_no_pod_keeps_nobody_from_running():
+def test_a_pod_whose_terms_match_no_pod_is_not_refused():
     found = pod(
         "p",
         affinity={"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone"}]}},
@@ -208,14 +208,14 @@ def test_a_term_that_matches_no_pod_keeps_nobody_from_running():
     assert refusal_of(found, shape_of(found)) is None
 
 
-def test_wishes_to_be_near_are_positive_and_wishes_to_be_apart_negative():
+def test_preferred_affinity_is_positive_and_anti_affinity_negative():
     wish = {"weight": 3, "podAffinityTerm": term()}
     affinity = {"podAffinity": {PREFERRED: [wish]}, "podAntiAffinity": {PREFERRED: [wish]}}
     found = constraints_of(pod("p", affinity=affinity))
     assert [each.weight for each in found.pod_preferences] == [3, -3]
 
 
-def test_a_spread_is_required_unless_it_may_be_ignored():
+def test_a_spread_is_required_unless_it_is_schedule_anyway():
     written = term(maxSkew=2)
     soft = written | {"whenUnsatisfiable": "ScheduleAnyway", "matchLabelKeys": ["rev"]}
     labels = {"rev": "7"}
@@ -224,13 +224,13 @@ def test_a_spread_is_required_unless_it_may_be_ignored():
     assert found.spread == (Spread("zone", 2, (WEB,)), Spread("zone", 2, (WEB, rev), False))
 
 
-def test_a_spread_says_which_nodes_count_and_how_many_domains_it_needs():
+def test_a_spread_has_node_policies_and_a_minimum_of_domains():
     written = term(minDomains=3, nodeAffinityPolicy="Ignore", nodeTaintsPolicy="Honor")
     (found,) = constraints_of(pod("p", topologySpreadConstraints=[written])).spread
     assert (found.min_domains, found.heeds_affinity, found.heeds_taints) == (3, False, True)
 
 
-def test_a_spread_that_selects_by_nothing_counts_nobody():
+def test_a_spread_without_a_selector_counts_no_pods():
     written = term(labelSelector={})
     (found,) = constraints_of(pod("p", topologySpreadConstraints=[written])).spread
     assert found.selector == NOTHING
@@ -255,7 +255,7 @@ RESTART_ALL = {"action": "RestartAllContainers", "exitCodes": {"operator": "In",
         ),
     ],
 )
-def test_what_is_not_placed_yet_is_said_and_never_ignored(spec: dict[str, Any], words: str):
+def test_unsupported_features_give_a_reason(spec: dict[str, Any], words: str):
     found = pod("p", **spec)
     reason = refusal_of(found, shape_of(found))
     assert reason is not None
@@ -272,6 +272,6 @@ def test_what_is_not_placed_yet_is_said_and_never_ignored(spec: dict[str, Any], 
         {"topologySpreadConstraints": [{"topologyKey": "zone", "minDomains": 1}]},
     ],
 )
-def test_what_decides_nothing_about_the_node_is_no_hindrance(spec: dict[str, Any]):
+def test_features_that_do_not_affect_the_node_are_accepted(spec: dict[str, Any]):
     found = pod("p", **spec)
     assert refusal_of(found, shape_of(found)) is None

@@ -1,4 +1,4 @@
-"""Whatever pods an API server lets in: no crash, a readable message for each, and flat memory."""
+"""Arbitrary pods that an API server accepts: no crash, a readable reason for each, flat memory."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from windlass.workloads.pods.task import task_id
 
 Json = dict[str, Any]
 SIZE = 10
-"""Odd pods that are there at once."""
+"""The number of odd pods at the same time."""
 ROUNDS = 1000 if os.environ.get("WINDLASS_PROOF") == "1" else 50
-"""10,000 odd pods, or 500."""
+"""The number of odd pods in all: 10,000, or 500 in a short run."""
 
 
 def stage() -> Stage:
-    """Two nodes, queues for some, and a job."""
+    """Return a cluster with two nodes, queues for some namespaces, and a job."""
     return Stage(
         *(node("n1", 4, labels={"zone": "east"}), node("n2", 2, labels={"cores": "7"})),
         *(
@@ -46,7 +46,7 @@ def stage() -> Stage:
 
 @settings(max_examples=ROUNDS, phases=set(Phase) - {Phase.shrink})
 @given(batches(SIZE), st.integers(0, 2**SIZE - 1))
-def test_every_odd_pod_is_bound_or_told_why_it_waits(written: list[tuple[Json, Json]], fails: int):
+def test_every_odd_pod_is_bound_or_gets_a_reason(written: list[tuple[Json, Json]], fails: int):
     there, pods = stage(), [decoded(first) for first, _ in written]
     there.see(*pods)
     there.brain.resume()
@@ -58,11 +58,13 @@ def test_every_odd_pod_is_bound_or_told_why_it_waits(written: list[tuple[Json, J
     for each in pods:
         if waits(each) and not there.translator.assumed.node_of(task_id(each)):
             assert is_readable(said.get(each.metadata.name, "")), each
-    part_ways(there, pods, [decoded(later) for _, later in written], fails)
+    fail_change_and_delete(there, pods, [decoded(later) for _, later in written], fails)
 
 
-def part_ways(there: Stage, pods: list[wire.Pod], later: list[wire.Pod], fails: int) -> None:
-    """Some binds fail, the nodes blink, pods change, and then one after the other goes away."""
+def fail_change_and_delete(
+    there: Stage, pods: list[wire.Pod], later: list[wire.Pod], fails: int
+) -> None:
+    """Run a cluster in which binds fail, nodes flap, and pods change and are deleted one by one."""
     for at, each in enumerate(pods):
         if fails >> at & 1:
             there.see(BindRejected(task_id(each), "the server did not like it"))
@@ -85,7 +87,7 @@ def assert_lawful(there: Stage, found: Step) -> None:
 
 
 def present(world: Snapshot) -> Snapshot:
-    """The world without devices that are not there: others may have forced a pod on a node."""
+    """Return the cluster without devices that do not exist: others may force a pod on a node."""
     counts = {each.name: len(each.gpus) for each in world.nodes}
     tasks = [
         replace(task, devices=tuple(d for d in task.devices if d.device < counts[task.node]))
@@ -96,7 +98,7 @@ def present(world: Snapshot) -> Snapshot:
 
 
 def waits(pod: wire.Pod) -> bool:
-    """Would its owner expect us to place it?"""
+    """Return whether our scheduler has to place the pod."""
     stands = not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates
     ended = pod.status.phase in ("Succeeded", "Failed")
     ours = pod.spec.scheduler_name == "windlass"
@@ -104,12 +106,12 @@ def waits(pod: wire.Pod) -> bool:
 
 
 def is_readable(text: str) -> bool:
-    """Is it a sentence, not empty, not endless, and does it fit into a condition?"""
+    """Return whether a message is a sentence that fits into a condition."""
     return 10 <= len(text) <= 1024 and text.isprintable() and text[0] == text[0].upper()
 
 
 def left_over(there: Stage) -> Iterator[str]:
-    """What is still remembered of pods, by the name of the place."""
+    """Yield the names of collections that still have entries about pods."""
     cluster, translator = there.cluster, there.translator
     places: Json = {
         "scribe": there.brain._scribe._said,
@@ -123,7 +125,7 @@ def left_over(there: Stage) -> Iterator[str]:
         "choosy": translator._shapes._choosy,
         "users": translator._storage._users,
         "used by": translator._storage._used_by,
-        "ports": cluster._layout.ports._asked,
+        "ports": cluster._layout.ports._counts,
         "subjects": cluster._layout.subjects,
     }
     for name in ("pods", "on"):
@@ -132,23 +134,23 @@ def left_over(there: Stage) -> Iterator[str]:
     for name in ("tasks", "gangs", "stamps", "holds", "broken", "active", "searched"):
         places[f"cluster.{name}"] = getattr(cluster, name)
     for name in ("members", "_there", "leaving"):
-        places[f"roll.{name}"] = getattr(cluster._roll, name)
+        places[f"roll.{name}"] = getattr(cluster._index, name)
     for name in ("waiting", "wanted", "on_node"):
-        places[f"roll.{name}"] = {k: v for k, v in getattr(cluster._roll, name).items() if v}
+        places[f"roll.{name}"] = {k: v for k, v in getattr(cluster._index, name).items() if v}
     yield from (f"{name}: {found}" for name, found in places.items() if found)
 
 
 # --- flat memory
 
 
-def test_what_is_remembered_does_not_grow_with_the_pods_that_were_there():
+def test_memory_does_not_grow_with_the_number_of_past_pods():
     there = stage()
     sizes = [round_of(there, number) for number in range(18)]
     assert max(sizes[12:]) <= max(sizes[4:12]) * 1.02
 
 
 def round_of(there: Stage, number: int) -> int:
-    """A hundred pods, no two alike, come and go; answers how much is remembered afterwards."""
+    """Create and delete a hundred different pods; return the number of entries kept afterwards."""
     pods = [decoded(crowd_pod(number, at)) for at in range(100)]
     there.see(*pods)
     there.step(1)
@@ -176,7 +178,7 @@ def crowd_pod(number: int, at: int) -> Json:
 
 
 def reachable(root: object) -> int:
-    """How many entries all containers have that can be reached from an object."""
+    """Return the number of entries of all containers that are reachable from an object."""
     seen: set[int] = set()
     todo: deque[object] = deque([root])
     count = 0
@@ -207,12 +209,12 @@ def entries(found: object) -> Iterator[object]:
                 yield getattr(found, slot, None)
 
 
-def test_every_reason_of_a_condition_is_a_word_that_kubernetes_accepts():
+def test_every_condition_reason_is_valid_for_kubernetes():
     assert all(each.value.isalpha() and each.value[0].isupper() for each in ConditionReason)
 
 
 def test_odd_pods_are_really_odd():
-    """The strategy would prove nothing if most of its pods were alike or never waited."""
+    """Check the strategy: it proves nothing if its pods are alike or never wait."""
     import random
 
     from tests.support.odd_pods import ODDITIES, odd_pod

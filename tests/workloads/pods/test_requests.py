@@ -1,4 +1,4 @@
-"""What a pod asks for, as kube-scheduler adds it up; all sums can be checked in the head."""
+"""The requests of a pod, added up as kube-scheduler does; all sums can be checked by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def cpu_of(**fields: Any) -> int:
 
 
 def given(name: str, has: str | None, allocated: str = "") -> dict[str, Any]:
-    """A container's status; `has` None: the kubelet has not said what is in force."""
+    """Return a container status; `has` None: the kubelet does not report actual resources."""
     status: dict[str, Any] = {"name": name}
     if has is not None:
         status["resources"] = {"requests": {"cpu": has}}
@@ -31,7 +31,7 @@ INFEASIBLE = {"type": "PodResizePending", "status": "True", "reason": "Infeasibl
 DEFERRED = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
 
 
-def test_containers_run_together_and_are_added_up():
+def test_requests_of_containers_are_added_up():
     both = [container("a", cpu="1", memory="1Gi"), container("b", cpu="500m", memory="2Gi")]
     assert request_of(pod("p", containers=both)) == Request(1500, 3072)
 
@@ -43,18 +43,18 @@ def test_gpus_and_other_devices_are_counted_whole():
     assert found.extra == (("ephemeral-storage", 1024), ("rdma/hca", 1))
 
 
-def test_a_pod_that_asks_for_nothing_takes_a_pod_slot_only():
+def test_a_pod_without_requests_takes_only_a_pod_slot():
     assert request_of(pod("p", containers=[{"name": "main"}])) == Request()
     assert request_of(pod("p", requests={"nvidia.com/gpu": "0", "rdma/hca": "0"})) == Request()
 
 
-def test_init_containers_run_one_after_the_other_so_the_largest_counts():
+def test_of_init_containers_the_largest_counts():
     init = [container("i1", cpu="3"), container("i2", cpu="2")]
     assert cpu_of(containers=[container(cpu="1")], initContainers=init) == 3000
     assert cpu_of(containers=[container(cpu="4")], initContainers=init) == 4000
 
 
-def test_each_resource_is_compared_by_itself():
+def test_each_resource_is_compared_on_its_own():
     init = [container("i", cpu="3", memory="1Gi")]
     found = request_of(pod("p", requests={"cpu": "1", "memory": "2Gi"}, initContainers=init))
     assert (found.cpu_milli, found.memory_mib) == (3000, 2048)
@@ -82,50 +82,50 @@ def test_sidecars_add_up_in_their_order():
     assert cpu_of(containers=[container(cpu="1")], initContainers=init) == 6000
 
 
-def test_the_overhead_of_the_runtime_comes_on_top_of_whichever_is_larger():
+def test_runtime_overhead_is_added_to_the_larger_sum():
     init = [container("i", cpu="3")]
     overhead = {"cpu": "250m", "memory": "64Mi"}
     found = request_of(pod("p", requests={"cpu": "1"}, initContainers=init, overhead=overhead))
     assert (found.cpu_milli, found.memory_mib) == (3250, 64)
 
 
-def test_what_the_pod_asks_for_as_a_whole_replaces_the_sum_of_its_containers():
+def test_pod_level_requests_replace_the_sum_of_the_containers():
     whole = {"requests": {"cpu": "2"}}
     found = request_of(pod("p", requests={"cpu": "3", "memory": "1Gi"}, resources=whole))
     assert (found.cpu_milli, found.memory_mib) == (2000, 1024)
     assert cpu_of(requests={"cpu": "3"}, resources=whole, overhead={"cpu": "1"}) == 3000
 
 
-def test_devices_cannot_be_asked_for_by_the_pod_as_a_whole():
+def test_pod_level_requests_for_devices_are_ignored():
     whole = {"requests": {"cpu": "2", "nvidia.com/gpu": "9"}}
     assert request_of(pod("p", 1, resources=whole)).gpu == GpuRequest(1)
 
 
-def test_limits_of_the_pod_as_a_whole_are_no_request():
+def test_pod_level_limits_are_no_requests():
     assert cpu_of(requests={"cpu": "3"}, resources={"limits": {"cpu": "9"}}) == 3000
 
 
-def test_while_a_container_shrinks_what_it_still_has_counts():
+def test_while_a_container_shrinks_its_actual_resources_count():
     status = {"containerStatuses": [given("main", "4", "4")]}
     assert cpu_of(requests={"cpu": "1"}, status=status) == 4000
 
 
-def test_while_a_container_grows_what_it_wants_counts():
+def test_while_a_container_grows_its_requested_resources_count():
     status = {"containerStatuses": [given("main", "1", "1")], "conditions": [DEFERRED]}
     assert cpu_of(requests={"cpu": "4"}, status=status) == 4000
 
 
-def test_what_is_set_aside_counts_before_it_is_in_force():
+def test_allocated_resources_count_before_they_are_actual():
     status = {"containerStatuses": [given("main", "1", "3")]}
     assert cpu_of(requests={"cpu": "2"}, status=status) == 3000
 
 
-def test_a_wish_that_the_node_can_never_grant_does_not_count():
+def test_an_infeasible_resize_does_not_count():
     status = {"containerStatuses": [given("main", "1", "2")], "conditions": [INFEASIBLE]}
     assert cpu_of(requests={"cpu": "9"}, status=status) == 2000
 
 
-def test_a_status_that_does_not_say_what_is_in_force_changes_nothing():
+def test_a_status_without_actual_resources_is_ignored():
     status = {"containerStatuses": [given("main", None, "8")], "conditions": [INFEASIBLE]}
     assert cpu_of(requests={"cpu": "2"}, status=status) == 2000
 
@@ -139,9 +139,7 @@ def test_sidecars_can_be_resized_and_other_init_containers_cannot():
 @pytest.mark.parametrize(
     ("conditions", "expected"), [([], 6000), ([DEFERRED], 6000), ([INFEASIBLE], 4000)]
 )
-def test_a_resize_of_the_pod_as_a_whole_counts_like_one_of_a_container(
-    conditions: list[Any], expected: int
-):
+def test_a_pod_level_resize_counts_like_one_of_a_container(conditions: list[Any], expected: int):
     status = {
         "resources": {"requests": {"cpu": "3"}},
         "allocatedResources": {"cpu": "4"},
@@ -150,7 +148,7 @@ def test_a_resize_of_the_pod_as_a_whole_counts_like_one_of_a_container(
     assert cpu_of(resources={"requests": {"cpu": "6"}}, status=status) == expected
 
 
-def test_absurd_sums_stay_within_what_can_be_counted():
+def test_sums_are_capped_at_the_maximum():
     many = [container(f"c{i}", cpu="1e30", memory="1e30") for i in range(50)]
     found = request_of(pod("p", containers=many, overhead={"cpu": "1e30"}))
     assert (found.cpu_milli, found.memory_mib) == (LARGEST_AMOUNT, LARGEST_AMOUNT)

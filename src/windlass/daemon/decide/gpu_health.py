@@ -15,8 +15,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from windlass.kube.ingest.translator import Translator
-from windlass.workloads.nodes.dcgm import Reading, suspects, trouble_of
-from windlass.workloads.nodes.dcgm_exporters import Exporter, exporter_of
+from windlass.workloads.nodes.dcgm import Exporter, Reading, exporter_of, suspects, trouble_of
 from windlass.workloads.objects import wire
 from windlass.workloads.pods.task import task_id
 

@@ -11,10 +11,9 @@ from typing import Any, cast
 from windlass.controllers.queue_status import queue_numbers
 from windlass.crds.base import StatusCondition
 from windlass.crds.definitions import QUEUE
-from windlass.crds.ledger import read_ledger
+from windlass.crds.queue_status import queue_status, read_ledger
 from windlass.crds.queue_validation import QueueVerdict, condition, judge, unreadable
 from windlass.crds.read import OwnedQueue, read_queue
-from windlass.crds.status import queue_status
 from windlass.engine.plan import Plan
 from windlass.model import units
 from windlass.model.queues import Queue

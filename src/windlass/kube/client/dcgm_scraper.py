@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from windlass.workloads.nodes.dcgm import LONGEST, Reading, read
-from windlass.workloads.nodes.dcgm_exporters import Exporter
+from windlass.workloads.nodes.dcgm import LONGEST, Exporter, Reading, read
 
 TIMEOUT_S = 3.0
 AT_ONCE = 32

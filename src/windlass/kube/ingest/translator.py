@@ -40,8 +40,7 @@ from windlass.workloads.nodes.health import trusted_since, worse
 from windlass.workloads.nodes.offers import node_of
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.storage_wire import CsiNode, Stored
-from windlass.workloads.pods.endings import end_of
-from windlass.workloads.pods.task import refusal_of, task_id
+from windlass.workloads.pods.task import end_of, refusal_of, task_id
 
 
 class Translator:

@@ -1,8 +1,8 @@
-"""Rows that users write for kinds of their own: data, made into rows of the table of kinds.
+"""The rows of job kinds that users declare in the configuration.
 
-A size is a sum over paths into the owner's spec. `*` stands for every item of a list or mapping:
-`spec.groups.*.replicas`. Where only the last field is missing it counts 1, as controllers take
-it; where something on the way is missing there is nothing to count.
+The size of a gang is a sum over paths into the owner's spec. `*` stands for every item of a list or
+mapping: `spec.groups.*.replicas`. If only the last field of a path is missing it counts 1, which is
+the default of most controllers; if a field before it is missing, the path counts 0.
 """
 
 from __future__ import annotations
@@ -21,29 +21,31 @@ from windlass.workloads.objects.wire import Owner
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a user says about a kind of owner."""
+    """The declaration of one kind of owner by a user."""
 
     kind: str
     group: str
     version: str
     plural: str
     size: tuple[str | int, ...] = ()
-    """Paths and numbers that add up to the pods that start together; none: each by itself."""
+    """Paths and numbers whose sum is the number of pods that start together; empty: each pod
+    alone."""
     minimum: str = ""
-    """A path that counts instead of the size, where it leads to a number."""
+    """A path to a number that replaces the size, if it is set."""
     part: str = ""
-    """A label of pods: those with different values are different gangs of the owner."""
+    """A label of pods; pods of the owner with different values are different gangs."""
     alone: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Pods with these labels stand for themselves."""
+    """Labels of pods that are each a gang of their own."""
     priority: str = ""
     """A path to the name of a PriorityClass."""
     survives: Survives = Survives.RECREATED
+    """The fate of an evicted pod."""
     suspend: str = ""
-    """A path to the field that stops it whole."""
+    """A path to the field that suspends the owner; empty if it has none."""
 
 
 def row_of(declared: Declared) -> tuple[Key, JobKind]:
-    """The row that a declaration describes."""
+    """Return the key and the row of the table of kinds for a declaration."""
     path = f"/apis/{declared.group}/{declared.version}/{declared.plural}"
     row = JobKind(
         path,
@@ -60,42 +62,45 @@ def _gang(declared: Declared, link: Link) -> Answer:
     is_apart = all(labels.get(key) == value for key, value in declared.alone.items())
     if not declared.size or (declared.alone and is_apart):
         return ALONE
-    said = [each for each in _found(spec, declared.minimum) if is_number(each)]
-    size = as_count(said[0]) if said else sum(_counted(spec, each) for each in declared.size)
+    minimums = [value for value in _values_at(spec, declared.minimum) if is_number(value)]
+    sizes = (_count(spec, term) for term in declared.size)
+    size = as_count(minimums[0]) if minimums else sum(sizes)
     return OwnedGang(max(1, size), labels.get(declared.part, "") if declared.part else "")
 
 
-def _counted(spec: Spec, term: str | int) -> int:
+def _count(spec: Spec, term: str | int) -> int:
     if isinstance(term, int):
         return term
-    return sum(as_count(each) if is_number(each) else 1 for each in _found(spec, term))
+    return sum(as_count(value) if is_number(value) else 1 for value in _values_at(spec, term))
 
 
-def _found(spec: Spec, path: str) -> Iterator[Any]:
-    """What a path leads to; None where only its last field is missing."""
+def _values_at(spec: Spec, path: str) -> Iterator[Any]:
+    """Yield the values at a path; None where only its last field is missing."""
     steps = path.split(".")[1:]
     places: list[object] = [spec]
     for step in steps[:-1]:
-        places = [inside for place in places for inside in _inside(place, step)]
+        places = [part for place in places for part in _parts(place, step)]
     for place in places:
         if steps and steps[-1] == "*":
-            yield from _inside(place, "*")
+            yield from _parts(place, "*")
         elif steps and isinstance(place, dict):
             yield cast(Spec, place).get(steps[-1])
 
 
-def _inside(place: object, step: str) -> list[object]:
+def _parts(place: object, step: str) -> list[object]:
     if step == "*" and isinstance(place, list):
         return cast(list[object], place)
     if not isinstance(place, dict):
         return []
-    held = cast(dict[str, object], place)
-    return list(held.values()) if step == "*" else [held[step]] if step in held else []
+    mapping = cast(dict[str, object], place)
+    if step == "*":
+        return list(mapping.values())
+    return [mapping[step]] if step in mapping else []
 
 
-def _survives(said: Survives, _spec: Spec) -> Survives | None:
-    return said
+def _survives(declared: Survives, _spec: Spec) -> Survives | None:
+    return declared
 
 
 def _priority(path: str, owner: Owner) -> str:
-    return next((each for each in _found(owner.spec, path) if isinstance(each, str)), "")
+    return next((name for name in _values_at(owner.spec, path) if isinstance(name, str)), "")

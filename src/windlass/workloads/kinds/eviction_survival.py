@@ -1,7 +1,10 @@
-"""What becomes of an evicted pod, by what its owner's spec says: pure functions.
+"""The fate of an evicted pod, by the spec of its owner: recreated or lost.
 
-Whatever would be lost for good is not preemptible unless its owner opted in. A function answers
-None if its kind has no say in it; then the owner below it is asked.
+A pod that would be lost is not preemptible unless its user opts in. A function returns None if its
+kind of owner does not decide; then the next owner below it decides.
+
+The first paragraph of the docstring of each such function is shown to users: it is a cell of the
+table in docs/reference/job-kinds.md.
 """
 
 from __future__ import annotations
@@ -14,26 +17,27 @@ from windlass.workloads.objects.spec_fields import Spec, count, inner, items, ro
 from windlass.workloads.objects.wire import Owner
 
 UNLIMITED = 1 << 30
-"""More evictions than anybody could make."""
+"""A number of evictions that is never reached."""
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 10, 600
-"""The Job controller waits so long after a first failure, doubles that with each one, and never
-waits longer."""
+"""The back-off of the Job controller in seconds: after the first failure, and at most. It doubles
+with each failure."""
 BY_SIGNAL = frozenset({137, 143})
-"""The exit codes of a container that was ended by SIGKILL or SIGTERM."""
+"""The exit codes of a container that was killed by SIGKILL or SIGTERM."""
 BACKOFF_SLACK_S = 30
-"""Added to the back-off: the controller's clock differs, and it makes pods when it comes to it."""
+"""Seconds added to the back-off: the controller's clock differs, and it may be busy."""
 
 
 class Survives(StrEnum):
-    """What becomes of a pod that is evicted."""
+    """The fate of a pod that is evicted."""
 
     RECREATED = "recreated"
-    """Its owner makes another."""
+    """Its owner creates another."""
     LOST = "lost"
-    """It is gone for good: not to be preempted unless its owner opted in."""
+    """It is not replaced: it is not preempted unless its user opts in."""
 
 
 Survival: TypeAlias = Callable[[Spec], Survives | None]
+"""Returns the fate of an evicted pod by the spec of an owner; None if another owner decides."""
 
 
 def recreated(_spec: Spec) -> Survives | None:
@@ -42,30 +46,32 @@ def recreated(_spec: Spec) -> Survives | None:
 
 
 def left_open(_spec: Spec) -> Survives | None:
-    """As the owner below it says."""
+    """As the object that it creates says."""
     return None
 
 
 def job(spec: Spec) -> Survives | None:
-    """Recreated, unless `backoffLimit` is 0 or a rule fails it, and disruptions are not ignored."""
+    """Recreated, unless a rule fails the Job, or a limit is 0 and no rule ignores disruptions."""
     action = _on_disruption(spec)
     if action == "FailJob":
         return Survives.LOST
-    forgiven = action == "Ignore"
+    is_ignored = action == "Ignore"
     limits = [count(spec, "backoffLimit", 6), count(spec, "backoffLimitPerIndex", 6)]
-    return Survives.RECREATED if forgiven or all(limits) else Survives.LOST
+    return Survives.RECREATED if is_ignored or all(limits) else Survives.LOST
 
 
 def jobset(spec: Spec) -> Survives | None:
-    """Recreated, if it restarts or each of its Jobs recreates its pods."""
+    """Recreated, if it may restart, or if each of its Jobs recreates its pods; else lost."""
     if count(inner(spec, "failurePolicy"), "maxRestarts", 0):
         return Survives.RECREATED
-    templates = [inner(inner(each, "template"), "spec") for each in items(spec, "replicatedJobs")]
+    templates = [
+        inner(inner(replicated, "template"), "spec") for replicated in items(spec, "replicatedJobs")
+    ]
     return Survives.LOST if Survives.LOST in map(job, templates) else Survives.RECREATED
 
 
 def training(spec: Spec) -> Survives | None:
-    """Recreated, unless a role's `restartPolicy` is Never."""
+    """Recreated, unless the `restartPolicy` of a role is Never."""
     policies = {role.get("restartPolicy") for _, role in roles(spec)}
     return Survives.LOST if "Never" in policies else Survives.RECREATED
 
@@ -77,48 +83,50 @@ def mpi(spec: Spec) -> Survives | None:
 
 
 def ray_job(spec: Spec) -> Survives | None:
-    """Lost with its head, unless `backoffLimit` allows another cluster."""
+    """Lost with its head pod, unless `backoffLimit` allows another cluster."""
     return Survives.RECREATED if count(spec, "backoffLimit", 0) else Survives.LOST
 
 
-# --- how many evictions an owner forgives -------------------------------------------------------
+# --- the number of evictions that an owner tolerates
+# -------------------------------------------------------
 
 Forgives: TypeAlias = Callable[[Owner], int | None]
-"""Returns how many of its pods may still be evicted before the owner fails for good; None if its
-kind does not count failures itself."""
+"""Returns the number of its pods that may still be evicted before the owner fails; None if its kind
+does not count failures itself."""
 
 
 def no_count(_owner: Owner) -> int | None:
-    """Return None: it counts no failures."""
+    """Return None: the owner counts no failures."""
     return None
 
 
 def job_forgives(owner: Owner) -> int | None:
-    """Return what is left of `backoffLimit`; each evicted pod counts as a failure."""
+    """Return the rest of `backoffLimit`; each evicted pod counts as a failure."""
     spec = owner.spec
     if _on_disruption(spec) == "Ignore":
         return UNLIMITED
-    if "backoffLimitPerIndex" in spec:  # each index counts for itself
+    if "backoffLimitPerIndex" in spec:  # failures are counted per index
         return UNLIMITED if count(spec, "backoffLimitPerIndex", 0) else 0
     return max(0, count(spec, "backoffLimit", 6) - count(owner.status, "failed", 0))
 
 
 def jobset_forgives(owner: Owner) -> int | None:
-    """Return UNLIMITED while it may restart; after that its Jobs decide."""
+    """Return UNLIMITED while the JobSet may restart; None after that: its Jobs decide."""
     most = count(inner(owner.spec, "failurePolicy"), "maxRestarts", 0)
     return UNLIMITED if most > count(owner.status, "restarts", 0) else None
 
 
-# --- how long an owner takes to make a pod again ------------------------------------------------
+# --- the time that an owner takes to recreate a pod
+# ------------------------------------------------
 
 
 Backoff: TypeAlias = Callable[[Owner, int], int]
-"""Returns for how many seconds an owner waits before it makes a pod again, after so many failures
-more than it has counted."""
+"""Returns the seconds that an owner waits before it recreates a pod, if so many failures are added
+to those in its status."""
 
 
 def at_once(_owner: Owner, _more: int) -> int:
-    """Return 0: it does not wait."""
+    """Return 0: the owner does not wait."""
     return 0
 
 
@@ -129,9 +137,10 @@ def job_backoff_s(owner: Owner, more: int) -> int:
 
 
 def _on_disruption(spec: Spec) -> object:
-    """Return what a Job's podFailurePolicy does with an evicted pod: the first rule that matches.
+    """Return the action of a Job's podFailurePolicy for an evicted pod; None if no rule matches.
 
-    Such a pod has the condition DisruptionTarget and ends by SIGTERM or SIGKILL.
+    The first rule that matches decides. An evicted pod has the condition DisruptionTarget and ends
+    by SIGTERM or SIGKILL.
     """
     for rule in items(inner(spec, "podFailurePolicy"), "rules"):
         conditions = {on.get("type") for on in items(rule, "onPodConditions")}
@@ -141,10 +150,10 @@ def _on_disruption(spec: Spec) -> object:
 
 
 def _matches_signals(on_exit: Spec) -> bool:
-    """Does a rule about exit codes match a pod that was ended by a signal?"""
+    """Return whether a rule on exit codes matches a pod that was killed by a signal."""
     values: object = on_exit.get("values")
     listed = cast(list[object], values) if isinstance(values, list) else []
-    named = [each for each in BY_SIGNAL if each in listed]
+    named = [code for code in BY_SIGNAL if code in listed]
     if on_exit.get("operator") == "In":
         return bool(named)
     return on_exit.get("operator") == "NotIn" and len(named) < len(BY_SIGNAL)

@@ -1,8 +1,11 @@
-"""How many pods of an owner start together, family by family: pure functions of its spec.
+"""The number of pods of an owner that start together: one pure function per family of kinds.
 
-Each answers a `Part` (so many, under this name, if an owner makes several gangs), `ALONE` if every
-pod stands for itself, or `BELOW` if the owner between it and the pod decides. What a spec does not
-say is taken as its own controller takes it.
+Each function returns an `OwnedGang` (its size, and its name if the owner makes several gangs),
+`ALONE` if every pod is a gang of its own, or `BELOW` if the owner between this one and the pod
+decides. Missing fields count with the default of their controller.
+
+The first paragraph of the docstring of each such function is shown to users: it is a cell of the
+table in docs/reference/job-kinds.md.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from windlass.workloads.objects.wire import ObjectMeta, Owner, Pod
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A pod, an owner above it, and the owners between, nearest to the pod first."""
+    """A pod, one of its owners, and the owners between them, nearest to the pod first."""
 
     pod: Pod
     owner: Owner
@@ -34,30 +37,34 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class OwnedGang:
-    """A gang of an owner: how many start together, and which of its gangs it is."""
+    """A gang of an owner."""
 
     minimum: int
+    """The number of pods that start together."""
     name: str = ""
+    """The name of the gang among those of the owner; empty if the owner has only one."""
     without_done: bool = False
-    """Pods that succeeded are subtracted already: they do not count towards the minimum."""
+    """True if succeeded pods are subtracted from the minimum, and do not count towards it."""
 
 
-class _Word:
-    """An answer that is no number."""
+class _NoGang:
+    """An answer without a size."""
 
 
-ALONE: Final = _Word()
-BELOW: Final = _Word()
-Answer: TypeAlias = OwnedGang | _Word
+ALONE: Final = _NoGang()
+"""Every pod is a gang of its own."""
+BELOW: Final = _NoGang()
+"""The owner below this one decides."""
+Answer: TypeAlias = OwnedGang | _NoGang
 
 
 def alone(_link: Link) -> Answer:
-    """Each pod by itself."""
+    """Each pod alone."""
     return ALONE
 
 
 def below(_link: Link) -> Answer:
-    """As the owner below it says."""
+    """The pods of the object that it creates, by the row of that kind."""
     return BELOW
 
 
@@ -65,9 +72,9 @@ def below(_link: Link) -> Answer:
 
 
 def job(link: Link) -> Answer:
-    """All pods that run at once, if it is Indexed; else each pod by itself.
+    """All pods that run at once if it is Indexed, else each pod alone.
 
-    It counts its own successes: their pods may have been cleaned up.
+    Successes are counted by the Job's status, because the pods may have been cleaned up.
     """
     spec = link.owner.spec
     if spec.get("completionMode") != "Indexed":
@@ -77,7 +84,7 @@ def job(link: Link) -> Answer:
 
 
 def at_once(spec: Spec) -> int:
-    """How many pods of a Job run at the same time."""
+    """Return the number of pods of a Job that run at the same time."""
     parallelism = count(spec, "parallelism", 1)
     return max(1, min(parallelism, count(spec, "completions", parallelism)))
 
@@ -88,19 +95,21 @@ JOBSET = "jobset.sigs.k8s.io/"
 
 
 def jobset(link: Link) -> Answer:
-    """All Jobs that are made at the same time; a restart is a new gang.
+    """All replicated jobs that are created together; a restart is a new gang.
 
-    One after the other if it starts them in order; those that wait for the same others together.
+    With the startup policy InOrder each replicated job is a gang of its own; without it, those with
+    the same dependencies form a gang.
     """
     spec, labels = link.owner.spec, link.pod.metadata.labels or {}
-    jobs = {text(each, "name"): each for each in items(spec, "replicatedJobs")}
+    jobs = {text(replicated, "name"): replicated for replicated in items(spec, "replicatedJobs")}
     attempt = labels.get(JOBSET + "restart-attempt", "0")
-    mine = jobs.get(labels.get(JOBSET + "replicatedjob-name", ""))
+    own = jobs.get(labels.get(JOBSET + "replicatedjob-name", ""))
     together = list(jobs.values())
-    if mine is not None and text(inner(spec, "startupPolicy"), "startupPolicyOrder") == "InOrder":
-        together = [mine]
-    elif mine is not None:
-        together = [each for each in together if _awaits(each) == _awaits(mine)]
+    if own is not None and text(inner(spec, "startupPolicy"), "startupPolicyOrder") == "InOrder":
+        together = [own]
+    elif own is not None:
+        dependencies = _dependencies(own)
+        together = [other for other in together if _dependencies(other) == dependencies]
     size = sum(map(_pods_of, together)) or 1
     if len(together) == len(jobs):
         return OwnedGang(size, attempt)
@@ -108,30 +117,34 @@ def jobset(link: Link) -> Answer:
 
 
 def finished(status: Spec) -> dict[str, int]:
-    """Return how many Jobs of each replicated job of a JobSet have succeeded, by its name."""
+    """Return the number of succeeded Jobs of each replicated job of a JobSet, by its name."""
     rows = items(status, "replicatedJobsStatus")
-    return {text(each, "name"): count(each, "succeeded", 0) for each in rows}
+    return {text(row, "name"): count(row, "succeeded", 0) for row in rows}
 
 
 def resumed_first(spec: Spec, status: Spec) -> list[Spec]:
-    """Return the replicated jobs whose pods a JobSet makes as soon as it is resumed.
+    """Return the replicated jobs whose pods a JobSet creates as soon as it is resumed.
 
-    Jobs that have succeeded are left out, and so are those that wait for others.
+    Succeeded Jobs are subtracted; replicated jobs with unfinished dependencies are left out.
     """
     done = finished(status)
-    all_of = {text(e, "name"): count(e, "replicas", 1) for e in items(spec, "replicatedJobs")}
-    ended = {name for name, replicas in all_of.items() if done.get(name, 0) >= replicas}
-    found: list[Spec] = [
-        {**each, "replicas": all_of[text(each, "name")] - done.get(text(each, "name"), 0)}
-        for each in items(spec, "replicatedJobs")
-        if text(each, "name") not in ended and _awaits(each) <= ended
+    jobs = {text(replicated, "name"): replicated for replicated in items(spec, "replicatedJobs")}
+    left = {
+        name: count(replicated, "replicas", 1) - done.get(name, 0)
+        for name, replicated in jobs.items()
+    }
+    ended = {name for name, replicas in left.items() if replicas <= 0}
+    ready: list[Spec] = [
+        {**replicated, "replicas": left[text(replicated, "name")]}
+        for replicated in items(spec, "replicatedJobs")
+        if text(replicated, "name") not in ended and _dependencies(replicated) <= ended
     ]
     in_order = text(inner(spec, "startupPolicy"), "startupPolicyOrder") == "InOrder"
-    return found[:1] if in_order else found
+    return ready[:1] if in_order else ready
 
 
-def _awaits(replicated: Spec) -> set[str]:
-    return {text(each, "name") for each in items(replicated, "dependsOn")}
+def _dependencies(replicated: Spec) -> set[str]:
+    return {text(dependency, "name") for dependency in items(replicated, "dependsOn")}
 
 
 def _pods_of(replicated: Spec) -> int:
@@ -143,15 +156,12 @@ def _pods_of(replicated: Spec) -> int:
 
 
 def training(link: Link) -> Answer:
-    """All replicas; `minAvailable` if its scheduling policy says so, the least workers if elastic.
-
-    A role that does not say how many it has is one.
-    """
+    """All replicas, or `minAvailable` of its policy; of elastic workers only `minReplicas`."""
     spec = link.owner.spec
-    said = inner(inner(spec, "runPolicy"), "schedulingPolicy").get("minAvailable")
-    if is_number(said):
-        return OwnedGang(max(1, said))
-    counts = {role: count(each, "replicas", 1) for role, each in roles(spec)}
+    minimum = inner(inner(spec, "runPolicy"), "schedulingPolicy").get("minAvailable")
+    if is_number(minimum):
+        return OwnedGang(max(1, minimum))
+    counts = {name: count(role, "replicas", 1) for name, role in roles(spec)}
     if "Worker" in counts:
         least = count(inner(spec, "elasticPolicy"), "minReplicas", counts["Worker"])
         counts["Worker"] = min(counts["Worker"], least)
@@ -159,7 +169,7 @@ def training(link: Link) -> Answer:
 
 
 def mpi(link: Link) -> Answer:
-    """Launcher and workers; a launcher that is made once the workers run stands for itself."""
+    """The launcher and its workers; a launcher that waits for its workers starts alone."""
     spec = link.owner.spec
     if spec.get("launcherCreationPolicy") != "WaitForWorkersReady":
         return training(link)
@@ -172,15 +182,15 @@ def mpi(link: Link) -> Answer:
 
 
 def ray(link: Link) -> Answer:
-    """The head and what each group of workers starts with; more join as its autoscaler asks."""
+    """The head and the initial workers of each group; the autoscaler may add more."""
     spec = link.owner.spec
     autoscales = bool(spec.get("enableInTreeAutoscaling"))
-    groups = (each for each in items(spec, "workerGroupSpecs") if not each.get("suspend"))
-    return OwnedGang(1 + sum(of_group(each, autoscales) for each in groups))
+    groups = (group for group in items(spec, "workerGroupSpecs") if not group.get("suspend"))
+    return OwnedGang(1 + sum(of_group(group, autoscales) for group in groups))
 
 
 def of_group(group: Spec, autoscales: bool) -> int:
-    """How many workers a group of a RayCluster starts with."""
+    """Return the number of workers that a group of a RayCluster starts with."""
     least, wanted = count(group, "minReplicas", 0), count(group, "replicas", 0)
     return (least if autoscales else wanted or least) * count(group, "numOfHosts", 1)
 
@@ -191,7 +201,7 @@ LWS = "leaderworkerset.sigs.k8s.io/"
 
 
 def leader_worker_set(link: Link) -> Answer:
-    """Each of its groups: a leader and its workers, or the workers after a leader that is ready."""
+    """Each group: the leader and its workers; with LeaderReady the leader before the workers."""
     spec, labels = link.owner.spec, link.pod.metadata.labels or {}
     size = count(inner(spec, "leaderWorkerTemplate"), "size", 1)
     group = labels.get(LWS + "group-index", "0")
@@ -201,5 +211,8 @@ def leader_worker_set(link: Link) -> Answer:
 
 
 def set_of_leader(meta: ObjectMeta) -> str:
-    """The LeaderWorkerSet of a pod: a worker's chain of owners leads through its leader's pod."""
+    """Return the name of the LeaderWorkerSet of a pod, from its label; "" if it has none.
+
+    The chain of owners of a worker leads through the pod of its leader, so that it is not followed.
+    """
     return (meta.labels or {}).get(LWS + "name", "")

@@ -1,12 +1,12 @@
-"""Owners that can be stopped whole, and the mark on those that we have stopped.
+"""Owners that can be suspended, and the mark on those that we have suspended.
 
-    runs --suspend, mark--> suspended --resume, promise places--> resumed --all pods there--> runs
-                                ^                                    |
-                                +---------- they did not come -------+
+    running --suspend, mark--> suspended --resume, promise--> resumed --all pods exist--> running
+                                   ^                             |
+                                   +------- pods are missing ----+
 
-Each arrow is one write, so that whoever comes after a crash finds one of these states. Mark and
-field must agree: a marked owner that runs though nobody resumed it, or stands though we did, was
-taken over by its user, and is no longer ours.
+Each arrow is one write, so that a scheduler that starts after a crash finds one of these states.
+The mark and the suspend field must agree. If they do not, the user has resumed or suspended the
+owner since, and it is no longer ours to resume.
 """
 
 from __future__ import annotations
@@ -25,35 +25,37 @@ Second: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
 
 
 class Mark(msgspec.Struct, frozen=True, omit_defaults=True, rename={"gainer": "for"}):
-    """Why an owner stands, and how far its return has come."""
+    """The mark on a suspended owner: the cause, and the progress of its resumption."""
 
     at: Second
-    """When it was suspended."""
+    """The time of the suspension."""
     rule: str = ""
+    """The rule by which it was suspended."""
     gainer: str = ""
-    """The gang that it made room for."""
+    """The preemptor: the gang for which it was suspended; "for" in JSON."""
     since: Second = 0
-    """Since when it stood in line before it ran."""
+    """The time from which it waited before it ran, which keeps its position in the order."""
     resumed_at: Second = 0
+    """The time at which we resumed it; 0 while it is suspended."""
     promise: str = ""
-    """The places that are kept for the pods it makes now."""
+    """The places that are held for its new pods, once it is resumed."""
     by: str = ""
-    """The scheduler of its pods: another one leaves it alone."""
+    """The scheduler of its pods; other schedulers ignore the mark."""
 
 
 class OwnerState(StrEnum):
-    """How a marked owner stands."""
+    """The state of a marked owner."""
 
     SUSPENDED = "suspended"
-    """We have stopped it: it waits."""
+    """We have suspended it, and it waits."""
     RESUMED = "resumed"
-    """We have let it go on: its pods are expected."""
+    """We have resumed it, and its pods are expected."""
     TAKEN = "taken"
-    """Its user has stopped it or let it go on meanwhile: that counts."""
+    """Its user has suspended or resumed it since, and the mark is void."""
 
 
 def mark_of(meta: ObjectMeta) -> Mark | None:
-    """The mark on an owner; None if there is none that can be read."""
+    """Return the mark on an owner; None if there is none, or none that can be read."""
     text = (meta.annotations or {}).get(SUSPENDED, "")
     try:
         return msgspec.json.decode(text, type=Mark) if text else None
@@ -62,17 +64,17 @@ def mark_of(meta: ObjectMeta) -> Mark | None:
 
 
 def text_of(mark: Mark) -> str:
-    """A mark as it is written."""
+    """Return the value of the annotation for a mark."""
     return msgspec.json.encode(mark).decode()
 
 
 def again(mark: Mark, resumed_at: int, promise: str) -> Mark:
-    """The mark of an owner that is let go on, or stopped anew."""
+    """Return the mark with another time of resumption and another promise."""
     return msgspec.structs.replace(mark, resumed_at=resumed_at, promise=promise)
 
 
 def standing(owner: Owner, field: str) -> OwnerState | None:
-    """How an owner with that field stands; None if it is not marked."""
+    """Return the state of an owner with this suspend field; None if it has no mark."""
     mark = mark_of(owner.metadata)
     if mark is None or not field:
         return None
@@ -82,28 +84,28 @@ def standing(owner: Owner, field: str) -> OwnerState | None:
 
 
 def is_suspended(spec: Spec, field: str) -> bool:
-    """Does the field say that the owner is to have no pods?"""
-    *way, last = field.split(".")[1:]
-    for step in way:
+    """Return whether the suspend field at this path is true."""
+    *parents, last = field.split(".")[1:]
+    for step in parents:
         spec = inner(spec, step)
     return spec.get(last) is True
 
 
 ENDED = frozenset({"Complete", "Completed", "Failed", "FailureTarget", "Succeeded"})
-"""Conditions of owners that make no pods any more."""
+"""The types of conditions of owners that create no more pods."""
 
 
 def has_ended(status: Spec) -> bool:
-    """Has an owner ended for good, well or badly?"""
+    """Return whether an owner has completed or failed."""
     return any(
-        each.get("type") in ENDED and each.get("status") == "True"
-        for each in items(status, "conditions")
+        condition.get("type") in ENDED and condition.get("status") == "True"
+        for condition in items(status, "conditions")
     )
 
 
 def with_field(field: str, value: bool) -> dict[str, Any]:
-    """A field set, as a merge patch."""
-    found: Any = value
+    """Return the merge patch that sets the field at this path."""
+    patch: Any = value
     for step in reversed(field.split(".")):
-        found = {step: found}
-    return found
+        patch = {step: patch}
+    return patch

@@ -1,9 +1,10 @@
-"""Which pods start together: one row for each kind of owner.
+"""The table of job kinds, and the membership of a pod in its gang.
 
-A pod belongs to the gang that its owners' specs describe, never the pods seen so far: pods come one
-at a time. The way up its owners is followed as far as there are rows; the topmost decides, or
-passes it down. The label `windlass.dev/gang` makes a gang of any pods, with a Gang object of that
-name or without; a pod whose owner has no row, or none at all, is a gang of its own.
+The gang of a pod follows from the specs of its owners, never from the pods seen so far, because
+pods arrive one at a time. The chain of owners is followed as long as their kinds have rows in the
+table; the topmost owner decides, or passes the decision to the owner below it. The label
+`windlass.dev/gang` puts any pods into one gang, with or without a Gang object of that name. A pod
+without an owner, or with one whose kind has no row, is a gang of its own.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ from windlass.workloads.objects.spec_fields import count, inner, items, text
 from windlass.workloads.objects.wire import ObjectMeta, Owner, OwnerRef, Pod, controller
 
 MOST_MEMBERS = 100_000
+"""The largest minimum of a gang."""
 RAY_PRIORITY = "ray.io/priority-class-name"
 """The label of a RayCluster that names the PriorityClass of its pods."""
 MAY_STAND_ABOVE = frozenset({"CronJob"})
-"""Owners that do not mind that an object they made is suspended. Others may resume it."""
+"""Kinds of owners that tolerate that we suspend an object of theirs. Others may resume it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,34 +43,38 @@ class Membership:
     """The gang that a pod belongs to."""
 
     gang: str
-    """Unique in the cluster: namespace, name and, where there is one, the owner's uid."""
+    """The id of the gang, unique in the cluster: namespace, name and, if it has an owner, its
+    uid."""
     job: str
+    """The name of the job that the gang belongs to."""
     minimum: int = 1
+    """The number of pods that start together."""
     survives: Survives = Survives.LOST
+    """The fate of an evicted pod."""
     refusal: Reason | None = None
-    """Why it cannot be placed as it stands."""
+    """The reason why the gang cannot be placed; None if it can."""
     without_done: bool = False
-    """Pods that succeeded do not count towards the minimum; it is smaller by their number."""
+    """True if the minimum is reduced by the succeeded pods, which do not count towards it."""
     owners: tuple[str, ...] = ()
-    """The owners that were asked for, seen or not: if one changes, so may this."""
+    """The keys of the owners that were looked up, found or not: a change of one may change this."""
     priority_class: str = ""
-    """Whose value counts instead of the pods' own priority."""
+    """The PriorityClass that replaces the priority of the pods; empty: their own counts."""
     group: str = ""
-    """Which part of a gang it says it belongs to."""
+    """The group of the gang that the pod names; empty if it names none."""
     explicit: bool = False
-    """A Gang object says what the gang is like."""
+    """True if a Gang object describes the gang."""
     forgives: int = UNLIMITED
-    """The number of its pods that may be evicted one by one before an owner fails for good."""
+    """The number of its pods that may be evicted before an owner fails for good."""
     counted_by: str = ""
     """The key of the owner that counts these failures; empty if none does."""
     remade_within_s: int = 0
-    """The seconds that its owner may wait before it makes a lost pod again."""
+    """The most seconds that its owner waits before it recreates a lost pod."""
     stops_with: str = ""
-    """The key of the owner that is suspended to stop the gang whole; empty if none can be."""
+    """The key of the owner that can be suspended to stop the gang as a whole; empty if none can."""
 
 
 class Key(NamedTuple):
-    """What a kind is known by; names of kinds alone are not unique."""
+    """A kind with its API group, because names of kinds are not unique."""
 
     kind: str
     group: str
@@ -78,59 +84,66 @@ class Key(NamedTuple):
 
     @classmethod
     def of(cls, written: str) -> Key:
-        """A kind as it is written: `Job.batch`."""
+        """Return the key that a text such as `Job.batch` names."""
         kind, _, group = written.partition(".")
         return cls(kind, group)
 
 
 def pods_own(_owner: Owner) -> str:
-    """That of the pods."""
+    """The class of its pods."""
     return ""
 
 
 @dataclass(frozen=True, slots=True)
 class JobKind:
-    """One row: where such owners are found, and what they say about their pods."""
+    """One row of the table: the API path of the kind, and functions of its owners.
+
+    The docstrings of `gang`, `survives` and `priority` are cells of docs/reference/job-kinds.md.
+    """
 
     path: str
-    """Where all of them are read; empty if the reference to one says enough."""
+    """The API path of the collection; empty if objects of the kind need not be read."""
     gang: Callable[[Link], Answer]
+    """Returns the gang of a pod of such an owner."""
     survives: Survival = eviction_survival.recreated
+    """Returns the fate of an evicted pod."""
     priority: Callable[[Owner], str] = pods_own
-    """The PriorityClass that it names beside its pods."""
+    """Returns the PriorityClass that the owner names; empty if it names none."""
     above: tuple[str, ...] = ()
-    """Kinds that make such owners and have no say in the gang."""
+    """The kinds that create such owners and do not decide about the gang."""
     suspend: str = ""
-    """The field that stops it whole, such as `spec.suspend`; empty if it has none."""
+    """The path of the field that suspends it, such as `spec.suspend`; empty if it has none."""
     forgives: Forgives = eviction_survival.no_count
-    """Returns the number of evictions of single pods that it survives."""
+    """Returns the number of evictions of single pods that the owner tolerates."""
     backoff_s: Backoff = eviction_survival.at_once
-    """Returns the seconds that it waits before it makes a lost pod again."""
+    """Returns the seconds that the owner waits before it recreates a lost pod."""
 
 
 Kinds: TypeAlias = Mapping[Key, JobKind]
 Owners: TypeAlias = Callable[[OwnerRef, str], Owner | None]
-"""Finds an owner that has been seen, by reference (without a uid: by name) and namespace."""
+"""Returns an owner by reference (by name, if that has no uid) and namespace; None if unknown."""
 
 
 class OwnerStep(NamedTuple):
-    """An owner above a pod."""
+    """One owner in the chain of owners of a pod."""
 
     ref: OwnerRef
     row: JobKind
     owner: Owner | None
+    """None if the object is not known yet; only the last step of a chain may be so."""
 
 
 def membership(pod: Pod, owners: Owners, kinds: Kinds | None = None) -> Membership:
-    """The gang of a pod, with what speaks against it."""
+    """Return the gang of a pod, with the reason if it cannot be placed."""
     meta = pod.metadata
     way = climb(pod, owners, KINDS if kinds is None else kinds)
-    asked = [step.ref for step in way]
+    references = [step.ref for step in way]
     if name := mark(meta, GANG):
-        asked.append(gang_named(name))
-    keys = tuple([key_of(ref, meta.namespace) for ref in asked])
+        references.append(gang_named(name))
+    keys = tuple([key_of(ref, meta.namespace) for ref in references])
     forgives, counted_by = _forgives(way, meta.namespace)
-    say = partial(
+    # The fields that all cases share are bound here: replacing them in a frozen object costs more.
+    make = partial(
         Membership,
         owners=keys,
         survives=_survives(way),
@@ -139,31 +152,31 @@ def membership(pod: Pod, owners: Owners, kinds: Kinds | None = None) -> Membersh
         remade_within_s=_remade_within_s(way),
     )
     if name:
-        return _labelled(say, meta, name, owners(asked[-1], meta.namespace))
-    return _owned(say, pod, way) if way else _alone(say, meta, controller(meta))
+        return _labelled(make, meta, name, owners(references[-1], meta.namespace))
+    return _owned(make, pod, way) if way else _alone(make, meta, controller(meta))
 
 
-_Say: TypeAlias = Callable[..., Membership]
-"""Makes a membership that knows its owners already: a frozen one is not changed cheaply."""
+_MakeMembership: TypeAlias = Callable[..., Membership]
+"""Makes a membership; the fields that follow from the chain of owners are bound already."""
 
 
 def key_of(ref: OwnerRef, namespace: str) -> str:
-    """What an owner is remembered by."""
+    """Return the key of an owner: its uid or, without one, its kind, namespace and name."""
     return ref.uid or f"{kind_of(ref)}/{namespace}/{ref.name}"
 
 
 def kind_of(ref: OwnerRef) -> Key:
-    """The kind that a reference names."""
+    """Return the kind that a reference names."""
     return Key(ref.kind, ref.api_version.rpartition("/")[0])
 
 
 def gang_named(name: str) -> OwnerRef:
-    """The Gang object that pods name by a label."""
+    """Return a reference to the Gang object that pods name by a label."""
     return OwnerRef("Gang", name, "", "windlass.dev/v1alpha1")
 
 
 def climb(pod: Pod, owners: Owners, kinds: Kinds) -> list[OwnerStep]:
-    """The owners above a pod, nearest first, as far as there are rows and they have been seen."""
+    """Return the chain of owners of a pod, nearest first, as far as rows and known objects go."""
     meta, way = pod.metadata, list[OwnerStep]()
     ref = controller(meta)
     if name := gang_sizes.set_of_leader(meta):
@@ -172,42 +185,45 @@ def climb(pod: Pod, owners: Owners, kinds: Kinds) -> list[OwnerStep]:
         row = kinds.get(kind_of(ref))
         if row is None:
             break
-        owner = owners(ref, meta.namespace) if row.path else _as_named(ref, meta.namespace)
+        owner = owners(ref, meta.namespace) if row.path else _from_reference(ref, meta.namespace)
         way.append(OwnerStep(ref, row, owner))
         ref = controller(owner.metadata) if owner else None
     return way
 
 
 MOST_STEPS = 8
-"""No chain of owners is longer, unless somebody made a circle."""
+"""The most owners above a pod; this also ends a cycle of references."""
 
 
-def _as_named(ref: OwnerRef, namespace: str) -> Owner:
-    """An owner that is not read: all that its reference says."""
+def _from_reference(ref: OwnerRef, namespace: str) -> Owner:
+    """Return an owner of a kind whose objects are not read, made from its reference."""
     return Owner(ObjectMeta(name=ref.name, namespace=namespace, uid=ref.uid))
 
 
-def _owned(say: _Say, pod: Pod, way: list[OwnerStep]) -> Membership:
-    """What the topmost owner says that has something to say."""
+def _owned(make: _MakeMembership, pod: Pod, way: list[OwnerStep]) -> Membership:
+    """Return the membership that the topmost deciding owner gives."""
     last = way[-1]
     if last.owner is None:
         missing = Reason(ReasonCode.OWNER_UNSEEN, {"kind": last.ref.kind, "owner": last.ref.name})
-        return say(_id(pod.metadata, last.ref.name, last.ref.uid), last.ref.name, refusal=missing)
+        return make(_id(pod.metadata, last.ref.name, last.ref.uid), last.ref.name, refusal=missing)
     below = [step.owner for step in way if step.owner is not None]
     for step in reversed(way):
         owner = below.pop()
         answer = step.row.gang(Link(pod, owner, tuple(below)))
         if answer is not BELOW:
-            # the pods of a plain Job have nothing to do with each other: nobody stops all for one
+            # The pods of a plain Job are independent: the Job is not suspended for one of them.
             is_whole = isinstance(answer, OwnedGang) or len(way) > 1
             stops_with = stopping(way, pod.metadata.namespace) if is_whole else ""
-            more = partial(say, priority_class=step.row.priority(owner), stops_with=stops_with)
-            return _said(more, pod.metadata, owner, answer, _suspension(way))
-    return _alone(say, pod.metadata, way[0].ref)
+            make = partial(make, priority_class=step.row.priority(owner), stops_with=stops_with)
+            return _from_answer(make, pod.metadata, owner, answer, _suspension(way))
+    return _alone(make, pod.metadata, way[0].ref)
 
 
 def stopping(way: list[OwnerStep], namespace: str) -> str:
-    """Return the key of the topmost owner if it can be suspended and nobody above could object."""
+    """Return the key of the topmost owner if we can suspend it, else "".
+
+    An owner above it, of a kind without a row, might resume it.
+    """
     last = way[-1]
     above = controller(last.owner.metadata) if last.owner else None
     if not last.row.suspend or (above and above.kind not in MAY_STAND_ABOVE):
@@ -215,25 +231,27 @@ def stopping(way: list[OwnerStep], namespace: str) -> str:
     return key_of(last.ref, namespace)
 
 
-def _said(
-    say: _Say, meta: ObjectMeta, owner: Owner, answer: Answer, refusal: Reason | None
+def _from_answer(
+    make: _MakeMembership, meta: ObjectMeta, owner: Owner, answer: Answer, refusal: Reason | None
 ) -> Membership:
+    """Return the membership for the answer of a row; a minimum that the user wrote comes first."""
     above, written = owner.metadata, mark(owner.metadata, MINIMUM) or mark(meta, MINIMUM)
     if not isinstance(answer, OwnedGang) and not written:
-        return say(_id(meta, meta.name, meta.uid), above.name, refusal=refusal)
+        return make(_id(meta, meta.name, meta.uid), above.name, refusal=refusal)
     part = answer if isinstance(answer, OwnedGang) else OwnedGang(1)
     gang = _id(meta, f"{above.name}.{part.name}" if part.name else above.name, above.uid)
     if written:
         size, wrong = _size(written)
-        return say(gang, above.name, size, refusal=wrong or refusal)
+        return make(gang, above.name, size, refusal=wrong or refusal)
     size = min(part.minimum, MOST_MEMBERS)
-    return say(gang, above.name, size, refusal=refusal, without_done=part.without_done)
+    return make(gang, above.name, size, refusal=refusal, without_done=part.without_done)
 
 
 def _suspension(way: list[OwnerStep]) -> Reason | None:
-    """Pods of a suspended owner are about to be deleted: a place would be wasted on them.
+    """Return the reason not to place the pods of a suspended owner; None if none is suspended.
 
-    What we have suspended ourselves keeps its place in line.
+    Such pods are about to be deleted. An owner that we have suspended ourselves is no reason: its
+    gang keeps its position in the queue.
     """
     if any(_is_ours(step) for step in way):
         return None
@@ -247,33 +265,34 @@ def _suspension(way: list[OwnerStep]) -> Reason | None:
 
 
 def _is_ours(step: OwnerStep) -> bool:
-    how = standing(step.owner, step.row.suspend) if step.owner else None
-    return how is not None and how is not OwnerState.TAKEN
+    state = standing(step.owner, step.row.suspend) if step.owner else None
+    return state is not None and state is not OwnerState.TAKEN
 
 
-def _labelled(say: _Say, meta: ObjectMeta, name: str, seen: Owner | None) -> Membership:
-    say = partial(say, f"{meta.namespace}/{name}", name, group=mark(meta, GROUP))
-    if seen is not None:
-        spec = seen.spec
-        groups = sum(count(each, "minimum", 1) for each in items(spec, "groups"))
+def _labelled(make: _MakeMembership, meta: ObjectMeta, name: str, gang: Owner | None) -> Membership:
+    """Return the membership in the gang that the pod names; `gang` is its Gang object, if any."""
+    make = partial(make, f"{meta.namespace}/{name}", name, group=mark(meta, GROUP))
+    if gang is not None:
+        spec = gang.spec
+        groups = sum(count(group, "minimum", 1) for group in items(spec, "groups"))
         minimum = max(1, count(spec, "minimum", 0), groups)
-        return say(minimum, priority_class=text(spec, "priorityClassName"), explicit=True)
+        return make(minimum, priority_class=text(spec, "priorityClassName"), explicit=True)
     if written := mark(meta, MINIMUM):
         size, wrong = _size(written)
-        return say(size, refusal=wrong)
+        return make(size, refusal=wrong)
     what = (
         f"label {GANG} is set, but there is no Gang {name} in its namespace and {MINIMUM} is not "
         "set; say in one of them how many pods the gang starts with"
     )
-    return say(refusal=Reason(ReasonCode.UNREADABLE, {"what": what}))
+    return make(refusal=Reason(ReasonCode.UNREADABLE, {"what": what}))
 
 
-def _alone(say: _Say, meta: ObjectMeta, ref: OwnerRef | None) -> Membership:
-    return say(_id(meta, meta.name, meta.uid), ref.name if ref else meta.name)
+def _alone(make: _MakeMembership, meta: ObjectMeta, ref: OwnerRef | None) -> Membership:
+    return make(_id(meta, meta.name, meta.uid), ref.name if ref else meta.name)
 
 
 def _size(written: str) -> tuple[int, Reason | None]:
-    """The size that a user wrote, and what is wrong with it."""
+    """Return the minimum that a user wrote; for an unreadable one, 1 and the reason."""
     if _is_size(written):
         return int(written), None
     what = f'{MINIMUM} is "{written[:40]}"; write a whole number from 1 to {MOST_MEMBERS}'
@@ -281,30 +300,30 @@ def _size(written: str) -> tuple[int, Reason | None]:
 
 
 def _is_size(written: str) -> bool:
-    # the length first: thousands of digits are no number to Python
+    # The length comes first: int() raises for thousands of digits.
     is_short = len(written) <= len(str(MOST_MEMBERS))
     is_number = is_short and written.isascii() and written.isdecimal()
     return is_number and 1 <= int(written) <= MOST_MEMBERS
 
 
 def _id(meta: ObjectMeta, name: str, uid: str) -> str:
-    # names are recycled: the uid tells a gang from its namesake, eight digits of it are plenty
+    # Names are reused; eight digits of the uid tell a gang from an earlier one of the same name.
     return f"{meta.namespace}/{name}~{uid[:8]}"
 
 
 def _survives(way: list[OwnerStep]) -> Survives:
-    """What the topmost owner says that has a say in it; without one, it is lost."""
+    """Return the fate of an evicted pod, by the topmost owner that decides it; else LOST."""
     for step in reversed(way):
-        said = step.row.survives(step.owner.spec if step.owner else {})
-        if said is not None:
-            return said
+        survives = step.row.survives(step.owner.spec if step.owner else {})
+        if survives is not None:
+            return survives
     return Survives.LOST
 
 
 def _forgives(way: list[OwnerStep], namespace: str) -> tuple[int, str]:
-    """Return how many evictions the owners forgive, and the key of the one that decides it.
+    """Return the number of evictions that the owners tolerate, and the key of the deciding owner.
 
-    That is the topmost owner that counts failures.
+    The topmost owner that counts failures decides.
     """
     for step in reversed(way):
         left = step.row.forgives(step.owner) if step.owner else None
@@ -314,23 +333,24 @@ def _forgives(way: list[OwnerStep], namespace: str) -> tuple[int, str]:
 
 
 def _remade_within_s(way: list[OwnerStep]) -> int:
-    """Return how many seconds the owners may take to make the next lost pod again."""
+    """Return the most seconds until the owners recreate the next lost pod."""
     waits = max((step.row.backoff_s(step.owner, 1) for step in way if step.owner), default=0)
     return waits + BACKOFF_SLACK_S if waits else 0
 
 
 def _of_policy(owner: Owner) -> str:
-    """`runPolicy.schedulingPolicy.priorityClass`, or that of the pods."""
+    """The `runPolicy.schedulingPolicy.priorityClass`, or else the class of its pods."""
     return text(inner(inner(owner.spec, "runPolicy"), "schedulingPolicy"), "priorityClass")
 
 
 def _of_label(owner: Owner) -> str:
-    """The label `ray.io/priority-class-name`, or that of the pods."""
+    """The label `ray.io/priority-class-name`, or else the class of its pods."""
     return (owner.metadata.labels or {}).get(RAY_PRIORITY, "")
 
 
 STOPS = "spec.suspend"
 STOPS_BY_POLICY = "spec.runPolicy.suspend"
+"""The paths of the fields that suspend an owner."""
 
 
 def _kubeflow(plural: str) -> JobKind:
@@ -392,4 +412,5 @@ KINDS: dict[Key, JobKind] = {
         "/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets", gang_sizes.leader_worker_set
     ),
 }
-"""The submitter of a RayJob is a Job that is not Indexed, and so stands for itself."""
+"""The built-in rows. The submitter of a RayJob is a Job that is not Indexed, and so a gang
+alone."""

@@ -1,10 +1,11 @@
-"""A command that runs as a gang: the Job and the Service that `windlass submit` makes of it.
+"""The Job and the Service that `windlass submit` makes of a command.
 
-    Job       Indexed, all pods at once: they start together, and each knows its own number
-    Service   headless, only where there are several: a name for pod 0, at which the others meet
+    Job       Indexed, with all pods at once: they form a gang, and each knows its own index
+    Service   headless, only if there are several pods: it gives pod 0 a host name for rendezvous
 
-Programs find what they need to meet in variables, under the names that PyTorch reads: `torchrun`
-takes its arguments from PET_*, a program of one process per pod takes RANK and WORLD_SIZE.
+Programs get the rendezvous address in environment variables with the names that PyTorch reads:
+`torchrun` takes its arguments from PET_*; a program with one process per pod takes RANK and
+WORLD_SIZE.
 """
 
 from __future__ import annotations
@@ -18,28 +19,26 @@ from windlass.workloads.pods.requests import GPU
 
 Json = dict[str, Any]
 PORT = 29500
-"""Where pod 0 listens; PyTorch's own choice."""
+"""The rendezvous port of pod 0; the default of PyTorch."""
 INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+"""The field path of the index of a pod."""
 JOB_NAME = "batch.kubernetes.io/job-name"
 LONGEST_NAME = 63
-"""Of a host: a pod's is the name of its Job and its number."""
-
-
-def _none() -> dict[str, str]:
-    return {}
+"""The most characters of a host name; that of a pod is the name of its Job and its index."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitRequest:
-    """What somebody wants to run."""
+    """A command to run, with its resources."""
 
     name: str
     namespace: str
     image: str
     command: Sequence[str]
     count: int = 1
+    """The number of pods."""
     gpus: int = 0
-    """Of each pod, like cpu and memory."""
+    """The GPUs of each pod; cpu and memory are per pod too."""
     cpu: str = ""
     memory: str = ""
     queue: str = ""
@@ -48,17 +47,17 @@ class SubmitRequest:
     max_run: str = ""
     priority_class: str = ""
     retries: int = 0
-    """How many pods may fail before the job does; evictions do not count."""
-    env: Mapping[str, str] = field(default_factory=_none)
+    """The number of pods that may fail before the Job fails; evictions do not count."""
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def longest_name(count: int) -> int:
-    """How long the name of a job with so many pods may be."""
+    """Return the most characters of the name of a Job with so many pods."""
     return LONGEST_NAME - len(f"-{count - 1}")
 
 
 def job_of(order: SubmitRequest) -> Json:
-    """The Job."""
+    """Return the manifest of the Job."""
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -75,7 +74,7 @@ def job_of(order: SubmitRequest) -> Json:
 
 
 def service_of(order: SubmitRequest) -> Json | None:
-    """The Service, if there is anybody to meet."""
+    """Return the manifest of the Service; None for a single pod."""
     if order.count == 1:
         return None
     return {
@@ -84,7 +83,7 @@ def service_of(order: SubmitRequest) -> Json | None:
         "metadata": _metadata(order),
         "spec": {
             "clusterIP": "None",
-            "publishNotReadyAddresses": True,  # they meet before they are ready
+            "publishNotReadyAddresses": True,  # rendezvous happens before pods are ready
             "selector": {JOB_NAME: order.name},
             "ports": [{"name": "meet", "port": PORT}],
         },
@@ -114,24 +113,24 @@ def _template(order: SubmitRequest) -> Json:
     meta: Json = {}
     if labels := _labels(order):
         meta["labels"] = labels
-    said = {DURATION: order.duration, MAX_RUN: order.max_run}
-    if notes := {name: text for name, text in said.items() if text}:
+    times = {DURATION: order.duration, MAX_RUN: order.max_run}
+    if notes := {name: text for name, text in times.items() if text}:
         meta["annotations"] = notes
     spec: Json = {"schedulerName": order.scheduler, "restartPolicy": "Never"}
     if order.count > 1:
-        spec["subdomain"] = order.name  # with the Service: a name for each pod
+        spec["subdomain"] = order.name  # with the Service, each pod gets a host name
     if order.priority_class:
         spec["priorityClassName"] = order.priority_class
     spec["containers"] = [_container(order)]
     if order.gpus:
-        # data loaders and NCCL exchange data there, and containers get only 64 MiB by themselves
+        # Data loaders and NCCL exchange data in /dev/shm, for which the default is only 64 MiB.
         spec["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
         spec["tolerations"] = [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]
     return ({"metadata": meta} if meta else {}) | {"spec": spec}
 
 
 def _container(order: SubmitRequest) -> Json:
-    found: Json = {
+    container: Json = {
         "name": "main",
         "image": order.image,
         "command": list(order.command),
@@ -139,7 +138,7 @@ def _container(order: SubmitRequest) -> Json:
         "resources": _resources(order),
     }
     mounts = [{"name": "shm", "mountPath": "/dev/shm"}] if order.gpus else []
-    return {key: value for key, value in (found | {"volumeMounts": mounts}).items() if value}
+    return {key: value for key, value in (container | {"volumeMounts": mounts}).items() if value}
 
 
 def _resources(order: SubmitRequest) -> Json:
@@ -151,7 +150,7 @@ def _resources(order: SubmitRequest) -> Json:
 
 
 def _variables(order: SubmitRequest) -> list[Json]:
-    """How many processes a pod starts, how several pods meet, and what the user sets besides."""
+    """Return the environment: processes per pod, rendezvous, and the variables of the user."""
     plain = {"PET_NPROC_PER_NODE": str(order.gpus)} if order.gpus else {}
     numbered: list[str] = []
     if order.count > 1:
@@ -165,7 +164,7 @@ def _variables(order: SubmitRequest) -> list[Json]:
             "PET_NNODES": str(order.count),
         } | plain
         numbered = [name for name in ("RANK", "PET_NODE_RANK") if name not in order.env]
-    plain |= order.env  # the user has the last word
-    found: list[Json] = [{"name": name, "value": value} for name, value in plain.items()]
+    plain |= order.env  # the variables of the user override ours
+    variables: list[Json] = [{"name": name, "value": value} for name, value in plain.items()]
     ranks = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": INDEX}}} for name in numbered]
-    return found + ranks
+    return variables + ranks

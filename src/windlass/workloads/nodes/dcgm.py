@@ -1,17 +1,17 @@
-"""What a DCGM exporter tells about the GPUs of its node: how busy they are, and which are broken.
+"""The reports of DCGM exporters about the GPUs of their node: utilisation and XID errors.
 
     DCGM_FI_DEV_GPU_UTIL{gpu="3",UUID="GPU-5c1e",...} 87
     DCGM_FI_DEV_XID_ERRORS{gpu="3",UUID="GPU-5c1e",...} 79
 
-The second is the *last* XID error of a GPU, and stays until the driver starts anew. So a value that
-was there when it was first seen counts as well: nobody can tell how old it is, and a GPU that once
-fell off the bus is not back because time has passed. From then on a GPU is suspect until its
-exporter says 0, or another process of the exporter says something else. Neither a later error of an
-application, which hides the one of the hardware, nor silence about this GPU acquits it.
+The second metric is the *last* XID error of a GPU and stays until the driver restarts. An error in
+the first report counts as well: its age is not known, and a GPU that fell off the bus does not
+recover with time. From then on the GPU is suspect until its exporter reports 0, or until another
+process of the exporter reports something else. A later error of an application, which hides the
+hardware error, does not clear it, and neither does a report without this GPU.
 
-Rows of MIG instances (`GPU_I_ID`) do not say how busy the whole GPU is, but what is wrong with it
-as well as others do. The text comes from a pod and is not trusted: whatever it is, it is read
-without harm, and no more of it than is needed.
+Rows of MIG instances (`GPU_I_ID`) do not tell the utilisation of the whole GPU, but their XID
+errors count. The text comes from a pod and is not trusted: parsing it must be safe for any input,
+and the length and the number of rows are limited.
 """
 
 from __future__ import annotations
@@ -23,7 +23,16 @@ from dataclasses import dataclass
 
 from windlass.model.nodes import NodeStanding, NodeTrouble
 from windlass.workloads.nodes.offers import MOST_GPUS
+from windlass.workloads.objects.wire import Pod
 
+LABELS = (
+    ("app", "nvidia-dcgm-exporter"),  # set by the GPU operator
+    ("app.kubernetes.io/name", "dcgm-exporter"),  # set by the chart of the exporter
+)
+"""The labels of exporter pods, of which one must match."""
+PORT = 9400
+"""The port of an exporter without a port named `PORT_NAME`."""
+PORT_NAME = "metrics"
 UTILISATION = "DCGM_FI_DEV_GPU_UTIL"
 XID = "DCGM_FI_DEV_XID_ERRORS"
 
@@ -40,59 +49,91 @@ HARDWARE: Mapping[int, str] = {
     140: "unrecovered ECC error",
     143: "could not be initialised",
 }
-"""XID errors that speak against a GPU, by NVIDIA's catalogue. What an application can cause (13,
-31, 43, 45 and others) is not here: a bad program takes no node out. Nor is 63, a row of memory
-that was remapped as it should be."""
+"""The XID errors that indicate a broken GPU, by NVIDIA's catalogue. Errors that an application can
+cause (13, 31, 43, 45 and others) are left out: a faulty program must not take a node out of
+service. So is 63, a row of memory that was remapped successfully."""
 
 LONGEST = 2 << 20
-"""Bytes; sixteen GPUs with all their fields, shared by many pods, take a quarter of that."""
+"""The most bytes of a report; 16 GPUs with all fields, shared by many pods, take a quarter."""
 _LONGEST_LINE = 8192
 _MOST_ROWS = 8192
 _PREFIXES = (UTILISATION.encode() + b"{", XID.encode() + b"{")
-# names are bounded, or a long one without an end would be read again from each of its letters
+# The length of a name is bounded: otherwise a long run of letters takes quadratic time.
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]{0,63})\s{0,8}=\s{0,8}"((?:[^"\\]|\\.)*)"')
 _INDEX = re.compile(r"[0-9]{1,3}")
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What an exporter told at one moment."""
+    """One report of an exporter."""
 
     utilisation: tuple[int, ...] = ()
-    """Thousandths of each GPU; -1 where it is not told."""
+    """The utilisation of each GPU in thousandths, by index; -1 if it is not reported."""
     xids: tuple[tuple[int, int], ...] = ()
-    """GPUs and their last XID errors; 0: there was none."""
+    """(GPU index, last XID error) in order of index; the error 0 means that there was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exporter:
+    """One process that exports the metrics of the GPUs of a node."""
+
+    node: str
+    url: str
+    namespace: str
+    created: str
+    process: tuple[str, int]
+    """The uid of the pod, and the number of its container restarts."""
+
+
+def exporter_of(pod: Pod) -> Exporter | None:
+    """Return the exporter in a pod; None if the pod is none, or does not run."""
+    labels, ip, node = pod.metadata.labels or {}, pod.status.pod_ip, pod.spec.node_name
+    if not any(labels.get(key) == value for key, value in LABELS):
+        return None
+    if pod.status.phase != "Running" or pod.metadata.deletion_timestamp or not ip or not node:
+        return None
+    restarts = sum(status.restart_count for status in pod.status.container_statuses or ())
+    return Exporter(
+        node=node,
+        url=f"http://{f'[{ip}]' if ':' in ip else ip}:{_port(pod)}/metrics",
+        namespace=pod.metadata.namespace,
+        created=pod.metadata.creation_timestamp or "",
+        process=(pod.metadata.uid, restarts),
+    )
 
 
 def read(text: bytes) -> Reading | None:
-    """A text of an exporter; None if it tells nothing about whole GPUs."""
+    """Return the report in the metrics text of an exporter; None if it names no GPU."""
     used: dict[int, int] = {}
     xids: dict[int, int] = {}
     for name, gpu, value in _rows(text):
         if name == UTILISATION and 0 <= value <= 100:
             used[gpu] = max(used.get(gpu, 0), round(value * 10))
         elif name == XID and 0 <= value <= 9999:
-            # the pods that share a GPU have a row each: what speaks against it counts
+            # Pods that share a GPU have a row each: a hardware error in any of them counts.
             xids[gpu] = max(xids.get(gpu, 0), int(value), key=lambda xid: (xid in HARDWARE, xid))
     if not used and not xids:
         return None
-    upto = max(used, default=-1) + 1
-    return Reading(tuple(used.get(gpu, -1) for gpu in range(upto)), tuple(sorted(xids.items())))
+    gpus = max(used, default=-1) + 1
+    return Reading(tuple(used.get(gpu, -1) for gpu in range(gpus)), tuple(sorted(xids.items())))
 
 
 def suspects(before: Mapping[int, int], now: Reading) -> dict[int, int]:
-    """The GPUs that are suspect and why, given those that the same process told of before."""
-    found = dict(before)
+    """Return the XID errors of the suspect GPUs, by GPU index.
+
+    `before` is the result for the previous report of the same exporter process.
+    """
+    suspect = dict(before)
     for gpu, xid in now.xids:
         if xid == 0:
-            found.pop(gpu, None)
+            suspect.pop(gpu, None)
         elif xid in HARDWARE:
-            found[gpu] = xid
-    return found
+            suspect[gpu] = xid
+    return suspect
 
 
 def trouble_of(suspect: Mapping[int, int], since: int) -> NodeTrouble | None:
-    """What is wrong with a node that has these GPUs; None: nothing."""
+    """Return the trouble of a node with these suspect GPUs; None if there are none."""
     if not suspect:
         return None
     gpu = min(suspect)
@@ -102,17 +143,22 @@ def trouble_of(suspect: Mapping[int, int], since: int) -> NodeTrouble | None:
     return NodeTrouble(NodeStanding.AVOIDED, what, max(1, since))
 
 
+def _port(pod: Pod) -> int:
+    ports = [port for container in pod.spec.containers for port in container.ports or ()]
+    return next((port.container_port for port in ports if port.name == PORT_NAME), 0) or PORT
+
+
 def _rows(text: bytes) -> Iterator[tuple[str, int, float]]:
-    """The rows that matter: what they tell, of which GPU, and how much."""
+    """Yield the metric, the GPU index and the value of each relevant row."""
     lines = (line for line in text[:LONGEST].split(b"\n") if line.startswith(_PREFIXES))
     for _, line in zip(range(_MOST_ROWS), lines, strict=False):
         if len(line) > _LONGEST_LINE:
             continue
         name, _, rest = line.decode("utf-8", "replace").partition("{")
         labels, _, tail = rest.rpartition("}")
-        told = dict(_LABEL.findall(labels))
-        gpu, value = told.get("gpu", ""), _number(tail)
-        is_part = name == UTILISATION and told.get("GPU_I_ID")
+        label_values = dict(_LABEL.findall(labels))
+        gpu, value = label_values.get("gpu", ""), _number(tail)
+        is_part = name == UTILISATION and label_values.get("GPU_I_ID")
         if value is None or is_part or not _INDEX.fullmatch(gpu):
             continue
         if int(gpu) < MOST_GPUS:
@@ -120,9 +166,9 @@ def _rows(text: bytes) -> Iterator[tuple[str, int, float]]:
 
 
 def _number(tail: str) -> float | None:
-    """The value of a row; a time may follow it."""
+    """Return the value of a row, which a timestamp may follow; None if it is no finite number."""
     try:
-        found = float(tail.split(maxsplit=1)[0])
+        value = float(tail.split(maxsplit=1)[0])
     except (IndexError, ValueError):
         return None
-    return found if math.isfinite(found) else None
+    return value if math.isfinite(value) else None

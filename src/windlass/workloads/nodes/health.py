@@ -1,8 +1,8 @@
-"""What is wrong with a node, by its conditions, taints and annotations: two tables.
+"""The trouble of a node, found by two tables of known taints and conditions.
 
-The worst of what is found counts. A node without a word about being ready has not come up yet. What
-is not in the tables is left to the taints themselves: Cluster Autoscaler's
-`DeletionCandidateOfClusterAutoscaler` is a soft one, and so only makes a node less welcome.
+The worst trouble counts. A node without a condition Ready has not started yet. A taint that is not
+in the table has only its usual effect: `DeletionCandidateOfClusterAutoscaler`, for example, is
+PreferNoSchedule, so that other nodes are preferred.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from windlass.workloads.objects import wire
 from windlass.workloads.objects.annotations import QUARANTINE, TRUSTED
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-"""The taint by which a person says that a machine is off for certain."""
+"""The taint by which an administrator declares that a machine is off."""
 
 
 class Sign(NamedTuple):
-    """What a taint or a condition tells about its node."""
+    """The meaning of a taint or a condition for its node."""
 
     stand: NodeStanding
     what: str
     notice_s: int | None = None
-    """How long after it the node is gone, where its maker says so."""
+    """The seconds from the notice until the node is gone; None if that is not known."""
     is_certain: bool = False
-    """Nobody need wait whether it passes."""
+    """True if the node is lost for certain, so that no grace period is needed."""
 
 
 TAINTS: Mapping[str, Sign] = {
@@ -40,12 +40,12 @@ TAINTS: Mapping[str, Sign] = {
     ),
     "node.kubernetes.io/unreachable": Sign(NodeStanding.LOST, "unreachable"),
     "node.kubernetes.io/not-ready": Sign(NodeStanding.LOST, "not ready"),
-    # removed by an autoscaler
+    # Removal by an autoscaler
     "karpenter.sh/disrupted": Sign(NodeStanding.LEAVES, "being removed by Karpenter"),
     "ToBeDeletedByClusterAutoscaler": Sign(
         NodeStanding.LEAVES, "being removed by Cluster Autoscaler"
     ),
-    # AWS node termination handler
+    # The AWS node termination handler
     "aws-node-termination-handler/spot-itn": Sign(NodeStanding.LEAVES, "taken back as spot", 120),
     "aws-node-termination-handler/asg-lifecycle-termination": Sign(
         NodeStanding.LEAVES, "being removed by its scaling group"
@@ -84,63 +84,68 @@ CONDITIONS: Mapping[tuple[str, str], Sign] = {
         NodeStanding.AVOIDED, "ill: its GPU device plugin is down"
     ),
 }
-"""By type and status."""
+"""The known conditions, by type and status."""
 UNHEARD = NodeTrouble(NodeStanding.AVOIDED, "not ready", since=1)
-"""It has never said that it is."""
+"""The trouble of a node that has never reported a condition Ready."""
 DELETED = Sign(NodeStanding.LEAVES, "being deleted")
 
-_ours = msgspec.json.Decoder(Quarantine)
+_quarantine_decoder = msgspec.json.Decoder(Quarantine)
 _BAD_TO_WORSE = (NodeStanding.AVOIDED, NodeStanding.LOST, NodeStanding.LEAVES)
-"""What leaves is left at once, what is silent after a grace: the sooner counts."""
+"""The order of severity. LEAVES is above LOST because gangs leave such a node at once, and a lost
+node only after a grace period."""
 
 
 def trouble_of(node: wire.NodeObject) -> NodeTrouble | None:
-    """The worst that a node's own object tells about it; None: it is fine."""
+    """Return the worst trouble that a node object shows; None if there is none."""
     return max(_troubles(node), key=_badness, default=None)
 
 
 def worse(one: NodeTrouble | None, other: NodeTrouble | None) -> NodeTrouble | None:
-    """The worse of two troubles, of which neither need be there."""
-    there = [each for each in (one, other) if each is not None]
-    return max(there, key=_badness, default=None)
+    """Return the worse of two troubles; either may be None."""
+    troubles = [trouble for trouble in (one, other) if trouble is not None]
+    return max(troubles, key=_badness, default=None)
 
 
 def quarantine_of(node: wire.NodeObject) -> Quarantine | None:
-    """The quarantine that a node's annotation tells of: ours, or whatever a person wrote there."""
+    """Return the quarantine in a node's annotation; None without one.
+
+    A text that is not our JSON was written by an administrator and is the reason itself.
+    """
     text = (node.metadata.annotations or {}).get(QUARANTINE)
     if text is None:
         return None
     try:
-        return _ours.decode(text)
+        return _quarantine_decoder.decode(text)
     except msgspec.DecodeError:
         return Quarantine(text or "a person keeps it out")
 
 
 def text_of(quarantine: Quarantine) -> str:
-    """A quarantine as it is written."""
+    """Return the value of the annotation for a quarantine."""
     return msgspec.json.encode(quarantine).decode()
 
 
 def trusted_since(node: wire.NodeObject) -> int | None:
-    """Since when nothing counts against a node, if it says so."""
+    """Return the time before which failures on a node do not count; None if it is not set."""
     return parse_timestamp_or_none((node.metadata.annotations or {}).get(TRUSTED))
 
 
 def _badness(trouble: NodeTrouble) -> tuple[bool, int, int, str]:
+    """Return the sort key of a trouble: certain loss, severity, age, text (to break ties)."""
     is_certain = trouble.stand is NodeStanding.LOST and not trouble.since
     return is_certain, _BAD_TO_WORSE.index(trouble.stand), -trouble.since, trouble.what
 
 
 def _troubles(node: wire.NodeObject) -> Iterator[NodeTrouble]:
     conditions = node.status.conditions or ()
-    if all(each.type != "Ready" for each in conditions):
+    if all(condition.type != "Ready" for condition in conditions):
         yield UNHEARD
-    for each in conditions:
-        if sign := CONDITIONS.get((each.type, each.status)):
-            yield _trouble(sign, parse_timestamp_or_none(each.last_transition_time))
+    for condition in conditions:
+        if sign := CONDITIONS.get((condition.type, condition.status)):
+            yield _trouble(sign, parse_timestamp_or_none(condition.last_transition_time))
     for taint in node.spec.taints or ():
         if sign := TAINTS.get(taint.key):
-            yield _trouble(sign, _added(taint), taint.key)
+            yield _trouble(sign, _added_at(taint), taint.key)
     if gone_at := parse_timestamp_or_none(node.metadata.deletion_timestamp):
         yield _trouble(DELETED, gone_at)
 
@@ -149,15 +154,16 @@ def _trouble(sign: Sign, since: int | None, taint: str = "") -> NodeTrouble:
     if sign.is_certain:
         return NodeTrouble(sign.stand, sign.what, taint=taint)
     if since is None:
-        # whether a silent node has been so for long cannot be said: what runs there may live
+        # Without a time it is not known how long the node has been silent: its pods may still run,
+        # so that they are not started elsewhere.
         stand = NodeStanding.AVOIDED if sign.stand is NodeStanding.LOST else sign.stand
         return NodeTrouble(stand, sign.what, 1, taint=taint)
     until = None if sign.notice_s is None else since + sign.notice_s
     return NodeTrouble(sign.stand, sign.what, max(1, since), until, taint)
 
 
-def _added(taint: wire.TaintSpec) -> int | None:
-    """When it was put there; Cluster Autoscaler writes that as its value."""
+def _added_at(taint: wire.TaintSpec) -> int | None:
+    """Return the time at which a taint was added; Cluster Autoscaler writes it as the value."""
     if re.fullmatch("[0-9]{10}", taint.value):
         return int(taint.value)
     return parse_timestamp_or_none(taint.time_added)

@@ -1,8 +1,8 @@
-"""What a node offers: its allocatable resources, its GPUs by model, and whom it turns away.
+"""The capacity of a node: its allocatable resources, its GPUs by model, its labels and taints.
 
-GPU models come from the labels that GPU Feature Discovery writes. Of GPUs that are broken only the
-number is known (the kubelet offers fewer than there are), so a node takes what it offers and no
-more. What else may be wrong with a node is told by `health.py`.
+GPU models come from the labels that GPU Feature Discovery writes. Of broken GPUs only the number is
+known (fewer are allocatable than the node has), so only the allocatable ones are used. Other
+trouble of a node is found by `health.py`.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from windlass.model.units import (
 )
 from windlass.workloads.nodes.health import quarantine_of, trouble_of
 from windlass.workloads.objects import wire
+from windlass.workloads.pods.constraints import NODE_NAME
 from windlass.workloads.pods.requests import GPU, reader_of
 
-NODE_NAME = "metadata.name"
-"""A node's name, shown among its labels so that selectors by field can look at it."""
 SHARED = f"{GPU}.shared"
-"""Shares of GPUs, where the device plug-in gives them a name of their own."""
+"""The resource of time-sliced GPUs, if the device plug-in renames them."""
 
 _ROUNDED_DOWN: dict[Callable[[str], int], Callable[[str], int]] = {
     milli_rounded_up: milli_rounded_down,
     mib_rounded_up: mib_rounded_down,
     count_rounded_up: count_rounded_down,
 }
+"""The readers that round down, by the reader that rounds up (`reader_of`)."""
 _EFFECTS = frozenset(effect.value for effect in Effect)
-_PLAIN = frozenset({"cpu", "memory", "pods", GPU})
+_OWN_FIELDS = frozenset({"cpu", "memory", "pods", GPU})
 
 
 def node_of(node: wire.NodeObject) -> Node:
-    """The node as the engine sees it."""
+    """Return the node of the model."""
     labels = dict(node.metadata.labels or {})
     offered = node.status.allocatable or {}
     return Node(
@@ -59,7 +59,7 @@ def node_of(node: wire.NodeObject) -> Node:
 
 
 MOST_GPUS = 512
-"""A node that offers more is misread: time-slicing multiplies GPUs, but not without end."""
+"""The most GPUs of a node, with time-slicing; a larger number must be a mistake and is cut."""
 
 
 def _gpus(offered: Mapping[str, str], labels: Mapping[str, str]) -> tuple[Gpu, ...]:
@@ -70,15 +70,15 @@ def _gpus(offered: Mapping[str, str], labels: Mapping[str, str]) -> tuple[Gpu, .
 
 
 def _extras(offered: Mapping[str, str]) -> dict[str, int]:
-    names = sorted(set(offered) - _PLAIN)
+    names = sorted(set(offered) - _OWN_FIELDS)
     return {name: _ROUNDED_DOWN[reader_of(name)](offered[name]) for name in names}
 
 
 def _taints(spec: wire.NodeSpec) -> tuple[Taint, ...]:
-    found = tuple(
-        Taint(each.key, each.value, Effect(each.effect))
-        for each in spec.taints or ()
-        if each.effect in _EFFECTS
+    taints = tuple(
+        Taint(taint.key, taint.value, Effect(taint.effect))
+        for taint in spec.taints or ()
+        if taint.effect in _EFFECTS
     )
-    # the node controller adds the taint of a cordon, a moment later
-    return (*found, CORDON) if spec.unschedulable and CORDON not in found else found
+    # The node controller adds the taint of a cordon only some time after the cordon.
+    return (*taints, CORDON) if spec.unschedulable and CORDON not in taints else taints

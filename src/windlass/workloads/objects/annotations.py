@@ -1,4 +1,7 @@
-"""The labels and annotations that Windlass reads and writes, and what users wrote in them."""
+"""The labels, annotations and conditions that Windlass reads and writes.
+
+"Ours" marks those that Windlass writes; users write the others.
+"""
 
 from __future__ import annotations
 
@@ -7,45 +10,45 @@ from windlass.workloads.objects.wire import ObjectMeta
 PREFIX = "windlass.dev/"
 
 QUEUE = PREFIX + "queue"
-"""Label: the queue of a pod; without it, the queue of its namespace."""
+"""Label: the queue of a pod; without it, the pod gets the queue of its namespace."""
 GANG = PREFIX + "gang"
 """Label: pods of one namespace that carry the same value start together."""
 GROUP = PREFIX + "group"
-"""Label: which part of its gang a pod belongs to, where a Gang object has several."""
+"""Label: the group of its gang that a pod belongs to, if the Gang object has groups."""
 MINIMUM = PREFIX + "minimum"
-"""Label or annotation: how many pods a gang starts with, instead of what its owner says."""
+"""Label or annotation: the number of pods that a gang starts with, instead of the owner's."""
 PREEMPTIBLE = PREFIX + "preemptible"
-"""Label: `true` or `false`, instead of what follows from how its owner survives an eviction."""
+"""Label: `true` or `false`; by default it follows from how the owner survives an eviction."""
 DURATION = PREFIX + "duration"
-"""Annotation: how long it is expected to run, such as `90s`, `45m`, `2h30m`."""
+"""Annotation: the expected run time, such as `90s`, `45m`, `2h30m`."""
 CREATOR = PREFIX + "creator"
-"""Annotation, ours: the user who made an object, or whose object made it; the webhook writes it."""
+"""Annotation, ours: the user who created an object or its owner; the webhook writes it."""
 MANAGED = PREFIX + "managed"
-"""Label of a namespace, `true`: its pods are ours by default, and `CREATOR` is believed there."""
+"""Label of a namespace, `true`: its pods get our scheduler by default, and `CREATOR` is trusted."""
 LATENCY_CRITICAL = PREFIX + "latency-critical"
-"""Annotation: `true`, or how long others may take to save their work for it, such as `10s`."""
+"""Annotation: `true`, or the time that its victims get for a checkpoint, such as `10s`."""
 MAX_RUN = PREFIX + "max-run"
-"""Annotation: how long it may run at a stretch, such as `8h`; then it saves, if it can, and stops.
-"""
+"""Annotation: the longest run without interruption, such as `8h`. Then a checkpoint is requested,
+if it can make one, and it is stopped."""
 OVERRUN = PREFIX + "overrun"
-"""Annotation: what becomes of it then, `end` or `requeue`."""
+"""Annotation: the action after `MAX_RUN`: `end` or `requeue`."""
 STOPS = PREFIX + "stops-at-most"
-"""Annotation: how often it may lose its place to others; then it is spared, as its guarantee goes.
-"""
+"""Annotation: the number of times that it may be displaced; then it is protected, as far as the
+guarantee of its queue goes."""
 SAVED = PREFIX + "saved"
-"""Condition, ours: the last answer of a pod, believed, that its work is safe."""
+"""Condition, ours: the last accepted answer of a pod that its checkpoint is complete."""
 QUARANTINE = PREFIX + "quarantine"
-"""Annotation of a node, ours or a person's: it takes nobody new, and why; without it it does."""
+"""Annotation of a node, ours or an administrator's: the node is quarantined, and the reason."""
 TRUSTED = PREFIX + "trusted-since"
-"""Annotation of a node: what failed there before that moment does not count against it."""
+"""Annotation of a node: a time; failures before it do not count against the node."""
 PROMISE = PREFIX + "promise"
-"""Condition, ours: the places kept for a gang, on one of its pods."""
+"""Condition, ours, on one pod of a gang: the nodes and GPUs that are held for the gang."""
 SUSPENDED = PREFIX + "suspended"
-"""Annotation of an owner, ours: we have suspended it, when, why and for whom."""
+"""Annotation of an owner, ours: that we have suspended it, the time, the rule and the preemptor."""
 SEAL = PREFIX + "suspended-signature"
-"""Annotation of an owner, ours: our signature of `SUSPENDED`; without it that is not believed."""
+"""Annotation of an owner, ours: our signature of `SUSPENDED`, which is ignored without it."""
 
 
 def mark(meta: ObjectMeta, name: str) -> str:
-    """What a label or else an annotation of that name says; nothing if neither is there."""
+    """Return the value of a label or, without one, of an annotation; "" if there is neither."""
     return (meta.labels or {}).get(name) or (meta.annotations or {}).get(name) or ""

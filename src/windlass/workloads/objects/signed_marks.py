@@ -1,8 +1,8 @@
-"""How our scheduler signs what it writes on objects that users may write too.
+"""Signed annotations on objects that users can write too.
 
-A signature covers the uid of the object, the name of the annotation and its value: nobody can
-write another value, or copy one to another object. Here is only what a signer must be able to do,
-so that pure code can ask for it; the keys are in `kube/writers/signing.py`.
+A signature covers the uid of the object, the name of the annotation and its value, so that users
+can neither change a value nor copy it to another object. This module has only the interface of a
+signer, so that pure code can use one; the keys are in `kube/writers/signing.py`.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from windlass.workloads.objects.wire import Owner
 
 
 class Seal(Protocol):
-    """A signer of annotations, or somebody who can only check signatures."""
+    """A signer of annotations; without a private key it can only verify."""
 
     @property
     def can_sign(self) -> bool:
-        """Is there a private key?"""
+        """Return whether there is a private key."""
         ...
 
     def sign(self, uid: str, name: str, value: str) -> str:
-        """The signature of an annotation on the object with this uid."""
+        """Return the signature of an annotation on the object with this uid."""
         ...
 
     def verify(self, uid: str, name: str, value: str, signature: str) -> bool:
-        """Did our scheduler sign this annotation for the object with this uid?"""
+        """Return whether our scheduler signed this annotation for the object with this uid."""
         ...
 
 
@@ -43,11 +43,11 @@ class _Keyless:
 
 
 NO_SEAL: Seal = _Keyless()
-"""Without a key: nothing can be signed, and nothing is believed."""
+"""A signer without keys: it signs nothing and accepts no signature."""
 
 
 def believed(owner: Owner, seal: Seal) -> Owner:
-    """The owner without its mark, unless our scheduler signed that mark for this very object."""
+    """Return the owner, without its suspension mark unless our scheduler has signed that mark."""
     notes = owner.metadata.annotations or {}
     if SUSPENDED not in notes:
         return owner

@@ -1,4 +1,4 @@
-"""What we read of storage: claims, volumes, classes, and what drivers say about nodes."""
+"""The fields that we read of storage objects: claims, volumes, classes and CSI objects."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from windlass.workloads.objects.wire import (
 
 
 class Stored(WireStruct, frozen=True):
-    """Any object that has to do with storage."""
+    """The base of all storage objects."""
 
     metadata: ObjectMeta = ObjectMeta()
 
 
 class ClaimSpec(WireStruct, frozen=True):
-    """What a claim asks for, and what it got."""
+    """The request of a claim, and the volume that it is bound to."""
 
     volume_name: str = ""
     storage_class_name: str | None = None
@@ -27,7 +27,7 @@ class ClaimSpec(WireStruct, frozen=True):
 
 
 class ClaimStatus(WireStruct, frozen=True):
-    """How far a claim has come."""
+    """The phase of a claim."""
 
     phase: str = ""
 
@@ -40,46 +40,46 @@ class PersistentVolumeClaim(Stored, frozen=True):
 
 
 class VolumeAffinity(WireStruct, frozen=True):
-    """From which nodes a volume can be reached."""
+    """The nodes from which a volume can be reached."""
 
     required: NodeTerms | None = None
 
 
 class CsiSource(WireStruct, frozen=True):
-    """Which driver attaches a volume, and what it calls it."""
+    """The driver that attaches a volume, and the handle of the volume there."""
 
     driver: str = ""
     volume_handle: str = ""
 
 
 class VolumeSpec(WireStruct, frozen=True):
-    """Where a volume is."""
+    """The location of a volume."""
 
     node_affinity: VolumeAffinity | None = None
     csi: CsiSource | None = None
 
 
 class PersistentVolume(Stored, frozen=True):
-    """A volume; its labels may name its zone."""
+    """A PersistentVolume; its labels may name its zone."""
 
     spec: VolumeSpec = VolumeSpec()
 
 
 class TopologyLabel(WireStruct, frozen=True):
-    """A label of a node and the values that will do."""
+    """A node label and its accepted values."""
 
     key: str = ""
     values: list[str] | None = None
 
 
 class TopologyTerm(WireStruct, frozen=True):
-    """Labels that a node must all have."""
+    """Node labels that must all match."""
 
     match_label_expressions: list[TopologyLabel] | None = None
 
 
 class StorageClass(Stored, frozen=True):
-    """How volumes of a kind come about."""
+    """A StorageClass: the provisioner of volumes, and the time of their binding."""
 
     provisioner: str = ""
     volume_binding_mode: str | None = None
@@ -87,44 +87,44 @@ class StorageClass(Stored, frozen=True):
 
 
 class DriverLimit(WireStruct, frozen=True):
-    """How many volumes a driver can attach to a node."""
+    """The number of volumes that a driver can attach to a node."""
 
     count: int | None = None
 
 
 class NodeDriver(WireStruct, frozen=True):
-    """A driver as it runs on a node."""
+    """A CSI driver on one node."""
 
     name: str = ""
     allocatable: DriverLimit | None = None
 
 
 class CsiNodeSpec(WireStruct, frozen=True):
-    """The drivers of a node."""
+    """The CSI drivers of a node."""
 
     drivers: list[NodeDriver] | None = None
 
 
 class CsiNode(Stored, frozen=True):
-    """What storage drivers say about a node."""
+    """A CSINode: the CSI drivers of a node and their limits."""
 
     spec: CsiNodeSpec = CsiNodeSpec()
 
 
 class DriverSpec(WireStruct, frozen=True):
-    """What a driver can do."""
+    """The capabilities of a driver."""
 
     storage_capacity: bool | None = None
 
 
 class CsiDriver(Stored, frozen=True):
-    """A storage driver of the cluster."""
+    """A CSIDriver of the cluster."""
 
     spec: DriverSpec = DriverSpec()
 
 
 class CsiCapacity(Stored, frozen=True):
-    """How much room a driver has for volumes of a class, seen from some nodes."""
+    """A CSIStorageCapacity: the room of a driver for volumes of a class, for some nodes."""
 
     storage_class_name: str = ""
     capacity: str | None = None

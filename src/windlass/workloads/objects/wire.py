@@ -1,7 +1,7 @@
-"""What we read of Kubernetes objects: narrow structs, everything else is skipped while decoding.
+"""The fields that we read of pods, nodes and their owners; decoding skips all other fields.
 
-A pod decodes in a tenth of the time and memory of a full model. Nobody changes them: a new version
-comes as a new object.
+A pod decodes in a tenth of the time and memory of a full model. The structs are immutable: a change
+of an object arrives as a new struct.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ import msgspec
 
 
 class WireStruct(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Part of an object; unknown fields are ignored."""
+    """The base of all structs: names in camel case, unknown fields are ignored.
+
+    `gc=False` spares the garbage collector these objects; they must not form reference cycles.
+    """
 
 
 class OwnerRef(WireStruct, frozen=True):
-    """Who made an object."""
+    """A reference to an owner of an object."""
 
     kind: str = ""
     name: str = ""
@@ -26,7 +29,7 @@ class OwnerRef(WireStruct, frozen=True):
 
 
 class ObjectMeta(WireStruct, frozen=True):
-    """An object's identity."""
+    """The metadata of an object."""
 
     name: str = ""
     namespace: str = ""
@@ -42,14 +45,14 @@ class ObjectMeta(WireStruct, frozen=True):
 
 
 class ResourceRequirements(WireStruct, frozen=True):
-    """Requests and limits, as written."""
+    """The requests and limits, as quantities in text."""
 
     requests: dict[str, str] | None = None
     limits: dict[str, str] | None = None
 
 
 class ContainerPort(WireStruct, frozen=True):
-    """A port of a container, perhaps of the host too."""
+    """A port of a container; with `host_port` also a port of its node."""
 
     name: str = ""
     container_port: int = 0
@@ -59,7 +62,7 @@ class ContainerPort(WireStruct, frozen=True):
 
 
 class Container(WireStruct, frozen=True):
-    """A container, an init container or, restarted always, a sidecar."""
+    """A container, or an init container; one with restartPolicy Always is a sidecar."""
 
     name: str = ""
     resources: ResourceRequirements = ResourceRequirements()
@@ -69,7 +72,7 @@ class Container(WireStruct, frozen=True):
 
 
 class TolerationSpec(WireStruct, frozen=True):
-    """A taint that a pod accepts."""
+    """A toleration of a pod."""
 
     key: str = ""
     operator: str = "Equal"
@@ -86,7 +89,7 @@ class SelectorRequirement(WireStruct, frozen=True):
 
 
 class LabelSelector(WireStruct, frozen=True):
-    """Labels and expressions that must all hold; empty means everything."""
+    """Labels and expressions that must all hold; an empty selector matches everything."""
 
     match_labels: dict[str, str] | None = None
     match_expressions: list[SelectorRequirement] | None = None
@@ -100,27 +103,27 @@ class NodeTerm(WireStruct, frozen=True):
 
 
 class NodeTerms(WireStruct, frozen=True):
-    """Terms of which one must hold."""
+    """Terms of which at least one must hold."""
 
     node_selector_terms: list[NodeTerm] | None = None
 
 
 class NodePreference(WireStruct, frozen=True):
-    """A term that is worth something."""
+    """A preferred term on nodes, with its weight."""
 
     weight: int = 1
     preference: NodeTerm = NodeTerm()
 
 
 class NodeAffinity(WireStruct, frozen=True):
-    """Which nodes a pod must or would rather have."""
+    """The required and the preferred nodes of a pod."""
 
     required_during_scheduling_ignored_during_execution: NodeTerms | None = None
     preferred_during_scheduling_ignored_during_execution: list[NodePreference] | None = None
 
 
 class PodAffinityTerm(WireStruct, frozen=True):
-    """Pods near which, or apart from which, a pod should run."""
+    """A term that selects other pods, and the topology to share with them or not."""
 
     topology_key: str = ""
     label_selector: LabelSelector | None = None
@@ -131,14 +134,14 @@ class PodAffinityTerm(WireStruct, frozen=True):
 
 
 class WeightedPodAffinityTerm(WireStruct, frozen=True):
-    """A pod term that is worth something."""
+    """A preferred term on pods, with its weight."""
 
     weight: int = 1
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
 class PodAffinity(WireStruct, frozen=True):
-    """What a pod must be near, and what it would like to be near."""
+    """The required and the preferred terms on other pods."""
 
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
     preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = (
@@ -147,7 +150,7 @@ class PodAffinity(WireStruct, frozen=True):
 
 
 class Affinity(WireStruct, frozen=True):
-    """Nodes and pods that attract or repel."""
+    """The affinity of a pod to nodes and to other pods."""
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
@@ -155,7 +158,7 @@ class Affinity(WireStruct, frozen=True):
 
 
 class SpreadConstraint(WireStruct, frozen=True):
-    """Evenness over the domains of a label."""
+    """A topology spread constraint."""
 
     topology_key: str = ""
     max_skew: int = 1
@@ -168,13 +171,13 @@ class SpreadConstraint(WireStruct, frozen=True):
 
 
 class Gate(WireStruct, frozen=True):
-    """Something that must happen before a pod may be scheduled."""
+    """A scheduling gate: the pod must not be scheduled while it is there."""
 
     name: str = ""
 
 
 class Volume(WireStruct, frozen=True):
-    """Storage of a pod; only what decides where it can run is read."""
+    """A volume of a pod; only fields that constrain the node are read."""
 
     name: str = ""
     persistent_volume_claim: dict[str, Any] | None = None
@@ -185,13 +188,13 @@ class Volume(WireStruct, frozen=True):
     rbd: dict[str, Any] | None = None
 
     def is_a_disk(self) -> bool:
-        """Is it a disk of an old kind, which two pods may not have at once?"""
+        """Return whether it is an in-tree disk, which two pods must not mount at the same time."""
         disks = (self.aws_elastic_block_store, self.gce_persistent_disk, self.iscsi, self.rbd)
-        return any(each is not None for each in disks)
+        return any(disk is not None for disk in disks)
 
 
 class PodSpec(WireStruct, frozen=True):
-    """What a pod wants."""
+    """The spec of a pod."""
 
     scheduler_name: str = ""
     node_name: str = ""
@@ -214,7 +217,7 @@ class PodSpec(WireStruct, frozen=True):
 
 
 class ObjectCondition(WireStruct, frozen=True):
-    """One thing that is so, or not."""
+    """A condition of a pod."""
 
     type: str = ""
     status: str = ""
@@ -223,7 +226,7 @@ class ObjectCondition(WireStruct, frozen=True):
 
 
 class Terminated(WireStruct, frozen=True):
-    """How a container has ended, and its last word."""
+    """The end of a container: exit code and termination message."""
 
     exit_code: int = 0
     message: str = ""
@@ -231,13 +234,13 @@ class Terminated(WireStruct, frozen=True):
 
 
 class ContainerState(WireStruct, frozen=True):
-    """Whether a container has ended; that it waits or runs is not read."""
+    """The state of a container; waiting and running are not read."""
 
     terminated: Terminated | None = None
 
 
 class ContainerStatus(WireStruct, frozen=True):
-    """How a container fares and what it was really given: less than its spec during a resize."""
+    """The status of a container; in a resize its actual resources lag behind its spec."""
 
     name: str = ""
     restart_count: int = 0
@@ -248,7 +251,7 @@ class ContainerStatus(WireStruct, frozen=True):
 
 
 class PodStatus(WireStruct, frozen=True):
-    """How a pod fares."""
+    """The status of a pod."""
 
     phase: str = ""
     reason: str = ""
@@ -264,7 +267,7 @@ class PodStatus(WireStruct, frozen=True):
 
 
 class Pod(WireStruct, frozen=True):
-    """One pod."""
+    """A Pod."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
@@ -272,7 +275,7 @@ class Pod(WireStruct, frozen=True):
 
 
 class TaintSpec(WireStruct, frozen=True):
-    """A node's refusal."""
+    """A taint of a node."""
 
     key: str = ""
     value: str = ""
@@ -281,14 +284,14 @@ class TaintSpec(WireStruct, frozen=True):
 
 
 class NodeSpec(WireStruct, frozen=True):
-    """What was decided about a node."""
+    """The spec of a node."""
 
     unschedulable: bool = False
     taints: list[TaintSpec] | None = None
 
 
 class NodeCondition(WireStruct, frozen=True):
-    """One thing that is so of a node, or not, and since when."""
+    """A condition of a node."""
 
     type: str = ""
     status: str = ""
@@ -297,14 +300,14 @@ class NodeCondition(WireStruct, frozen=True):
 
 
 class NodeStatus(WireStruct, frozen=True):
-    """What a node offers, and how it fares."""
+    """The status of a node: allocatable resources and conditions."""
 
     allocatable: dict[str, str] | None = None
     conditions: list[NodeCondition] | None = None
 
 
 class NodeObject(WireStruct, frozen=True):
-    """One machine."""
+    """A Node."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
@@ -312,7 +315,7 @@ class NodeObject(WireStruct, frozen=True):
 
 
 class Owner(WireStruct, frozen=True):
-    """Whatever made pods; what its spec says is read by the row of its kind."""
+    """An owner of pods, of any kind; the row of its kind in `kinds/table.py` reads its spec."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: dict[str, Any] = {}
@@ -320,7 +323,7 @@ class Owner(WireStruct, frozen=True):
 
 
 class PriorityClass(WireStruct, frozen=True):
-    """A name for a priority."""
+    """A PriorityClass."""
 
     metadata: ObjectMeta = ObjectMeta()
     value: int = 0
@@ -329,10 +332,10 @@ class PriorityClass(WireStruct, frozen=True):
 
 
 def condition(pod: Pod, kind: str) -> ObjectCondition | None:
-    """The pod's condition of a type, if it has one."""
-    return next((each for each in pod.status.conditions or () if each.type == kind), None)
+    """Return the condition of a pod of the type `kind`; None if it has none."""
+    return next((entry for entry in pod.status.conditions or () if entry.type == kind), None)
 
 
 def controller(meta: ObjectMeta) -> OwnerRef | None:
-    """The owner that controls an object, if it has one."""
-    return next((each for each in meta.owner_references or () if each.controller), None)
+    """Return the reference to the controller of an object; None if it has none."""
+    return next((ref for ref in meta.owner_references or () if ref.controller), None)

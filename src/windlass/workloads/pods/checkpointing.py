@@ -1,6 +1,7 @@
-"""How a pod saves its work, and how it is asked to, as its annotations say.
+"""The checkpoint settings in the annotations of a pod, and its answers to checkpoint requests.
 
-A value that cannot be read refuses nothing: the pod counts as if it had said nothing, and is told.
+An annotation that cannot be read counts as missing: the pod is placed all the same, and
+`complaints` has the sentence that its user gets to see.
 """
 
 from __future__ import annotations
@@ -16,34 +17,38 @@ from windlass.workloads.objects.annotations import LATENCY_CRITICAL
 from windlass.workloads.objects.wire import Pod
 
 WITHIN_S = 120
-"""How long a save may take where the pod does not say: a kubelet shows a request after a minute."""
+"""The default time for a checkpoint. It includes the minute that a kubelet may take to show the
+request to the pod."""
 LONGEST_S = 1800
-"""Nobody gets longer: whoever may take for ever could not be displaced at all."""
+"""The longest time for a checkpoint; a pod with no limit could never be displaced."""
 HURRY_S = 30
+"""The time for a checkpoint of the victims of a latency-critical gang, if it does not say."""
 GRACE_S = 30
-"""From SIGTERM to SIGKILL, where a pod does not say."""
+"""The default time from SIGTERM to SIGKILL, as in Kubernetes."""
 LEAST_PORT = 1024
-"""Work that saves itself has no need of the ports of a node's own services."""
+"""The lowest port of a checkpoint endpoint: lower ones belong to services of the node."""
 _PATH = re.compile(r"/[A-Za-z0-9._~/-]{0,255}", re.ASCII)
 
 
 class CheckpointSettings(NamedTuple):
-    """What a pod says about saving."""
+    """The checkpoint settings of a pod."""
 
     saves: bool = False
+    """True if the pod makes checkpoints at all."""
     within_s: int | None = None
-    """How long it takes after it is asked; None: it cannot be asked."""
+    """The seconds that a requested checkpoint takes; None if no checkpoint can be requested."""
     at_most_s: int | None = None
-    """No more of its work than this is ever unsaved."""
+    """The most seconds of work since the last checkpoint; None if that is not known."""
     hurry_s: int | None = None
-    """Whoever makes room for it gets at most so long to save."""
+    """The most seconds that victims get for a checkpoint if this pod is latency-critical."""
 
 
 MUTE = CheckpointSettings()
+"""The settings of a pod without checkpoint annotations."""
 
 
 def saving_of(pod: Pod) -> CheckpointSettings:
-    """How the pod saves; what cannot be read does not count."""
+    """Return the checkpoint settings of a pod; unreadable annotations are ignored."""
     notes = pod.metadata.annotations
     if not notes or not (protocol.MODE in notes or LATENCY_CRITICAL in notes):
         return MUTE
@@ -53,7 +58,7 @@ def saving_of(pod: Pod) -> CheckpointSettings:
         case RequestMode.FILE | RequestMode.HTTP:
             within_s = min(_span(notes, protocol.BUDGET) or WITHIN_S, LONGEST_S)
             return CheckpointSettings(True, within_s, every_s, hurry_s)
-        case RequestMode.SIGNAL:  # it is stopped as ever, and saves within its grace
+        case RequestMode.SIGNAL:  # eviction itself is the request: it saves within its grace
             grace_s = grace_of(pod)
             at_most_s = grace_s if every_s is None else min(every_s, grace_s)
             return CheckpointSettings(True, None, at_most_s, hurry_s)
@@ -62,13 +67,13 @@ def saving_of(pod: Pod) -> CheckpointSettings:
 
 
 def grace_of(pod: Pod) -> int:
-    """How long the pod has from SIGTERM to SIGKILL."""
-    said = pod.spec.termination_grace_period_seconds
-    return GRACE_S if said is None else max(0, said)
+    """Return the seconds from SIGTERM to SIGKILL of a pod."""
+    grace_s = pod.spec.termination_grace_period_seconds
+    return GRACE_S if grace_s is None else max(0, grace_s)
 
 
 def complaints(pod: Pod) -> Iterator[str]:
-    """What the pod says about saving and cannot be read, each with what is right."""
+    """Yield a sentence for each checkpoint annotation that cannot be read, with the right form."""
     notes = pod.metadata.annotations or {}
     mode = notes.get(protocol.MODE, "")
     if mode and mode not in set(RequestMode):
@@ -88,7 +93,7 @@ def complaints(pod: Pod) -> Iterator[str]:
 
 
 def endpoint_of(pod: Pod) -> str:
-    """Where the pod is asked over HTTP; empty if it is not."""
+    """Return the URL of the checkpoint endpoint of a pod; "" if it has none."""
     notes, ip = pod.metadata.annotations or {}, pod.status.pod_ip
     if _mode(notes) is not RequestMode.HTTP or not ip:
         return ""
@@ -99,12 +104,12 @@ def endpoint_of(pod: Pod) -> str:
 
 
 def answers(pod: Pod) -> Iterator[Ack]:
-    """What the pod says about requests to save: by annotation, and by the last words it left."""
+    """Yield the answers of a pod to checkpoint requests: annotation and termination messages."""
     if ack := read_ack((pod.metadata.annotations or {}).get(protocol.ACK, "")):
         yield ack
-    for each in pod.status.container_statuses or ():
-        for state in (each.state, each.last_state):
-            # by its id, not by its code: torchrun turns the code into its own
+    for status in pod.status.container_statuses or ():
+        for state in (status.state, status.last_state):
+            # Recognised by the id in the message, not by the exit code: torchrun replaces the code.
             if state.terminated and (ack := read_ack(state.terminated.message)):
                 yield ack
 
@@ -124,8 +129,8 @@ def _span(notes: Mapping[str, str], name: str) -> int | None:
 
 def _port(notes: Mapping[str, str]) -> int | None:
     text = notes.get(protocol.PORT, str(protocol.DEFAULT_PORT))
-    is_one = text.isascii() and text.isdecimal() and len(text) <= 5
-    return int(text) if is_one and LEAST_PORT <= int(text) < 1 << 16 else None
+    is_number = text.isascii() and text.isdecimal() and len(text) <= 5
+    return int(text) if is_number and LEAST_PORT <= int(text) < 1 << 16 else None
 
 
 def _hurry_s(text: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Where a pod may run and where it would rather: its selectors in the engine's words."""
+"""The constraints and preferences of a pod on nodes and other pods, converted to the model."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from windlass.model.constraints import (
     matches,
 )
 from windlass.model.resources import pairs
-from windlass.workloads.nodes.offers import NODE_NAME
 from windlass.workloads.objects import wire
 
+NODE_NAME = "metadata.name"
+"""The key under which a node's name is added to its labels, so that terms by field can match it."""
 NOTHING: Term = (
     Expression(NODE_NAME, Operator.EXISTS),
     Expression(NODE_NAME, Operator.DOES_NOT_EXIST),
 )
-"""A term that never holds."""
+"""A term that never holds: the name must exist and must not."""
 EVERYWHERE = "*"
+"""In the namespaces of a pod term: all of them."""
 NOWHERE = ""
-"""No namespace is called that."""
+"""In the namespaces of a pod term: none of them, for no namespace has this name."""
 _OPERATORS = frozenset(operator.value for operator in Operator)
 _EFFECTS = frozenset(effect.value for effect in Effect)
 
@@ -38,20 +40,28 @@ Namespaces: TypeAlias = Mapping[str, Mapping[str, str]]
 
 
 def constraints_of(pod: wire.Pod, namespaces: Namespaces | None = None) -> Constraints:
-    """All that limits or directs where the pod runs, apart from its size."""
+    """Return everything that constrains the node of a pod, apart from its resource request.
+
+    `namespaces` resolves terms that select namespaces by label; without it they match none.
+    """
     spec, labels = pod.spec, pod.metadata.labels or {}
     affinity = spec.affinity or wire.Affinity()
     near, apart = affinity.pod_affinity, affinity.pod_anti_affinity
-    seen = _Seen(labels, namespaces or {})
+    context = _TermContext(labels, namespaces or {})
     return Constraints(
         selector=pairs(spec.node_selector or {}),
         affinity=_required(affinity.node_affinity),
         preferences=_preferred(affinity.node_affinity),
         tolerations=tuple(_tolerations(spec.tolerations or ())),
-        near=tuple(_pod_terms(near, seen)),
-        apart=tuple(_pod_terms(apart, seen)),
-        pod_preferences=(*_pod_preferences(near, seen, 1), *_pod_preferences(apart, seen, -1)),
-        spread=tuple(_spread(each, labels) for each in spec.topology_spread_constraints or ()),
+        near=tuple(_pod_terms(near, context)),
+        apart=tuple(_pod_terms(apart, context)),
+        pod_preferences=(
+            *_pod_preferences(near, context, 1),
+            *_pod_preferences(apart, context, -1),
+        ),
+        spread=tuple(
+            _spread(constraint, labels) for constraint in spec.topology_spread_constraints or ()
+        ),
     )
 
 
@@ -61,18 +71,18 @@ def _required(affinity: wire.NodeAffinity | None) -> tuple[Term, ...]:
 
 
 def any_of(terms: wire.NodeTerms) -> tuple[Term, ...]:
-    """Terms about a node of which one must hold."""
-    # a term without expressions matches no node; if all are like that, none will do
-    found = tuple(term for each in terms.node_selector_terms or () if (term := _node_term(each)))
-    return found or (NOTHING,)
+    """Return the terms of a node selector, of which at least one must hold."""
+    # A term without expressions matches no node. If there is no other, no node matches at all.
+    converted = (_node_term(term) for term in terms.node_selector_terms or ())
+    return tuple(term for term in converted if term) or (NOTHING,)
 
 
 def _preferred(affinity: wire.NodeAffinity | None) -> tuple[Preference, ...]:
-    wishes = affinity and affinity.preferred_during_scheduling_ignored_during_execution
+    preferred = affinity and affinity.preferred_during_scheduling_ignored_during_execution
     return tuple(
-        Preference(each.weight, term)
-        for each in wishes or ()
-        if (term := _node_term(each.preference))
+        Preference(weighted.weight, term)
+        for weighted in preferred or ()
+        if (term := _node_term(weighted.preference))
     )
 
 
@@ -81,11 +91,11 @@ def _node_term(term: wire.NodeTerm) -> Term:
 
 
 def _expressions(requirements: Iterable[wire.SelectorRequirement] | None) -> tuple[Expression, ...]:
-    return tuple(part for each in requirements or () for part in _expression(each))
+    return tuple(part for requirement in requirements or () for part in _expression(requirement))
 
 
 def _expression(requirement: wire.SelectorRequirement) -> Term:
-    # an operator of a later Kubernetes must not stop everybody: nothing satisfies it
+    # An operator of a later Kubernetes must not stop the scheduler: no node satisfies it.
     if requirement.operator not in _OPERATORS:
         return NOTHING
     values = tuple(requirement.values or ())
@@ -93,51 +103,51 @@ def _expression(requirement: wire.SelectorRequirement) -> Term:
 
 
 def _tolerations(tolerations: Iterable[wire.TolerationSpec]) -> Iterable[Toleration]:
-    for each in tolerations:
-        # a comparison of numbers tolerates nothing here: too careful, never too bold
-        if each.operator in ("", "Equal", "Exists") and each.effect in ("", *_EFFECTS):
-            effect = Effect(each.effect) if each.effect else None
-            yield Toleration(each.key, each.value, each.operator == "Exists", effect)
+    for spec in tolerations:
+        # Numeric operators are left out: the pod then tolerates less than it could, never more.
+        if spec.operator in ("", "Equal", "Exists") and spec.effect in ("", *_EFFECTS):
+            effect = Effect(spec.effect) if spec.effect else None
+            yield Toleration(spec.key, spec.value, spec.operator == "Exists", effect)
 
 
-class _Seen(NamedTuple):
-    """What a term about pods refers to: its owner's labels, and the namespaces that there are."""
+class _TermContext(NamedTuple):
+    """The context of a pod affinity term: the labels of its pod, and all namespaces."""
 
     labels: Mapping[str, str]
     namespaces: Namespaces
 
 
-def _pod_terms(affinity: wire.PodAffinity | None, seen: _Seen) -> Iterable[PodTerm]:
+def _pod_terms(affinity: wire.PodAffinity | None, context: _TermContext) -> Iterable[PodTerm]:
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
-    return (_pod_term(each, seen) for each in required or ())
+    return (_pod_term(term, context) for term in required or ())
 
 
 def _pod_preferences(
-    affinity: wire.PodAffinity | None, seen: _Seen, sign: int
+    affinity: wire.PodAffinity | None, context: _TermContext, sign: int
 ) -> Iterable[PodPreference]:
-    wishes = affinity and affinity.preferred_during_scheduling_ignored_during_execution
+    preferred = affinity and affinity.preferred_during_scheduling_ignored_during_execution
     return (
-        PodPreference(sign * each.weight, _pod_term(each.pod_affinity_term, seen))
-        for each in wishes or ()
+        PodPreference(sign * weighted.weight, _pod_term(weighted.pod_affinity_term, context))
+        for weighted in preferred or ()
     )
 
 
-def _pod_term(term: wire.PodAffinityTerm, seen: _Seen) -> PodTerm:
+def _pod_term(term: wire.PodAffinityTerm, context: _TermContext) -> PodTerm:
     selector = selector_of(term.label_selector)
-    selector += _same(term.match_label_keys, seen.labels, Operator.IN)
-    selector += _same(term.mismatch_label_keys, seen.labels, Operator.NOT_IN)
-    return PodTerm(selector, term.topology_key, _namespaces(term, seen.namespaces))
+    selector += _same(term.match_label_keys, context.labels, Operator.IN)
+    selector += _same(term.mismatch_label_keys, context.labels, Operator.NOT_IN)
+    return PodTerm(selector, term.topology_key, _namespaces(term, context.namespaces))
 
 
-def _namespaces(term: wire.PodAffinityTerm, there: Namespaces) -> tuple[str, ...]:
-    """The namespaces that a term looks at, by name; none: its owner's own."""
+def _namespaces(term: wire.PodAffinityTerm, namespaces: Namespaces) -> tuple[str, ...]:
+    """Return the names of the namespaces that a term covers; empty: the namespace of its pod."""
     named = set(term.namespaces or ())
     if term.namespace_selector is None:
         return tuple(sorted(named))
     wanted = selector_of(term.namespace_selector)
     if not wanted:
         return (EVERYWHERE,)
-    chosen = {name for name, labels in there.items() if matches(wanted, labels)}
+    chosen = {name for name, labels in namespaces.items() if matches(wanted, labels)}
     return tuple(sorted(named | chosen)) or (NOWHERE,)
 
 
@@ -147,7 +157,7 @@ def _spread(constraint: wire.SpreadConstraint, labels: Mapping[str, str]) -> Spr
     return Spread(
         constraint.topology_key,
         constraint.max_skew,
-        # to kube-scheduler a spread that selects by nothing at all counts nobody
+        # As in kube-scheduler: a spread constraint with an empty selector counts no pods.
         selector or NOTHING,
         required=constraint.when_unsatisfiable == "DoNotSchedule",
         min_domains=constraint.min_domains or 1,
@@ -157,7 +167,7 @@ def _spread(constraint: wire.SpreadConstraint, labels: Mapping[str, str]) -> Spr
 
 
 def selector_of(selector: wire.LabelSelector | None) -> Term:
-    """A selector of labels as a term; none at all matches nothing."""
+    """Return a label selector as a term; None gives a term that matches nothing."""
     if selector is None:
         return NOTHING
     wanted = sorted((selector.match_labels or {}).items())
@@ -166,5 +176,5 @@ def selector_of(selector: wire.LabelSelector | None) -> Term:
 
 
 def _same(keys: Iterable[str] | None, labels: Mapping[str, str], operator: Operator) -> Term:
-    """Expressions that compare with the pod's own labels."""
+    """Return expressions that compare with the values of the pod's own labels."""
     return tuple(Expression(key, operator, (labels[key],)) for key in keys or () if key in labels)

@@ -1,10 +1,11 @@
-"""What a pod asks for, added up as kube-scheduler adds it.
+"""The resources that a pod requests, added up as kube-scheduler does.
 
-Containers and sidecars run together, init containers one after the other beside the sidecars that
-were started before them; the larger of both counts, and the runtime's overhead on top. While a
-resize is under way a container counts with the largest of what it wants, has, and is set aside for
-it; once the node has said that it can never grant the wish, the wish does not count. CPU, memory
-and huge pages asked for by the pod as a whole replace the sum of its containers.
+    request = max(sum of containers and sidecars, most during start-up) + overhead
+
+Init containers run one after the other, beside the sidecars that were started before them. During a
+resize a container counts with the largest of its requested, its actual and its allocated resources;
+once the node has reported the resize as infeasible, the requested ones do not count. CPU, memory
+and huge pages that the pod requests as a whole replace the sum of its containers.
 """
 
 from __future__ import annotations
@@ -19,19 +20,20 @@ from windlass.workloads.objects.wire import Container, ContainerStatus, Pod
 
 GPU = "nvidia.com/gpu"
 RESIZE = "PodResizePending"
-"""The condition of a pod whose resize has not been granted."""
+"""The type of the condition of a pod whose resize is not granted yet, or infeasible."""
 ALL_ADDRESSES = "0.0.0.0"
 Sums = dict[str, int]
+"""Amounts by resource name: CPU in thousandths, bytes in MiB, all else in whole units."""
 
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
-"""Resources that are counted in bytes, and here in MiB."""
+"""Prefixes of resources that Kubernetes counts in bytes, and we in MiB."""
 _OF_POD = ("cpu", "memory", "hugepages-")
-"""Resources that a pod may ask for as a whole."""
+"""Prefixes of resources that a pod can request as a whole."""
 
 
 def request_of(pod: Pod) -> Request:
-    """All that the pod takes from a node, besides its pod slot."""
-    sums = _together(pod)
+    """Return the resources and host ports that a pod takes from its node."""
+    sums = _sum_of_pod(pod)
     gpus = sums.pop(GPU, 0)
     cpu, memory = sums.pop("cpu", 0), sums.pop("memory", 0)
     extra = tuple(sorted((name, amount) for name, amount in sums.items() if amount))
@@ -39,45 +41,47 @@ def request_of(pod: Pod) -> Request:
 
 
 def reader_of(resource: str) -> Callable[[str], int]:
-    """How the amounts of a resource are read, rounded up."""
+    """Return the function that reads amounts of a resource, rounded up."""
     if resource == "cpu":
         return milli_rounded_up
     return mib_rounded_up if resource.startswith(_BYTES) else count_rounded_up
 
 
 def _ports(pod: Pod) -> tuple[Port, ...]:
-    """The ports of the node that the pod listens on as long as it runs, each once."""
-    staying = [each for each in pod.spec.init_containers or () if each.restart_policy == "Always"]
-    found = {
+    """Return the host ports of the containers and sidecars of a pod, without duplicates."""
+    sidecars = [init for init in pod.spec.init_containers or () if init.restart_policy == "Always"]
+    ports = {
         Port(
-            each.host_port,
-            each.protocol or "TCP",
-            "" if each.host_ip == ALL_ADDRESSES else each.host_ip,
+            port.host_port,
+            port.protocol or "TCP",
+            "" if port.host_ip == ALL_ADDRESSES else port.host_ip,
         )
-        for container in (*pod.spec.containers, *staying)
-        for each in container.ports or ()
-        if each.host_port > 0
+        for container in (*pod.spec.containers, *sidecars)
+        for port in container.ports or ()
+        if port.host_port > 0
     }
-    # who has a port at all addresses has it at each
-    chosen = {each for each in found if not each.address or replace(each, address="") not in found}
-    return tuple(sorted(chosen, key=lambda each: (each.number, each.protocol, each.address)))
+    # A port at all addresses ("") includes the same port at one address.
+    distinct = [
+        port for port in ports if not port.address or replace(port, address="") not in ports
+    ]
+    return tuple(sorted(distinct, key=lambda port: (port.number, port.protocol, port.address)))
 
 
-def _together(pod: Pod) -> Sums:
-    given = {each.name: each for each in pod.status.container_statuses or ()}
-    given |= {each.name: each for each in pod.status.init_container_statuses or ()}
+def _sum_of_pod(pod: Pod) -> Sums:
+    statuses = {status.name: status for status in pod.status.container_statuses or ()}
+    statuses |= {status.name: status for status in pod.status.init_container_statuses or ()}
     running: Sums = {}
     for container in pod.spec.containers:
-        _add(running, _of_container(pod, container, given))
+        _add(running, _of_container(pod, container, statuses))
     sidecars: Sums = {}
     starting: Sums = {}
     for container in pod.spec.init_containers or ():
         if container.restart_policy == "Always":
-            own = _of_container(pod, container, given)
+            own = _of_container(pod, container, statuses)
             _add(running, own)
             _add(sidecars, own)
             _raise(starting, sidecars)
-        else:  # it ends before anybody could resize it
+        else:  # init containers cannot be resized
             _raise(starting, _sum(_read(container.resources.requests), sidecars))
     _raise(running, starting)
     running |= _of_pod(pod)
@@ -85,36 +89,38 @@ def _together(pod: Pod) -> Sums:
     return running
 
 
-def _of_container(pod: Pod, container: Container, given: Mapping[str, ContainerStatus]) -> Sums:
-    wanted, status = _read(container.resources.requests), given.get(container.name)
+def _of_container(pod: Pod, container: Container, statuses: Mapping[str, ContainerStatus]) -> Sums:
+    wanted, status = _read(container.resources.requests), statuses.get(container.name)
     if status is None or status.resources is None:
         return wanted
     return _resized(pod, wanted, status.resources.requests, status.allocated_resources)
 
 
 def _of_pod(pod: Pod) -> Sums:
-    asked = _read(pod.spec.resources.requests if pod.spec.resources else None)
-    wanted = {name: amount for name, amount in asked.items() if name.startswith(_OF_POD)}
-    has = pod.status.resources
-    if has is None or not wanted:
+    """Return the amounts that the pod requests as a whole."""
+    requested = _read(pod.spec.resources.requests if pod.spec.resources else None)
+    wanted = {name: amount for name, amount in requested.items() if name.startswith(_OF_POD)}
+    actual = pod.status.resources
+    if actual is None or not wanted:
         return wanted
-    found = _resized(pod, wanted, has.requests, pod.status.allocated_resources)
-    return {name: found.get(name, 0) for name in wanted}
+    sums = _resized(pod, wanted, actual.requests, pod.status.allocated_resources)
+    return {name: sums.get(name, 0) for name in wanted}
 
 
 def _resized(
-    pod: Pod, wanted: Sums, has: Mapping[str, str] | None, allocated: Mapping[str, str] | None
+    pod: Pod, wanted: Sums, actual: Mapping[str, str] | None, allocated: Mapping[str, str] | None
 ) -> Sums:
-    found = {} if _is_hopeless(pod) else dict(wanted)
-    _raise(found, _read(has))
-    _raise(found, _read(allocated))
-    return found
+    """Return the largest of the amounts, without the wanted ones if the node cannot grant them."""
+    sums = {} if _is_resize_infeasible(pod) else dict(wanted)
+    _raise(sums, _read(actual))
+    _raise(sums, _read(allocated))
+    return sums
 
 
-def _is_hopeless(pod: Pod) -> bool:
-    """Is the resize one that the node can never grant?"""
+def _is_resize_infeasible(pod: Pod) -> bool:
     return any(
-        each.type == RESIZE and each.reason == "Infeasible" for each in pod.status.conditions or ()
+        condition.type == RESIZE and condition.reason == "Infeasible"
+        for condition in pod.status.conditions or ()
     )
 
 
@@ -123,11 +129,13 @@ def _read(amounts: Mapping[str, str] | None) -> Sums:
 
 
 def _add(sums: Sums, more: Mapping[str, int]) -> None:
+    """Add amounts to the sums in place, up to MOST."""
     for name, amount in more.items():
         sums[name] = min(LARGEST_AMOUNT, sums.get(name, 0) + amount)
 
 
 def _raise(sums: Sums, others: Mapping[str, int]) -> None:
+    """Raise each sum in place to the other amount, if that is larger."""
     for name, amount in others.items():
         sums[name] = max(sums.get(name, 0), amount)
 

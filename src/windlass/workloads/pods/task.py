@@ -1,23 +1,34 @@
-"""One pod as a task: what it asks for, where it may run, how far it has come."""
+"""One pod as a task of the model: its identity, its shape, its state and its end.
+
+A pod that fails by itself counts against its node and its gang. A pod that was evicted, deleted,
+preempted or refused for lack of room does not, and neither does one that made a checkpoint and
+left.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
 
+from windlass.checkpoint.protocol import EXIT_SAVED
+from windlass.model.events import WorkEnded
 from windlass.model.gpus import Slice
 from windlass.model.jobs import GangId, Shape, Task, TaskId, TaskState
 from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.resources import pairs
 from windlass.model.units import parse_timestamp_or_none
 from windlass.model.validation.shapes import check_shape
-from windlass.workloads.objects.wire import Pod, PodAffinityTerm, PodSpec
+from windlass.workloads.objects.wire import Pod, PodAffinityTerm, PodSpec, Terminated, condition
 from windlass.workloads.pods.constraints import Namespaces, constraints_of
 from windlass.workloads.pods.requests import request_of
 
+OWN = frozenset({"", "Error", "UnexpectedAdmissionError"})
+"""The status reasons of pods that failed by themselves. UnexpectedAdmissionError: the kubelet could
+not allocate a device."""
+
 
 def task_id(pod: Pod) -> TaskId:
-    """Unique for ever: a pod of the same name has another uid."""
+    """Return the id of a pod's task, with the uid: a later pod of the same name has another id."""
     meta = pod.metadata
     return TaskId(f"{meta.namespace}/{meta.name}/{meta.uid}")
 
@@ -25,7 +36,7 @@ def task_id(pod: Pod) -> TaskId:
 def task_of(
     pod: Pod, gang: GangId, shape: Shape, devices: tuple[Slice, ...], group: str = ""
 ) -> Task:
-    """The pod as a task of its gang, on these devices if it has a node."""
+    """Return the pod as a task of its gang, on these devices if it has a node."""
     return Task(
         id=task_id(pod),
         gang=gang,
@@ -41,18 +52,21 @@ def task_of(
 
 
 def shape_of(pod: Pod, namespaces: Namespaces | None = None) -> Shape:
-    """All that decides where the pod can run, given the namespaces that there are."""
-    return _known(Shape(request_of(pod), constraints_of(pod, namespaces)))
+    """Return the request and the constraints of a pod; equal shapes are the same object.
+
+    `namespaces` resolves pod affinity terms that select namespaces by label.
+    """
+    return _interned(Shape(request_of(pod), constraints_of(pod, namespaces)))
 
 
 @lru_cache(maxsize=1 << 12)
-def _known(shape: Shape) -> Shape:
-    """The first of equal shapes: what is one object is kept once, and compared in no time."""
+def _interned(shape: Shape) -> Shape:
+    """Return the first of equal shapes: one object saves memory, and comparing it is cheap."""
     return shape
 
 
 def state_of(pod: Pod) -> TaskState:
-    """How far the pod has come; terminal phases win, since nothing runs any more."""
+    """Return the state of a pod's task. A terminal phase wins over a deletion timestamp."""
     match pod.status.phase:
         case "Succeeded":
             return TaskState.SUCCEEDED
@@ -67,8 +81,8 @@ def state_of(pod: Pod) -> TaskState:
 
 
 def refusal_of(pod: Pod, shape: Shape) -> Reason | None:
-    """What keeps a pod from being placed, whatever the cluster is like."""
-    for what in _left_out(pod.spec):
+    """Return the reason why a pod can be placed in no cluster; None if there is none."""
+    for what in _unsupported(pod.spec):
         return Reason(ReasonCode.LEFT_OUT, {"what": what})
     problem = _problem(shape)
     return Reason(ReasonCode.UNREADABLE, {"what": problem}) if problem else None
@@ -76,16 +90,17 @@ def refusal_of(pod: Pod, shape: Shape) -> Reason | None:
 
 @lru_cache(maxsize=1 << 12)
 def _problem(shape: Shape) -> str:
-    """What is wrong with a shape by itself; empty if nothing is."""
-    return next((str(each) for each in check_shape(shape) if not each.passing), "")
+    """Return the first fault of a shape; "" if it has none."""
+    return next((str(problem) for problem in check_shape(shape) if not problem.passing), "")
 
 
-def _left_out(spec: PodSpec) -> Iterator[str]:
+def _unsupported(spec: PodSpec) -> Iterator[str]:
+    """Yield the features of a pod that Windlass does not support, in words."""
     if spec.resource_claims:
         yield "devices by resource claims"
-    if any(each.is_a_disk() for each in spec.volumes or ()):
+    if any(volume.is_a_disk() for volume in spec.volumes or ()):
         yield "a disk that is named in the pod itself, instead of a claim"
-    # features that nodes declare, and that only some of them have
+    # The next two need features that nodes declare, and that only some nodes have.
     if spec.host_network and spec.host_users is False:
         yield "the network of its node together with users of its own"
     rules = (
@@ -98,9 +113,11 @@ def _left_out(spec: PodSpec) -> Iterator[str]:
 
 
 def chooses_namespaces(pod: Pod) -> bool:
-    """Does a term of the pod look at namespaces that are chosen by their labels?"""
+    """Return whether a pod affinity term of the pod selects namespaces by label."""
     selectors = (term.namespace_selector for term in _pod_terms(pod))
-    return any(each and (each.match_labels or each.match_expressions) for each in selectors)
+    return any(
+        selector and (selector.match_labels or selector.match_expressions) for selector in selectors
+    )
 
 
 def _pod_terms(pod: Pod) -> Iterator[PodAffinityTerm]:
@@ -108,5 +125,33 @@ def _pod_terms(pod: Pod) -> Iterator[PodAffinityTerm]:
     for side in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
         if side is not None:
             yield from side.required_during_scheduling_ignored_during_execution or ()
-            wishes = side.preferred_during_scheduling_ignored_during_execution or ()
-            yield from (each.pod_affinity_term for each in wishes)
+            preferred = side.preferred_during_scheduling_ignored_during_execution or ()
+            yield from (weighted.pod_affinity_term for weighted in preferred)
+
+
+def end_of(pod: Pod, gang: GangId, now: int) -> WorkEnded | None:
+    """Return the event of a pod's end; None if it has not ended, or did not end by itself.
+
+    `now` is the time of the end if no container tells one.
+    """
+    succeeded = pod.status.phase == "Succeeded"
+    if not pod.spec.node_name or not (succeeded or _failed_by_itself(pod)):
+        return None
+    finished = [end.finished_at for end in _terminations(pod)]
+    at = max((at for text in finished if (at := parse_timestamp_or_none(text))), default=now)
+    since = parse_timestamp_or_none(pod.status.start_time)
+    return WorkEnded(gang, pod.spec.node_name, at if since is None else since, at, succeeded)
+
+
+def _failed_by_itself(pod: Pod) -> bool:
+    if pod.status.phase != "Failed" or pod.status.reason not in OWN:
+        return False
+    disruption = condition(pod, "DisruptionTarget")
+    if pod.metadata.deletion_timestamp or (disruption and disruption.status == "True"):
+        return False
+    return all(end.exit_code != EXIT_SAVED for end in _terminations(pod))
+
+
+def _terminations(pod: Pod) -> list[Terminated]:
+    states = (status.state for status in pod.status.container_statuses or ())
+    return [state.terminated for state in states if state.terminated]

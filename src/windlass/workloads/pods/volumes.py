@@ -1,12 +1,13 @@
-"""Where a pod's volumes let it run, as kube-scheduler would see it, and what it must wait for.
+"""The constraints that follow from the volumes of a pod, as kube-scheduler sees them.
 
 A claim is in one of these states, seen from the pod that uses it:
 
-    gone, being deleted, lost      the pod waits
-    bound                          the pod goes where the volume can be reached
-    unbound, bound at once         the pod waits until somebody has bound it
-    unbound, waits for its pod     the pod goes where the class may make a volume; the node is
-                                   written on the claim, and the pod is bound once the claim is
+    missing, being deleted, lost      the pod waits
+    bound                             the pod needs a node from which the volume can be reached
+    unbound, Immediate                the pod waits until the claim is bound
+    unbound, WaitForFirstConsumer     the pod needs a node where the class can provision a volume;
+                                      the node is written on the claim, and the pod is bound
+                                      after the claim
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from typing import Protocol
 
 from windlass.model.constraints import Expression, Operator, Term
 from windlass.model.units import mib_rounded_down, mib_rounded_up
-from windlass.workloads.nodes.offers import NODE_NAME
 from windlass.workloads.objects.storage_wire import (
     CsiCapacity,
     PersistentVolume,
@@ -25,74 +25,86 @@ from windlass.workloads.objects.storage_wire import (
     StorageClass,
 )
 from windlass.workloads.objects.wire import Pod
-from windlass.workloads.pods.constraints import any_of, selector_of
+from windlass.workloads.pods.constraints import NODE_NAME, any_of, selector_of
 
 SELECTED = "volume.kubernetes.io/selected-node"
-"""The annotation of a claim that says for which node a volume is wanted."""
+"""The annotation of a claim that names the node for which a volume is to be provisioned."""
 BOUND = "pv.kubernetes.io/bind-completed"
+"""The annotation of a claim whose binding is complete."""
 CLASS = "volume.beta.kubernetes.io/storage-class"
-"""An annotation that may name the class instead of the field."""
+"""An annotation of a claim that names the storage class instead of the field."""
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
+"""The provisioner of a class whose volumes are made by hand."""
 ONE_POD = "ReadWriteOncePod"
+"""The access mode of a claim that only one pod may use at a time."""
 ZONES = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-"""Labels of a volume that name its zone or region, and what nodes of today call them."""
+"""The labels of a volume that name its zone or region, with the present names of these labels."""
 
 
 class StorageObjects(Protocol):
-    """All that was seen of storage."""
+    """The storage objects of the cluster."""
 
-    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None: ...
-    def volume(self, name: str) -> PersistentVolume | None: ...
-    def storage_class(self, name: str) -> StorageClass | None: ...
+    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        """Return a claim; None if it does not exist."""
+        ...
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        """Return a volume; None if it does not exist."""
+        ...
+
+    def storage_class(self, name: str) -> StorageClass | None:
+        """Return a storage class; None if it does not exist."""
+        ...
+
     def tracks_capacity(self, driver: str) -> bool:
-        """Does the driver say where it has how much room?"""
+        """Return whether the driver publishes its storage capacity."""
         ...
 
     def capacities(self, storage_class: str) -> Iterable[CsiCapacity]:
-        """What drivers say about the room for volumes of a class."""
+        """Return the published capacities for volumes of a class."""
         ...
 
     def has_limit(self, driver: str) -> bool:
-        """Is there a node to which the driver attaches only so many volumes?"""
+        """Return whether the driver limits the number of volumes on any node."""
         ...
 
     def user_of(self, namespace: str, claim: str, but: Pod) -> str:
-        """Another pod that has the claim on its node, or comes first; empty if none does."""
+        """Return the name of another pod that uses the claim or is to use it first; "" if none."""
         ...
 
 
 @dataclass(slots=True)
 class Needs:
-    """What a pod's volumes ask of its node, of its claims, and of time."""
+    """The requirements of the volumes of a pod on its node and its claims."""
 
     reach: list[tuple[Term, ...]] = field(default_factory=list[tuple[Term, ...]])
-    """For each volume, terms of which one must hold."""
+    """One entry per requirement: node terms of which at least one must hold."""
     attached: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    """The volumes that drivers with limits attach: driver and handle."""
+    """The volumes of drivers with a limit per node: (driver, handle)."""
     selecting: list[str] = field(default_factory=list[str])
-    """Claims on which the node is to be written."""
+    """The claims on which the chosen node must be written (`SELECTED`)."""
     lacking: str = ""
-    """What the pod must wait for, in words; empty if for nothing."""
+    """A clause that says what the pod waits for; "" if it need not wait."""
     left_out: str = ""
-    """What we do not place yet."""
+    """A clause that names an unsupported kind of volume; "" if there is none."""
 
     def wait(self, what: str) -> None:
-        """Of several things the first is told."""
+        """Note what the pod waits for; only the first call counts."""
         self.lacking = self.lacking or what
 
 
 def has_claims(pod: Pod) -> bool:
-    """Does the pod use volumes by claim?"""
+    """Return whether the pod uses any claims."""
     return any(True for _ in claims_of(pod))
 
 
 def claims_of(pod: Pod) -> Iterator[tuple[str, bool]]:
-    """The names of the claims, and whether each is made for this pod alone."""
+    """Yield the name of each claim, and whether it is created for this pod (ephemeral)."""
     for volume in pod.spec.volumes or ():
         if volume.persistent_volume_claim is not None:
             yield str(volume.persistent_volume_claim.get("claimName", "")), False
@@ -101,115 +113,123 @@ def claims_of(pod: Pod) -> Iterator[tuple[str, bool]]:
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Have the claim and its volume found each other?"""
+    """Return whether the binding of the claim to its volume is complete."""
     return bool(claim.spec.volume_name) and BOUND in (claim.metadata.annotations or {})
 
 
-def needs_of(pod: Pod, book: StorageObjects) -> Needs:
-    """What the volumes of a pod ask for, as storage stands."""
+def needs_of(pod: Pod, storage: StorageObjects) -> Needs:
+    """Return the requirements of the volumes of a pod, given the storage objects of the cluster."""
     needs = Needs()
     for name, is_own in dict(claims_of(pod)).items():
-        claim = book.claim(pod.metadata.namespace, name)
+        claim = storage.claim(pod.metadata.namespace, name)
         if claim is None:
             comes = "has not been made yet" if is_own else "does not exist; create it"
             needs.wait(f"its claim {name} {comes}")
-        elif trouble := _trouble(pod, claim, is_own, book):
-            needs.wait(trouble)
+        elif obstacle := _obstacle(pod, claim, is_own, storage):
+            needs.wait(obstacle)
         elif is_bound(claim):
-            _bound(needs, claim, book)
+            _add_bound(needs, claim, storage)
         else:
-            _unbound(needs, claim, book)
+            _add_unbound(needs, claim, storage)
     return needs
 
 
-def _trouble(pod: Pod, claim: PersistentVolumeClaim, is_own: bool, book: StorageObjects) -> str:
-    """What keeps a pod from using a claim that is there; empty if nothing does."""
+def _obstacle(pod: Pod, claim: PersistentVolumeClaim, is_own: bool, storage: StorageObjects) -> str:
+    """Return a clause that says why a pod cannot use an existing claim; "" if it can."""
     name, namespace = claim.metadata.name, claim.metadata.namespace
     if claim.status.phase == "Lost":
         return f"its claim {name} has lost its volume {claim.spec.volume_name}"
     if claim.metadata.deletion_timestamp:
         return f"its claim {name} is being deleted"
-    owners = {each.uid for each in claim.metadata.owner_references or ()}
+    owners = {owner.uid for owner in claim.metadata.owner_references or ()}
     if is_own and pod.metadata.uid not in owners:
         return f"claim {name}, which should be its own, belongs to somebody else; delete it"
-    if ONE_POD in (claim.spec.access_modes or ()) and (user := book.user_of(namespace, name, pod)):
+    is_exclusive = ONE_POD in (claim.spec.access_modes or ())
+    if is_exclusive and (user := storage.user_of(namespace, name, pod)):
         return f"its claim {name} is for one pod, and pod {user} has it"
     return ""
 
 
-def _bound(needs: Needs, claim: PersistentVolumeClaim, book: StorageObjects) -> None:
+def _add_bound(needs: Needs, claim: PersistentVolumeClaim, storage: StorageObjects) -> None:
     name = claim.spec.volume_name
-    volume = book.volume(name)
+    volume = storage.volume(name)
     if volume is None:
-        called = claim.metadata.name
-        needs.wait(f"its claim {called} is bound to volume {name}, which does not exist")
+        claim_name = claim.metadata.name
+        needs.wait(f"its claim {claim_name} is bound to volume {name}, which does not exist")
         return
     affinity = volume.spec.node_affinity
     if affinity is not None and affinity.required is not None:
         needs.reach.append(any_of(affinity.required))
     needs.reach += _zones(volume.metadata.labels or {})
-    if volume.spec.csi is not None and book.has_limit(volume.spec.csi.driver):
+    if volume.spec.csi is not None and storage.has_limit(volume.spec.csi.driver):
         needs.attached.add((volume.spec.csi.driver, volume.spec.csi.volume_handle))
 
 
 def _zones(labels: Mapping[str, str]) -> Iterator[tuple[Term, ...]]:
-    """A volume that names its zone: nodes of that zone, and nodes that say nothing of zones."""
-    unzoned = tuple(Expression(each, Operator.DOES_NOT_EXIST) for each in sorted(ZONES))
+    """Yield the node terms of a volume with zone labels: the same zone, or no zone labels."""
+    unzoned = tuple(Expression(key, Operator.DOES_NOT_EXIST) for key in sorted(ZONES))
     for key, today in ZONES.items():
         if key in labels:
             values = tuple(labels[key].split("__"))
-            there: list[Term] = [(Expression(key, Operator.IN, values),), unzoned]
+            terms: list[Term] = [(Expression(key, Operator.IN, values),), unzoned]
             if key != today:
+                # The volume has the deprecated label, and the node only the present one.
                 old = Expression(key, Operator.DOES_NOT_EXIST)
-                there.append((old, Expression(today, Operator.IN, values)))
-            yield tuple(there)
+                terms.append((old, Expression(today, Operator.IN, values)))
+            yield tuple(terms)
 
 
-def _unbound(needs: Needs, claim: PersistentVolumeClaim, book: StorageObjects) -> None:
+def _add_unbound(needs: Needs, claim: PersistentVolumeClaim, storage: StorageObjects) -> None:
     name = claim.metadata.name
-    called = (claim.metadata.annotations or {}).get(CLASS, claim.spec.storage_class_name or "")
-    found = book.storage_class(called)
-    if called and found is None:
-        needs.wait(f"its claim {name} names storage class {called}, which does not exist")
+    class_name = (claim.metadata.annotations or {}).get(CLASS, claim.spec.storage_class_name or "")
+    storage_class = storage.storage_class(class_name)
+    if class_name and storage_class is None:
+        needs.wait(f"its claim {name} names storage class {class_name}, which does not exist")
     elif (
-        found is None
+        storage_class is None
         or claim.spec.volume_name
-        or found.volume_binding_mode != "WaitForFirstConsumer"
+        or storage_class.volume_binding_mode != "WaitForFirstConsumer"
     ):
         needs.wait(f"its claim {name} is not bound to a volume yet")
-    elif found.provisioner in ("", NO_PROVISIONER):
+    elif storage_class.provisioner in ("", NO_PROVISIONER):
         needs.left_out = "a claim that waits for it and that only volumes at hand can satisfy"
     else:
-        _to_be_made(needs, claim, found, book)
+        _add_provisioned(needs, claim, storage_class, storage)
 
 
-def _to_be_made(
-    needs: Needs, claim: PersistentVolumeClaim, found: StorageClass, book: StorageObjects
+def _add_provisioned(
+    needs: Needs, claim: PersistentVolumeClaim, storage_class: StorageClass, storage: StorageObjects
 ) -> None:
+    """Add the requirements of a claim whose volume is provisioned once its node is known."""
     needs.selecting.append(claim.metadata.name)
     if node := (claim.metadata.annotations or {}).get(SELECTED, ""):
         needs.reach.append(((Expression(NODE_NAME, Operator.IN, (node,)),),))
-    if found.allowed_topologies:
-        terms = [each.match_label_expressions or () for each in found.allowed_topologies]
+    if storage_class.allowed_topologies:
+        terms = [term.match_label_expressions or () for term in storage_class.allowed_topologies]
         needs.reach.append(
             tuple(
-                tuple(Expression(e.key, Operator.IN, tuple(e.values or ())) for e in term)
+                tuple(
+                    Expression(label.key, Operator.IN, tuple(label.values or ())) for label in term
+                )
                 for term in terms
                 if term
             )
         )
     size = (claim.spec.resources.requests or {}).get("storage", "")
-    if size and book.tracks_capacity(found.provisioner):
-        there = book.capacities(found.metadata.name)
+    if size and storage.tracks_capacity(storage_class.provisioner):
         needs.reach.append(
-            tuple(term for each in there for term in _with_room(each, mib_rounded_up(size)))
+            tuple(
+                term
+                for capacity in storage.capacities(storage_class.metadata.name)
+                for term in _with_room(capacity, mib_rounded_up(size))
+            )
         )
-    if book.has_limit(found.provisioner):
-        needs.attached.add((found.provisioner, f"to be made for {claim.metadata.name}"))
+    if storage.has_limit(storage_class.provisioner):
+        needs.attached.add((storage_class.provisioner, f"to be made for {claim.metadata.name}"))
 
 
 def _with_room(capacity: CsiCapacity, size_mib: int) -> Iterator[Term]:
-    """The nodes that this is about, if it has room for a volume of that size."""
+    """Yield the term for the nodes of a capacity, if it has room for a volume of that size."""
     room = capacity.maximum_volume_size or capacity.capacity
     if capacity.node_topology is not None and room and mib_rounded_down(room) >= size_mib:
         yield selector_of(capacity.node_topology)

@@ -232,7 +232,7 @@ def test_an_authority_that_was_written_down_signs_as_before():
 def test_who_made_a_pod_is_believed_in_a_managed_namespace_and_nowhere_else():
     there = Reading(given_pod("a", annotations={"windlass.dev/creator": "ann"}))
     assert there.gang_of("a").user == ""
-    there.translator.namespace_seen(NAMESPACE, {"windlass.dev/managed": "true"})
+    there.apply(there.translator.namespace_seen(NAMESPACE, {"windlass.dev/managed": "true"}))
     assert there.gang_of("a").user == "ann"
-    there.translator.namespace_seen(NAMESPACE, {})
+    there.apply(there.translator.namespace_seen(NAMESPACE, {}))
     assert there.gang_of("a").user == ""

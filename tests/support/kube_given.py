@@ -9,18 +9,20 @@ Objects are written as JSON and decoded, as the daemon does it: what is not read
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
 
 from windlass.crds.read import OwnedQueue, Users
-from windlass.daemon.decide.inputs import Lost, ObjectObserved, StepInput
-from windlass.daemon.decide.step import SchedulerStep
-from windlass.daemon.decide.step_output import StepOutput
+from windlass.daemon.decide.inputs import StepInput
+from windlass.daemon.decide.step import SchedulerStep, StepOutput
 from windlass.kube.ingest.scope import Scope
 from windlass.kube.ingest.translator import Translator
+from windlass.kube.refs import Lost, ObjectObserved
 from windlass.kube.writers.signing import Signing
+from windlass.model.events import Event
 from windlass.model.jobs import Gang, GangId, Task, TaskId
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
@@ -229,6 +231,10 @@ class Stage:
         """Objects are new or have changed; news about writes come in."""
         self.brain.take(_piece(each) for each in things)
 
+    def apply(self, some: Iterable[Event]) -> None:
+        """Apply events of the translator, as a step does."""
+        self.brain._apply(some)
+
     def lose(self, *things: Thing) -> None:
         """Objects are gone."""
         pieces = [_piece(each) for each in things]
@@ -254,28 +260,33 @@ class Stage:
 
 
 class Reading:
-    """A translator and the cluster it tells; queue `team` is open to all, and nobody decides."""
+    """A translator and a cluster that applies its events; queue `team` is open to all."""
 
     def __init__(
         self, *things: wire.Pod | wire.NodeObject | wire.Owner, scope: Scope | None = None
     ) -> None:
         self.cluster = Cluster(Settings(), 0)
-        self.translator = Translator(scope or OURS, self.cluster.apply)
+        self.translator = Translator(scope or OURS)
         self.queue("team", Users(term=()))
         self.see(*things)
 
+    def apply(self, some: Iterable[Event]) -> None:
+        """Apply events of the translator to the cluster."""
+        for event in some:
+            self.cluster.apply(event)
+
     def queue(self, name: str, users: Users) -> None:
-        self.translator.gangs.queue_seen(OwnedQueue(Queue(name), users))
+        self.apply(self.translator.queue_seen(OwnedQueue(Queue(name), users)))
 
     def see(self, *things: wire.Pod | wire.NodeObject | wire.Owner) -> None:
         for each in things:
             match each:
                 case wire.Pod():
-                    self.translator.pod_seen(each)
+                    self.apply(self.translator.pod_seen(each))
                 case wire.NodeObject():
-                    self.translator.node_seen(each)
+                    self.apply(self.translator.node_seen(each))
                 case wire.Owner():
-                    self.translator.owner_seen(Key("Job", "batch"), each)
+                    self.apply(self.translator.owner_seen(Key("Job", "batch"), each))
 
     def task(self, name: str) -> Task:
         return task_called(self.cluster, name)

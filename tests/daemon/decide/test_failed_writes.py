@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.kube_given import Stage, crew, made_by, node, pod, queue, task_id
-from windlass.kube.writers.binder import BindRejected
 from windlass.kube.writers.evictor import EvictRefused
+from windlass.model.events import BindFailed
 from windlass.model.jobs import TaskState
 from windlass.workloads.objects.annotations import PREEMPTIBLE
 
@@ -17,7 +17,7 @@ def test_a_place_whose_bind_failed_is_kept_from_others_while_its_gang_rests() ->
     there = Stage(queue("team", "ml"), *nodes(3), *crew("w", 3, 8, **BORROWS))
     there.step()
     there.see(*(pod(f"w-{i}", 8, gang=("w", 3), node=at, **BORROWS) for i, at in placed(there)))
-    there.see(BindRejected(task_id("w-0"), "the server said no"))
+    there.see(BindFailed(task_id("w-0"), "the server said no"))
     there.see(pod("other", 8, **BORROWS))
     assert there.step().bound == {}
     assert set(there.step(1).bound) == {"w-0"}
@@ -27,7 +27,7 @@ def test_a_gang_whose_other_binds_come_through_after_a_failure_is_not_left_alone
     queues = queue("team", "ml", guarantee={"gpu": 12}), queue("other", "ml", guarantee={"gpu": 12})
     there = Stage(*queues, *nodes(3), *crew("w", 3, 8, queue="other", **BORROWS))
     there.step()
-    there.see(BindRejected(task_id("w-0"), "the server said no"))
+    there.see(BindFailed(task_id("w-0"), "the server said no"))
     for number, at in placed(there):
         there.see(pod(f"w-{number}", 8, gang=("w", 3), queue="other", node=at, **BORROWS))
     assert set(there.step(1).bound) == {"w-0"}
@@ -36,7 +36,7 @@ def test_a_gang_whose_other_binds_come_through_after_a_failure_is_not_left_alone
 def test_no_place_is_kept_for_a_gang_of_which_no_bind_came_through() -> None:
     there = Stage(queue("team", "ml"), *nodes(2), *crew("w", 2, 8, **BORROWS))
     there.step()
-    there.see(*(BindRejected(task_id(f"w-{i}"), "the server said no") for i in range(2)))
+    there.see(*(BindFailed(task_id(f"w-{i}"), "the server said no") for i in range(2)))
     there.see(pod("other", 8, **BORROWS))
     assert set(there.step().bound) == {"other"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.kube_given import Stage, namespace, node, pod, queue
-from windlass.daemon.decide.gpu_health import KEPT_S, LOOK_EVERY_S, Measures
+from windlass.daemon.decide.gpu_health import KEPT_S, LOOK_EVERY_S, GpuHealth
 from windlass.kube.client.dcgm_scraper import Measured
 from windlass.model.nodes import NodeStanding
 from windlass.workloads.nodes.dcgm import Reading
@@ -142,7 +142,8 @@ def test_a_pod_of_a_namespace_with_a_queue_is_not_believed():
 
 
 def test_where_namespaces_are_named_only_they_count():
-    measures = Measures(Stage(TEAM, node("n1", 2)).translator, ["ml"])
+    there = Stage(TEAM, node("n1", 2))
+    measures = GpuHealth(there.translator, there.apply, ["ml"])
     far, near = exporter("far"), exporter("near", namespace="ml")
     measures.see(far)
     measures.see(near)

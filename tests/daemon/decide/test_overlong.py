@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tests.support.kube_given import Stage, node, pod, policy, queue
-from windlass.daemon.decide.overlong import AGAIN_S
+from windlass.daemon.decide.stuck_pods import AGAIN_S
 from windlass.model.timestamps import read
 from windlass.workloads.objects import wire
 

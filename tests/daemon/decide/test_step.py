@@ -18,14 +18,14 @@ from tests.support.kube_given import (
     queue,
     task_id,
 )
-from windlass.daemon.decide.inputs import Lost, ObjectObserved
 from windlass.daemon.decide.step import SchedulerStep
 from windlass.kube.ingest.assumed import EXPIRES_AFTER_S
 from windlass.kube.ingest.scope import Scope
-from windlass.kube.writers.binder import BindRejected, PodLost, PodRead, PodRef
+from windlass.kube.refs import Lost, ObjectObserved, PodLost, PodRead, PodRef
 from windlass.kube.writers.evictor import EvictRefused
 from windlass.kube.writers.placement_promises import hold_of, promise_of, read
 from windlass.model.actions import Hold, PlaceClaim
+from windlass.model.events import BindFailed
 from windlass.model.gpus import WHOLE, GpuRequest, Slice
 from windlass.model.jobs import TaskId, TaskState
 from windlass.model.resources import Request
@@ -107,7 +107,7 @@ def test_in_the_shadow_nothing_is_to_be_done():
 def test_a_failed_bind_is_tried_again_after_a_rest_and_the_others_stay():
     there = Stage(TEAM, node("n1", 2), *crew("w", 2))
     there.step()
-    there.see(BindRejected(task_id("w-1"), "the webhook said no"))
+    there.see(BindFailed(task_id("w-1"), "the webhook said no"))
     assert there.step().bound == {}
     assert there.task("w-0").state is TaskState.BOUND
     assert there.step(1).bound == {"w-1": "n1"}
@@ -152,8 +152,8 @@ def test_a_gang_whose_victim_is_not_evicted_is_told_why_and_tried_again_later():
     assert all("(a budget says no); it is tried again" in each for each in told.texts.values())
 
 
-def test_news_that_nobody_reads_is_a_mistake():
-    with pytest.raises(TypeError, match="nobody reads"):
+def test_an_input_of_an_unexpected_type_raises():
+    with pytest.raises(TypeError, match="unhandled input type: NodeObject among pods"):
         Stage(Lost("pods", node("n1")))
 
 
@@ -364,4 +364,4 @@ def test_a_promise_that_somebody_else_wrote_stops_nobody():
 def test_a_promise_that_is_kept_is_taken_back():
     there = half_bound(promised(a="n3", b="n2", c="n1"))
     there.step()
-    assert list(there.brain._promised.evictions()) == []
+    assert list(there.brain._nominations.evictions()) == []

@@ -22,11 +22,12 @@ from tests.support.kube_given import (
     queue,
     task_id,
 )
-from windlass.daemon.decide.inputs import ObjectObserved
 from windlass.daemon.decide.suspended_gangs import SHOWN_AFTER_S
 from windlass.kube.ingest.scope import Scope
 from windlass.kube.ingest.suspended_gangs import COME_WITHIN_S
-from windlass.kube.writers.suspend import Switch, To, Turn, TurnFailed, patch_of
+from windlass.kube.refs import ObjectObserved, Switch
+from windlass.kube.writers.suspend import patch_of
+from windlass.kube.writes import To, Turn, TurnFailed
 from windlass.model.jobs import GangId, TaskState
 from windlass.model.reasons import ReasonCode
 from windlass.workloads.kinds.suspension import Mark, OwnerState, mark_of, standing

@@ -11,9 +11,8 @@ import msgspec
 import pytest
 
 from tests.given import ask, cluster, job, node, schedule
-from windlass.daemon.decide.finished_gangs import MOST, Endings
-from windlass.daemon.decide.step import SchedulerStep
-from windlass.daemon.decide.step_output import StepOutput
+from windlass.daemon.decide.finished_gangs import MOST, FinishedGangs
+from windlass.daemon.decide.step import SchedulerStep, StepOutput
 from windlass.daemon.serving.dashboard_feed import NOTE_AT_LEAST_S, Showing
 from windlass.engine.plan import Plan
 from windlass.forecast.eta import StartEta
@@ -114,7 +113,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.cluster: Cluster = cluster(node("n", gpus=2), GANG.runs(0, 1, on="n"), now=50)
-        self.endings = Endings(self.cluster)
+        self.endings = FinishedGangs(self.cluster)
         self.endings.is_on = True
 
     def tell(self, *events: Event) -> None:

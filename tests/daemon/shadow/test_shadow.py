@@ -6,11 +6,11 @@ from typing import Any
 
 from tests.support.kube_given import Thing, crew, job, namespace, node, pod, queue
 from tests.support.kube_given import _piece as piece
-from windlass.daemon.decide.inputs import Lost
 from windlass.daemon.decide.step import SchedulerStep
 from windlass.daemon.shadow.compare import Shadow
 from windlass.daemon.shadow.report import report_of
 from windlass.kube.ingest.scope import Scope
+from windlass.kube.refs import Lost
 from windlass.workloads.objects import wire
 
 THEIRS: dict[str, Any] = {"schedulerName": "default-scheduler"}
@@ -174,7 +174,7 @@ def test_a_gang_that_is_given_up_holds_nothing_any_more():
     there.see(on(first, "n1"))
     there.see(after=5)
     for each in (first, second):
-        there.brain._translator.pod_gone(each)
+        there.brain.take([Lost("pods", each)])
     there.see(after=60)
     (found,) = there.found("HalfStarted")
     assert "and held GPUs until it was given up (5 GPU-seconds lost)" in found

@@ -44,7 +44,7 @@ def test_a_bind_is_still_assumed_when_it_is_overdue():
 def test_the_daemon_wakes_when_the_next_bind_is_overdue_or_the_next_gang_may_be_tried():
     found = assumed(A, now=5)
     assert found.wake_at(5) == 5 + EXPIRES_AFTER_S
-    found.failed(GANG, "no", 5)
+    found.fail(GANG, "no", 5)
     assert found.wake_at(5) == 6
     assert found.wake_at(6) == 5 + EXPIRES_AFTER_S
 
@@ -52,8 +52,8 @@ def test_the_daemon_wakes_when_the_next_bind_is_overdue_or_the_next_gang_may_be_
 def test_each_failure_rests_twice_as_long_up_to_a_bound():
     found, now, waits = Assumed(), 0, []
     for _ in range(9):
-        found.failed(GANG, "no", now)
-        end = next(at for at in range(now, now + 100) if found.trouble(GANG, at) is None)
+        found.fail(GANG, "no", now)
+        end = next(at for at in range(now, now + 100) if found.backoff_reason(GANG, at) is None)
         waits.append(end - now)
         now = end
     assert waits == [1, 2, 4, 8, 16, 32, LONGEST_RETRY_S, LONGEST_RETRY_S, LONGEST_RETRY_S]
@@ -62,32 +62,36 @@ def test_each_failure_rests_twice_as_long_up_to_a_bound():
 def test_pods_of_a_gang_that_fail_together_count_once():
     found = Assumed()
     for _ in range(8):
-        found.failed(GANG, "no", 0)
-    assert found.trouble(GANG, 0) is not None
-    assert found.trouble(GANG, 1) is None
+        found.fail(GANG, "no", 0)
+    assert found.backoff_reason(GANG, 0) is not None
+    assert found.backoff_reason(GANG, 1) is None
 
 
 def test_a_failure_says_what_happened_and_when_it_is_tried_again():
     found = Assumed()
-    found.failed(GANG, "the webhook said no", 0)
-    assert str(found.trouble(GANG, 0)) == (
+    found.fail(GANG, "the webhook said no", 0)
+    assert str(found.backoff_reason(GANG, 0)) == (
         "it could not be bound (the webhook said no); it is tried again in 1 s"
     )
 
 
 def test_gangs_are_named_in_the_moment_in_which_their_rest_ends():
     found = Assumed()
-    found.failed(GANG, "no", 10)
-    assert (found.over(9, 10), found.over(10, 11), found.over(11, 12)) == ([], [GANG], [])
+    found.fail(GANG, "no", 10)
+    assert (
+        found.ended_backoffs(9, 10),
+        found.ended_backoffs(10, 11),
+        found.ended_backoffs(11, 12),
+    ) == ([], [GANG], [])
 
 
 def test_a_bind_that_goes_well_clears_the_record():
     found = Assumed()
-    found.failed(GANG, "no", 0)
-    found.went_well(GANG)
-    assert found.trouble(GANG, 0) is None
-    found.failed(GANG, "no", 0)
-    assert found.trouble(GANG, 1) is None
+    found.fail(GANG, "no", 0)
+    found.succeed(GANG)
+    assert found.backoff_reason(GANG, 0) is None
+    found.fail(GANG, "no", 0)
+    assert found.backoff_reason(GANG, 1) is None
 
 
 def test_an_eviction_lasts_until_the_pod_is_gone_or_stays_after_all():

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tests.support.kube_given import NAMESPACE, Stage, node, pod, queue
-from windlass.daemon.decide.inputs import Lost, ObjectObserved
+from windlass.kube.refs import Lost, ObjectObserved
 from windlass.model.jobs import Domain, Group
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.annotations import GANG, GROUP

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from tests.support.kube_given import Stage, Step, container, made_by, node, pod, queue
-from windlass.daemon.decide.inputs import ObjectObserved
 from windlass.kube.ingest.leaders import FOLLOW_WITHIN_S
+from windlass.kube.refs import ObjectObserved
 from windlass.model.actions import EvictionRule
 from windlass.model.reasons import ReasonCode
 from windlass.workloads.kinds.leaders import INDEX, JOBSET_BY_LABEL, JOBSET_EXCLUSIVE, LWS_EXCLUSIVE

@@ -63,6 +63,8 @@ def test_a_priority_that_is_known_later_counts_with_the_next_change():
     named = {"spec": {"containers": [GPU], "priorityClassName": "top"}}
     owner = away()
     there = Reading(msgspec.structs.replace(owner, spec={**owner.spec, "template": named}))
-    there.translator.gangs.priority_seen(wire.PriorityClass(wire.ObjectMeta(name="top"), 20))
+    there.apply(
+        there.translator.gangs.priority_seen(wire.PriorityClass(wire.ObjectMeta(name="top"), 20))
+    )
     there.see(msgspec.structs.replace(owner, spec={**owner.spec, "template": named}))
     assert [gang.priority for gang in there.cluster.gangs.values()] == [20]

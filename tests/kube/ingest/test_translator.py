@@ -29,7 +29,7 @@ def devices(*numbers: int) -> tuple[Slice, ...]:
 def assumed(*things: Any, on: str = "n1", given: tuple[Slice, ...] = devices(0)) -> Reading:
     """A reading in which pod `a`, which asks for a GPU, is being bound."""
     there = Reading(node("n1", 2), node("n2", 2), pod("a", 1), *things)
-    there.translator.assume([Bind(A, on, given)])
+    there.apply(there.translator.assume([Bind(A, on, given)]))
     there.see(pod("a", 1))
     return there
 
@@ -65,17 +65,17 @@ def test_a_pod_that_was_bound_elsewhere_is_where_it_was_bound():
 
 def test_a_bind_that_failed_lets_the_pod_wait_and_its_gang_rest():
     there = assumed()
-    there.translator.bind_failed(A, "the webhook said no")
+    there.apply(there.translator.bind_failed(A, "the webhook said no"))
     assert place(there, "a") == (TaskState.WAITING, "", ())
     assert "the webhook said no" in str(there.gang_of("a").refusal)
-    there.translator.advance(1)
+    there.apply(there.translator.advance(1))
     assert there.gang_of("a").refusal is None
 
 
 def test_news_of_a_failure_after_the_pod_was_seen_on_its_node_changes_nothing():
     there = assumed()
     there.see(pod("a", 1, node="n1"))
-    there.translator.bind_failed(A, "too late")
+    there.apply(there.translator.bind_failed(A, "too late"))
     assert place(there, "a")[0] is TaskState.BOUND
     assert there.gang_of("a").refusal is None
 
@@ -88,7 +88,7 @@ def test_an_older_object_that_comes_after_the_confirmation_does_not_undo_it():
 
 def test_a_pod_that_is_deleted_while_it_is_bound_leaves_nothing_behind():
     there = assumed()
-    there.translator.pod_gone(pod("a", 1))
+    there.apply(there.translator.pod_gone(pod("a", 1)))
     assert (there.names, len(there.translator.assumed)) == (set(), 0)
 
 
@@ -100,11 +100,11 @@ def test_a_pod_that_fails_before_it_was_bound_is_not_waited_for():
 
 def test_an_eviction_under_way_shows_until_it_is_refused_or_done():
     there = Reading(node("n1", 2), pod("a", 1, node="n1", phase="Running"))
-    there.translator.advance(50)
-    there.translator.assume([Evict(A, EvictionRule.SHARE)])
+    there.apply(there.translator.advance(50))
+    there.apply(there.translator.assume([Evict(A, EvictionRule.SHARE)]))
     there.see(pod("a", 1, node="n1", phase="Running"))
     assert (there.task("a").state, there.task("a").releasing_since) == (TaskState.RELEASING, 50)
-    there.translator.evict_failed(A)
+    there.apply(there.translator.evict_failed(A))
     assert there.task("a").state is TaskState.RUNNING
 
 
@@ -120,7 +120,7 @@ def test_a_pod_on_a_node_that_has_not_been_seen_counts_once_it_is():
 
 def test_what_ran_on_a_node_is_lost_with_it_and_back_with_it():
     there = Reading(node("n1", 2), pod("a", 1, node="n1", phase="Running"))
-    there.translator.node_gone("n1")
+    there.apply(there.translator.node_gone("n1"))
     assert (there.names, "n1" in there.cluster.nodes) == (set(), False)
     there.see(node("n1", 2))
     assert place(there, "a") == (TaskState.RUNNING, "n1", devices(0))
@@ -128,23 +128,23 @@ def test_what_ran_on_a_node_is_lost_with_it_and_back_with_it():
 
 def test_a_pod_that_goes_while_its_node_is_away_does_not_come_back():
     there = Reading(node("n1", 2), pod("a", 1, node="n1"))
-    there.translator.node_gone("n1")
-    there.translator.pod_gone(pod("a", 1, node="n1"))
+    there.apply(there.translator.node_gone("n1"))
+    there.apply(there.translator.pod_gone(pod("a", 1, node="n1")))
     there.see(node("n1", 2))
     assert there.names == set()
 
 
 def test_a_bind_that_fails_because_its_node_is_gone_lets_the_pod_wait():
     there = assumed()
-    there.translator.node_gone("n1")
+    there.apply(there.translator.node_gone("n1"))
     assert there.names == set()
-    there.translator.bind_failed(A, "the node is gone")
+    there.apply(there.translator.bind_failed(A, "the node is gone"))
     assert place(there, "a")[0] is TaskState.WAITING
 
 
 def test_a_pod_that_was_bound_elsewhere_while_its_node_was_away_stays_there():
     there = assumed()
-    there.translator.node_gone("n1")
+    there.apply(there.translator.node_gone("n1"))
     there.see(pod("a", 1, node="n2"))
     there.see(node("n1", 2))
     assert place(there, "a")[:2] == (TaskState.BOUND, "n2")
@@ -262,7 +262,7 @@ def test_a_member_that_succeeded_still_counts_after_its_node_is_gone():
     there = Reading(node("n1", 1), node("n2", 1))
     there.see(pod("a", 1, gang=("t", 2), node="n1", phase="Succeeded"))
     there.see(pod("b", 1, gang=("t", 2), node="n2", phase="Running"))
-    there.translator.node_gone("n1")
+    there.apply(there.translator.node_gone("n1"))
     assert there.task("a").state is TaskState.SUCCEEDED
     assert not there.cluster.broken
 
@@ -298,7 +298,7 @@ def test_a_queue_that_comes_later_is_told_to_the_gangs_that_asked_for_it():
 def test_a_queue_that_goes_is_told_to_the_gangs_that_stood_in_it():
     there = Reading(pod("a"))
     assert there.gang_of("a").queue == "team"
-    there.translator.gangs.queue_gone("team")
+    there.apply(there.translator.gangs.queue_gone("team"))
     found = there.gang_of("a").refusal
     assert found is not None
     assert found.why is ReasonCode.NO_QUEUE
@@ -313,11 +313,11 @@ def test_a_queue_that_is_not_open_to_a_namespace_is_refused():
 
 def test_a_namespace_that_gets_a_label_gets_its_queue():
     there = Reading()
-    there.translator.gangs.queue_gone("team")
+    there.apply(there.translator.gangs.queue_gone("team"))
     there.queue("picked", Users(term=(Expression("team", Operator.IN, ("x",)),)))
     there.see(pod("a"))
     assert there.gang_of("a").queue == ""
-    there.translator.namespace_seen(NAMESPACE, {"team": "x"})
+    there.apply(there.translator.namespace_seen(NAMESPACE, {"team": "x"}))
     assert there.gang_of("a").queue == "picked"
 
 
@@ -330,9 +330,9 @@ def test_a_pod_that_looks_at_namespaces_by_label_looks_again_when_they_change():
         return there.task("a").shape.constraints.apart[0].namespaces
 
     assert looked_at() == ("",)
-    there.translator.namespace_seen("web", {"team": "x"})
+    there.apply(there.translator.namespace_seen("web", {"team": "x"}))
     assert looked_at() == ("web",)
-    there.translator.namespace_gone("web")
+    there.apply(there.translator.namespace_gone("web"))
     assert looked_at() == ("",)
 
 
@@ -345,7 +345,7 @@ def test_members_are_named_in_the_order_in_which_they_are_placed():
 def test_pods_of_a_deleted_job_keep_their_places():
     owner = job("train", 2)
     there = Reading(node("n1", 2), owner, pod("a", 1, owner=owner, node="n1", phase="Running"))
-    there.translator.owner_gone(Key("Job", "batch"), owner)
+    there.apply(there.translator.owner_gone(Key("Job", "batch"), owner))
     there.see(pod("a", 1, owner=owner, node="n1", phase="Running"))
     assert place(there, "a") == (TaskState.RUNNING, "n1", devices(0))
 
@@ -356,7 +356,7 @@ def test_pods_of_a_deleted_job_keep_their_places():
 def test_pods_get_the_lowest_devices_that_are_free():
     there = Reading(node("n1", 4))
     there.see(*(pod(name, 1, node="n1", phase="Running") for name in "abc"))
-    there.translator.pod_gone(pod("b", 1, node="n1"))
+    there.apply(there.translator.pod_gone(pod("b", 1, node="n1")))
     there.see(pod("d", 2, node="n1", phase="Running"))
     assert place(there, "d")[2] == devices(1, 3)
 
@@ -370,7 +370,7 @@ def test_a_pod_keeps_the_devices_the_plan_gave_it():
 def test_after_a_gpu_failed_nothing_is_free_until_enough_has_ended():
     there = Reading(node("n1", 2), *(pod(n, 1, node="n1", phase="Running") for n in "ab"))
     there.see(node("n1", 1))
-    there.translator.pod_gone(pod("a", 1, node="n1"))
+    there.apply(there.translator.pod_gone(pod("a", 1, node="n1")))
     # what is left stands for the one device that is left
     assert place(there, "b")[2] == devices(0)
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.support.kube_given import Json, Stage, container, node, pod, queue
-from windlass.daemon.decide.inputs import Lost, ObjectObserved
+from windlass.kube.refs import Lost, ObjectObserved
 from windlass.workloads.objects import storage_wire as stored
 from windlass.workloads.pods.volumes import BOUND, SELECTED
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.kube_given import Stage, crew, node, pod, queue
 from windlass.engine.plan import Decision, Plan, Verdict
-from windlass.kube.writers.binder import PodRef
+from windlass.kube.refs import PodRef
 from windlass.kube.writers.conditions import (
     HOLDS_FOR_S,
     RENEW_AFTER_S,

@@ -12,7 +12,8 @@ from windlass.daemon.serving.leader_info import seal_of
 from windlass.kube.client.leader_election import LeaseRecord
 from windlass.kube.ingest.scope import Scope
 from windlass.kube.writers.signing import PUBLIC_KEY, Signing, UnreadableKey
-from windlass.kube.writers.suspend import To, Turn, patch_of
+from windlass.kube.writers.suspend import patch_of
+from windlass.kube.writes import To, Turn
 from windlass.workloads.kinds.suspension import Mark, text_of
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.annotations import MAX_RUN, SEAL, SUSPENDED

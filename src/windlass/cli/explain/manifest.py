@@ -68,7 +68,7 @@ def _remarks(
     wanted: ManifestFile, terms: ClusterDefaults, made: Made, pieces: Sequence[StepInput]
 ) -> Iterator[str]:
     """What is not told of, and what is told of as if it were new."""
-    from windlass.daemon.decide.inputs import ObjectObserved
+    from windlass.kube.refs import ObjectObserved
     from windlass.model.validation.problems import listed
     from windlass.workloads.objects.wire import Owner, Pod
 
@@ -93,7 +93,7 @@ def _noted(scene: ExplainContext, sentence: str) -> ExplainContext:
 
 
 def _as_seen(made: Made) -> list[StepInput]:
-    from windlass.daemon.decide.inputs import ObjectObserved
+    from windlass.kube.refs import ObjectObserved
 
     owners = [ObjectObserved(str(key), owner) for key, owner in made.owners]
     return [*owners, *(ObjectObserved("pods", pod) for pod in made.pods)]
@@ -102,8 +102,8 @@ def _as_seen(made: Made) -> list[StepInput]:
 def _terms(
     config: Config, namespace: str, now: int, pieces: Iterable[StepInput] | None = None
 ) -> ClusterDefaults:
-    from windlass.daemon.decide.inputs import ObjectObserved
     from windlass.daemon.serving.scope import scope_of
+    from windlass.kube.refs import ObjectObserved
     from windlass.model.timestamps import written
     from windlass.workloads.manifests.expand import ClusterDefaults
     from windlass.workloads.objects.wire import PriorityClass
@@ -128,17 +128,17 @@ def _of_manifests(wanted: ManifestFile, cluster: Cluster, namespace: str) -> lis
 
     made = made_of(wanted, _terms(Config(), namespace, cluster.now))
     told: list[Event] = []
-    translator = Translator(scope_of(Config()), told.append)
-    translator.advance(cluster.now)
+    translator = Translator(scope_of(Config()))
+    told += translator.advance(cluster.now)
     for name in cluster.topologies:
-        translator.gangs.topology_seen(name)
+        told += translator.gangs.topology_seen(name)
     for queue in cluster.queues.values():
         everyone = Users(frozenset(pod.metadata.namespace for pod in made.pods))
-        translator.gangs.queue_seen(OwnedQueue(queue, everyone))
+        told += translator.gangs.queue_seen(OwnedQueue(queue, everyone))
     for key, owner in made.owners:
-        translator.owner_seen(key, owner)
+        told += translator.owner_seen(key, owner)
     for pod in made.pods:
-        translator.pod_seen(pod)
+        told += translator.pod_seen(pod)
     return [event for event in told if isinstance(event, GangSeen | TaskSeen)]
 
 

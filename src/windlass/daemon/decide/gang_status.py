@@ -1,4 +1,4 @@
-"""The status of Gang objects: where each gang is in its life, written when it changes."""
+"""The status of Gang objects: the state of each gang, written when it changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.crds.queue_validation import condition, unreadable
 from windlass.crds.read import read_gang
 from windlass.daemon.decide.queue_status import SOONEST_S, Written, ready_in
 from windlass.engine.plan import Decision, Plan
-from windlass.kube.ingest.gang_objects import gang_id
+from windlass.kube.ingest.gangs import gang_id
 from windlass.kube.writers.say import ConditionReason, message_of
 from windlass.model import timestamps
 from windlass.model.jobs import ACTIVE, GangId, Task, TaskState
@@ -24,27 +24,29 @@ State: TypeAlias = Literal["Waiting", "Admitted", "Running", "Finished"]
 SOUND = Judgement(message="the gang makes sense and is used")
 NOBODY = "no pod names it yet; set the label windlass.dev/gang on its pods"
 _ADMITTED = frozenset({ConditionReason.UNSCHEDULABLE, ConditionReason.PLACE_HELD})
-"""What is said of a gang that its queue would let run."""
+"""The reasons of a waiting gang that its queue has admitted."""
 
 
 @dataclass(slots=True)
 class _GangStatusWritten:
+    """A Gang object, and the status that was written last."""
+
     object: wire.Owner
     judgement: Judgement
     told: dict[str, Any]
     told_at: int = 0
     seen: tuple[int, Decision | None] | None = None
-    """The gang's stamp and decision when it was looked at: if they stand, so does its status."""
+    """The stamp and decision of the gang at the last look; while these stay, so does the status."""
 
 
 class GangStatuses:
-    """All Gang objects, and what their status said last."""
+    """All Gang objects, and the status that was written last on each."""
 
     def __init__(self) -> None:
         self._files: dict[GangId, _GangStatusWritten] = {}
 
     def read(self, found: wire.Owner) -> None:
-        """Take note of an object."""
+        """Take note of an object that is new or has changed."""
         read = read_gang(found.metadata.name, found.spec)
         judgement = unreadable(read.complaints) if read.complaints else SOUND
         before = self._files.get(gang_id(found.metadata))
@@ -52,11 +54,11 @@ class GangStatuses:
         self._files[gang_id(found.metadata)] = _GangStatusWritten(found, judgement, told, at)
 
     def lose(self, found: wire.Owner) -> None:
-        """An object was deleted."""
+        """Forget an object that was deleted."""
         self._files.pop(gang_id(found.metadata), None)
 
     def due(self, cluster: Cluster, plan: Plan) -> list[Written]:
-        """The statuses to write now."""
+        """Return the statuses to write now."""
         decisions = {each.gang: each for each in plan.decisions} if self._files else {}
         found: list[Written] = []
         for gang, file in sorted(self._files.items()):
@@ -92,7 +94,7 @@ def _status(
 
 
 def _judged(judgement: Judgement, cluster: Cluster, gang: GangId) -> Judgement:
-    """An object that makes sense by itself may still contradict its pods."""
+    """Return the judgement of an object, which may be valid by itself and contradict its pods."""
     known = cluster.gangs.get(gang)
     refusal = known.refusal if known else None
     if judgement.ready and refusal is not None and refusal.why is ReasonCode.UNREADABLE:
@@ -101,11 +103,11 @@ def _judged(judgement: Judgement, cluster: Cluster, gang: GangId) -> Judgement:
 
 
 def _life(members: list[Task], decision: Decision | None, before: str) -> tuple[State, str]:
-    """Where a gang is, and why it waits if it does."""
+    """Return the state of a gang, and the reason why it waits; empty if it does not."""
     if any(each.state in ACTIVE for each in members):
         return "Running", ""
     if any(each.state is TaskState.WAITING for each in members):
-        # its number in line would change all the time
+        # its position in the queue would change all the time
         said = message_of(replace(decision, position=0)) if decision else None
         state = "Admitted" if said and said.reason in _ADMITTED else "Waiting"
         return state, said.text if said else ""

@@ -14,10 +14,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from windlass.daemon.decide.inbox import Inbox
 from windlass.daemon.decide.inputs import StepInput
-from windlass.daemon.decide.step import SchedulerStep
-from windlass.daemon.decide.step_output import StepOutput
+from windlass.daemon.decide.step import SchedulerStep, StepOutput
+from windlass.daemon.loop.inbox import Inbox
 from windlass.daemon.loop.signing_key import take_up
 from windlass.daemon.loop.watches import Watches, in_order, paths_of
 from windlass.daemon.loop.writers import ClusterWriters

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, TypeAlias
 
 from windlass.config import Config
-from windlass.daemon.decide.inputs import ObjectObserved, StepInput
+from windlass.daemon.decide.inputs import StepInput
 from windlass.daemon.decide.step import SchedulerStep
 from windlass.daemon.loop.watches import NEEDED, Watches, in_order, paths_of
 from windlass.daemon.serving.leader_info import as_leader, is_paused, leader_of, read_lease, seal_of
@@ -26,6 +26,7 @@ from windlass.kube.client.auth import load
 from windlass.kube.client.client import Api, connect
 from windlass.kube.client.errors import ApiError, Forbidden, NotFound, Unauthorized
 from windlass.kube.client.lists import list_all
+from windlass.kube.refs import ObjectObserved
 from windlass.model.errors import WindlassError, one_line
 from windlass.model.jobs import TaskId
 from windlass.model.nodes import Node

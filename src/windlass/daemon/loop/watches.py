@@ -15,12 +15,12 @@ from typing import Any
 
 import msgspec
 
-from windlass.daemon.decide.inputs import Lost, ObjectObserved, StepInput
+from windlass.daemon.decide.inputs import StepInput
 from windlass.kube.client.client import Api
 from windlass.kube.client.errors import ApiError, NotFound
 from windlass.kube.client.object_cache import key_of
 from windlass.kube.client.watch import Change, ObjectGone, Watch
-from windlass.kube.writers.binder import PodRef
+from windlass.kube.refs import Lost, ObjectObserved, PodRef
 from windlass.kube.writers.disruption_budgets import allow
 from windlass.workloads.kinds.table import KINDS, Kinds
 from windlass.workloads.objects import storage_wire, wire

@@ -11,19 +11,22 @@ import time
 
 import msgspec
 
-from windlass.daemon.decide.inbox import Inbox
-from windlass.daemon.decide.step_output import StepOutput
+from windlass.daemon.decide.step import StepOutput
+from windlass.daemon.loop.inbox import Inbox
 from windlass.daemon.loop.watches import Watches
 from windlass.daemon.serving.context import DaemonContext
 from windlass.kube.client.errors import ApiError
 from windlass.kube.client.write_queue import WriteQueue
-from windlass.kube.ingest.believed import Unsigned
-from windlass.kube.writers.binder import Binder, BindRejected, News, PodRead
+from windlass.kube.ingest.owners import Unsigned
+from windlass.kube.refs import PodRead
+from windlass.kube.writers.binder import Binder
 from windlass.kube.writers.checkpoint import Asker, Heard, Unasked
 from windlass.kube.writers.evictor import Evictor, EvictRefused, Manners, Victim
 from windlass.kube.writers.force_delete import Forcer
 from windlass.kube.writers.status_writer import Teller
-from windlass.kube.writers.suspend import Turner, TurnFailed
+from windlass.kube.writers.suspend import Turner
+from windlass.kube.writes import BindResult, TurnFailed
+from windlass.model.events import BindFailed
 from windlass.workloads.kinds.suspension import with_field
 from windlass.workloads.objects.annotations import SUSPENDED
 
@@ -113,8 +116,8 @@ class ClusterWriters:
 
     # -- what became of them
 
-    def _heard(self, news: News) -> None:
-        if isinstance(news, BindRejected):
+    def _heard(self, news: BindResult) -> None:
+        if isinstance(news, BindFailed):
             self._parts.metrics.failed.inc()
             self._parts.log.line("bind failed", task=news.task, why=news.why)
         if not isinstance(news, PodRead) or self._watches.is_news(news.pod):

@@ -13,8 +13,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from windlass.daemon.decide.step import SchedulerStep
-from windlass.daemon.decide.step_output import StepOutput
+from windlass.daemon.decide.step import SchedulerStep, StepOutput
 from windlass.engine.plan import Plan
 from windlass.web.auth.authentication import AccessDenied
 from windlass.web.feed.live_state import LiveState

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from windlass.controllers.queue_status import QueueNumbers, queue_numbers
-from windlass.daemon.decide.inputs import Lost, ObjectObserved, StepInput
-from windlass.daemon.decide.step import SchedulerStep
-from windlass.daemon.decide.step_output import StepOutput
+from windlass.daemon.decide.inputs import StepInput
+from windlass.daemon.decide.step import SchedulerStep, StepOutput
 from windlass.engine.plan import Plan, Verdict
+from windlass.kube.refs import Lost, ObjectObserved
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import ACTIVE, COUNTED, Gang, GangId, Task, TaskId
 from windlass.model.queues import GPU

@@ -14,10 +14,8 @@ A pod whose claims wait for its node is bound once they have their volumes (`cla
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from random import Random
-from typing import TypeAlias
 
 import msgspec
 
@@ -33,78 +31,17 @@ from windlass.kube.client.errors import (
     Unanswered,
 )
 from windlass.kube.client.write_queue import Urgency, Write, WriteQueue
+from windlass.kube.refs import PodLost, PodRead, PodRef
 from windlass.kube.writers import volume_claims as claims
 from windlass.kube.writers.placement_promises import condition_of
-from windlass.model.jobs import TaskId
+from windlass.kube.writes import Binding, BindResult, GangBinds
+from windlass.model.events import BindFailed
 from windlass.workloads.objects.wire import Pod
-from windlass.workloads.pods.task import task_id
 
 _pod = msgspec.json.Decoder(Pod)
 
 
-@dataclass(frozen=True, slots=True)
-class PodRef:
-    """What it takes to write to a pod."""
-
-    task: TaskId
-    namespace: str
-    name: str
-    uid: str
-
-    @classmethod
-    def of(cls, pod: Pod) -> PodRef:
-        """The pod itself."""
-        meta = pod.metadata
-        return cls(task_id(pod), meta.namespace, meta.name, meta.uid)
-
-    @property
-    def path(self) -> str:
-        """Where the pod is found."""
-        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """A pod and the node it goes to."""
-
-    pod: PodRef
-    node: str
-    claims: tuple[str, ...] = ()
-    """Claims that are told the node, and must have volumes, before the pod is bound."""
-
-
-@dataclass(frozen=True, slots=True)
-class GangBinds:
-    """The binds of one gang, and the promise to write on one of its pods first."""
-
-    bindings: tuple[Binding, ...]
-    promise: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class BindRejected:
-    """A bind certainly did not happen."""
-
-    task: TaskId
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class PodRead:
-    """A pod as it is now."""
-
-    pod: Pod
-
-
-@dataclass(frozen=True, slots=True)
-class PodLost:
-    """A pod that is not there any more."""
-
-    ref: PodRef
-
-
-News: TypeAlias = BindRejected | PodRead | PodLost
-Report = Callable[[News], None]
+Report = Callable[[BindResult], None]
 
 MOST_BEGUN = 20_000
 """Binds that are remembered, so that nobody is told to wait after it was bound."""
@@ -263,11 +200,11 @@ class Binder:
             return
         if not found.spec.node_name:
             self._begun.pop(pod.uid, None)
-            self._report(BindRejected(pod.task, why))
+            self._report(BindFailed(pod.task, why))
         self._report(PodRead(found))
 
     def _fail(self, bindings: Sequence[Binding], why: str) -> None:
         for each in bindings:
             self._under_way.discard(each.pod.uid)
             self._begun.pop(each.pod.uid, None)
-            self._report(BindRejected(each.pod.task, why))
+            self._report(BindFailed(each.pod.task, why))

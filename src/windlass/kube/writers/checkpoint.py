@@ -17,7 +17,8 @@ from windlass.checkpoint.protocol import REQUEST, Ack, CheckpointRequest
 from windlass.kube.client.client import Api, Patch
 from windlass.kube.client.errors import ApiError, Conflict, NotFound
 from windlass.kube.client.write_queue import Urgency, WriteQueue
-from windlass.kube.writers.binder import Binder, PodRef
+from windlass.kube.refs import PodRef
+from windlass.kube.writers.binder import Binder
 from windlass.kube.writers.checkpoint_http import Endpoints
 from windlass.kube.writers.evictor import EvictRefused
 from windlass.model.jobs import TaskId

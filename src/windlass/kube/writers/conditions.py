@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass.engine.plan import Decision, Plan, Verdict
-from windlass.kube.writers.binder import PodRef
+from windlass.kube.refs import PodRef
 from windlass.kube.writers.say import ELASTIC, ConditionReason, Message, message_of
 from windlass.model import timestamps
 from windlass.model.actions import PendingCheckpoint

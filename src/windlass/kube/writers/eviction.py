@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from windlass.kube.client.client import Api
 from windlass.kube.client.errors import ApiError, ServerFault, TooMany
-from windlass.kube.writers.binder import PodRef
+from windlass.kube.refs import PodRef
 
 BUDGET = "DisruptionBudget"
 """The cause of a refusal that a budget is behind."""

@@ -27,10 +27,11 @@ from typing import TypeAlias
 from windlass.kube.client.client import Api, Patch
 from windlass.kube.client.errors import ApiError, Conflict, NotFound
 from windlass.kube.client.write_queue import Urgency, WriteQueue
+from windlass.kube.refs import PodRef
 from windlass.kube.writers import suspend
-from windlass.kube.writers.binder import Binder, PodRef
+from windlass.kube.writers.binder import Binder
 from windlass.kube.writers.eviction import Denied, Evictions
-from windlass.kube.writers.suspend import Turn
+from windlass.kube.writes import Turn
 from windlass.model import timestamps
 from windlass.model.actions import FOR_NOBODY, EvictionRule
 from windlass.model.jobs import TaskId

@@ -19,7 +19,8 @@ import msgspec
 from windlass.kube.client.client import Api
 from windlass.kube.client.errors import ApiError, NotAllowed, NotFound
 from windlass.kube.client.write_queue import Urgency, WriteQueue
-from windlass.kube.writers.binder import Binder, PodRef
+from windlass.kube.refs import PodRef
+from windlass.kube.writers.binder import Binder
 from windlass.model.nodes import NodeStanding, NodeTrouble
 from windlass.workloads.nodes.health import OUT_OF_SERVICE, trouble_of
 from windlass.workloads.objects.wire import NodeObject

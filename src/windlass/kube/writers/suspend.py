@@ -7,8 +7,6 @@ whoever changed the owner meanwhile has the last word, and it is looked at again
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -17,9 +15,8 @@ from windlass.kube.client.client import Api, Patch
 from windlass.kube.client.errors import ApiError, Conflict, NotFound
 from windlass.kube.client.write_queue import Urgency, WriteQueue
 from windlass.kube.writers.binder import Binder
-from windlass.model.jobs import GangId
+from windlass.kube.writes import To, Turn, TurnFailed
 from windlass.workloads.kinds.suspension import (
-    Mark,
     OwnerState,
     is_suspended,
     standing,
@@ -33,42 +30,6 @@ from windlass.workloads.objects.wire import Owner
 MOST_TRIES = 5
 """Controllers write the status of an owner all the time."""
 _owner = msgspec.json.Decoder(Owner)
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """The owner that stops a gang whole, and its field for that."""
-
-    path: str
-    uid: str
-    field: str
-
-
-class To(StrEnum):
-    """What becomes of an owner."""
-
-    SUSPENDED = "suspended"
-    RESUMED = "resumed"
-    SUSPENDED_AGAIN = "suspended again"
-    UNMARKED = "unmarked"
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A change of an owner, for a gang."""
-
-    gang: GangId
-    switch: Switch
-    to: To
-    mark: Mark | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TurnFailed:
-    """An owner could not be changed."""
-
-    turn: Turn
-    why: str
 
 
 class Turner:

@@ -32,7 +32,7 @@ class GangBackoff:
 
     times: int
     what: str
-    """What failed, in words."""
+    """The failure, in words."""
     until: int
     why: ReasonCode
     """The code of the reason that the gang is given meanwhile."""

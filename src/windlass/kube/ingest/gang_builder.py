@@ -93,7 +93,7 @@ class GangMembers:
     id: GangId
     members: dict[TaskId, PodClaims] = field(default_factory=dict[TaskId, PodClaims])
     said: Counter[PodClaims] = field(default_factory=Counter[PodClaims])
-    """How many members make each claim; always the counts of `members`, without zeros."""
+    """The number of members with each claim; always the counts of `members`, without zeros."""
     created_at: int = 0
     """The creation of the oldest member, in seconds."""
     gang: Gang | None = None

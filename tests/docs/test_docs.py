@@ -66,3 +66,12 @@ def test_every_module_named_in_the_architecture_exists():
     names = set(re.findall(r"`((?:\w+/)*\w+\.py)`", text))
     folders = [ROOT / "src/windlass", ROOT / "lab"]
     assert [name for name in names if not any((top / name).exists() for top in folders)] == []
+
+
+def test_path_of_a_pod_names_at_most_twenty_files_once_each():
+    text = (ROOT / "docs/architecture.md").read_text()
+    section = text.split("## The path of a pod")[1].split("\nThe simulator")[0]
+    files = re.findall(r"^\d+\. `([\w/]+\.py)`", section, re.MULTILINE)
+    assert 10 < len(files) <= 20
+    assert len(set(files)) == len(files)
+    assert [file for file in files if not (ROOT / "src/windlass" / file).exists()] == []

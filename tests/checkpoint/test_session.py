@@ -416,4 +416,4 @@ def test_it_stands_on_the_standard_library_alone() -> None:
         if name.partition(".")[0] not in sys.stdlib_module_names
     }
     ours = {name for name in foreign if name.startswith("windlass.checkpoint")}
-    assert foreign - ours == {"windlass", "windlass.model", "windlass.model.timestamps"}
+    assert foreign - ours == {"windlass", "windlass.model", "windlass.model.units"}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import permutations
+from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.given import ask, cluster, job, node, outcome_of
@@ -198,6 +199,13 @@ ends = st.builds(
 
 
 @given(st.lists(ends, max_size=6))
+@example(
+    [
+        WorkEnded(GangId("x"), "n0", 0, 10, succeeded=False),
+        WorkEnded(GangId("x"), "n0", 0, 11, succeeded=False),
+        WorkEnded(GangId("x"), "n0", 0, 10, succeeded=True),
+    ]
+)
 def test_what_is_told_again_changes_nothing(told: list[WorkEnded]):
     known = FailureLog()
     for each in told:
@@ -208,3 +216,18 @@ def test_what_is_told_again_changes_nothing(told: list[WorkEnded]):
         known.take(each)
         assert not news
     assert (known.now(), known.acquitted()) == before
+
+
+@given(st.lists(st.tuples(ends, st.integers(0, 25)), max_size=6), st.randoms(use_true_random=False))
+def test_the_order_of_events_does_not_decide_which_failures_count(
+    drawn: list[tuple[WorkEnded, int]], random: Random
+):
+    told = [replace(ended, since=min(since, ended.at)) for ended, since in drawn]
+    ordered, shuffled = FailureLog(), FailureLog()
+    for ended in told:
+        ordered.take(ended)
+    random.shuffle(told)
+    for ended in told:
+        shuffled.take(ended)
+    assert ordered.now() == shuffled.now()
+    assert ordered.acquitted() == shuffled.acquitted()

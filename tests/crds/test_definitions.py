@@ -22,8 +22,8 @@ from windlass.crds.amounts import (
     DimensionAmounts,
     amounts_of,
     dimensions,
-    written,
-    written_memory,
+    write_memory,
+    write_thousandths,
 )
 from windlass.crds.definitions import GANG, KINDS, POLICY, QUEUE, CustomResource
 from windlass.crds.manifest import definition, manifests
@@ -203,7 +203,7 @@ def test_amounts_mean_what_they_mean_in_a_scenario(written: Any, inside: Any):
     assert dimensions(DimensionAmounts.model_validate(written)) == inside
 
 
-@pytest.mark.parametrize("write", [written, written_memory])
+@pytest.mark.parametrize("write", [write_thousandths, write_memory])
 def test_an_absurd_amount_is_written_as_the_largest_that_a_status_takes(
     write: Callable[[int], str],
 ):

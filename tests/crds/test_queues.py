@@ -16,7 +16,7 @@ from windlass.crds.queue_access import Doors, Namespace
 from windlass.crds.queue_validation import QueueVerdict, condition, judge, mended
 from windlass.crds.read import OwnedQueue, Users, read_queue
 from windlass.crds.status import queue_status
-from windlass.model import timestamps
+from windlass.model import units
 from windlass.model.constraints import Expression, Operator
 from windlass.model.queues import Queue
 from windlass.model.validation.queues import check_queues
@@ -228,7 +228,7 @@ def test_a_status_is_written_in_the_units_of_the_spec():
         used=[LedgerEntry("ada", "L4-24GB", 7)],
     )
     status = queue_status(
-        numbers, NOW, 3, [condition(QueueVerdict(), 3, timestamps.written(NOW), None)]
+        numbers, NOW, 3, [condition(QueueVerdict(), 3, units.format_timestamp(NOW), None)]
     )
     found = json.loads(json.dumps(status.as_json()))
     assert found["share"] == {
@@ -241,17 +241,17 @@ def test_a_status_is_written_in_the_units_of_the_spec():
     assert found["waiting"] == {"gangs": 2, "tasks": 9, "gpu": "72"}
     assert found["usage"] == {"gpuHours": "12.345"}
     assert found["ledger"] == {
-        "at": timestamps.written(NOW),
+        "at": units.format_timestamp(NOW),
         "entries": [{"user": "ada", "model": "L4-24GB", "milliSeconds": 7}],
     }
     assert (found["conditions"][0]["status"], found["observedGeneration"]) == ("True", 3)
 
 
 def test_moments_are_written_as_kubernetes_writes_them():
-    assert timestamps.written(NOW) == "2026-09-21T14:13:20Z"
-    assert timestamps.read(timestamps.written(NOW)) == NOW
+    assert units.format_timestamp(NOW) == "2026-09-21T14:13:20Z"
+    assert units.parse_timestamp(units.format_timestamp(NOW)) == NOW
     with pytest.raises(ValueError, match="no time zone"):
-        timestamps.read("2026-09-21T14:13:20")
+        units.parse_timestamp("2026-09-21T14:13:20")
 
 
 def test_usage_survives_a_restart_as_if_there_had_been_none():
@@ -281,7 +281,7 @@ def test_of_too_many_entries_the_smallest_are_put_together_and_nothing_is_lost()
 
 
 @pytest.mark.parametrize(
-    "bad", [None, {}, {"at": "yesterday"}, {"at": timestamps.written(NOW), "entries": 3}]
+    "bad", [None, {}, {"at": "yesterday"}, {"at": units.format_timestamp(NOW), "entries": 3}]
 )
 def test_a_ledger_that_cannot_be_read_counts_as_empty(bad: Any):
     assert list(read_ledger(bad, 60, NOW)) == []

@@ -18,7 +18,7 @@ from windlass.crds.manifest import manifests
 from windlass.crds.queue_validation import condition, judge
 from windlass.crds.read import read_queue, read_settings
 from windlass.crds.status import queue_status
-from windlass.model import timestamps
+from windlass.model import units
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
 
@@ -219,7 +219,7 @@ def test_the_status_is_a_part_of_its_own(kubectl: Kubectl, name: str):
         used=[LedgerEntry("ada", "H100-80GB", 10**13), LedgerEntry("", "", 5)],
     )
     status = queue_status(
-        numbers, NOW, generation, [condition(verdict, 1, timestamps.written(NOW), None)]
+        numbers, NOW, generation, [condition(verdict, 1, units.format_timestamp(NOW), None)]
     )
     change = json.dumps({"status": status.as_json(), "spec": {"weight": 7}})
     kubectl("patch", "wq", name, "--subresource=status", "--type=merge", "-p", change)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
 
-from windlass.model import timestamps
+from windlass.model import units
 
 PREFIX = "windlass.dev/"
 
@@ -75,7 +75,7 @@ class CheckpointRequest:
 
     def text(self) -> str:
         """The JSON that is sent."""
-        return _json(id=self.id, deadline=timestamps.written(self.deadline), reason=self.reason)
+        return _json(id=self.id, deadline=units.format_timestamp(self.deadline), reason=self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Ack:
             state=self.state,
             step=self.step,
             uri=self.uri,
-            at=timestamps.written(self.at),
+            at=units.format_timestamp(self.at),
         )
 
 
@@ -112,7 +112,7 @@ def accepts(request: CheckpointRequest, ack: Ack | None, last: Ack | None = None
 def read_request(text: str | bytes) -> CheckpointRequest | None:
     """The request in a file, an annotation or a body; None if there is none in it."""
     found = _object(text)
-    name, deadline = _string(found, "id"), timestamps.read_if_any(_string(found, "deadline"))
+    name, deadline = _string(found, "id"), units.parse_timestamp_or_none(_string(found, "deadline"))
     if not name or deadline is None:
         return None
     return CheckpointRequest(name, deadline, _string(found, "reason"))
@@ -122,7 +122,7 @@ def read_ack(text: str | bytes) -> Ack | None:
     """The answer in an annotation, a body or a termination message; None if there is none in it."""
     found = _object(text)
     state, step = _string(found, "state"), found.get("step", 0)
-    at = timestamps.read_if_any(_string(found, "at"))
+    at = units.parse_timestamp_or_none(_string(found, "at"))
     if state not in set(SaveState) or type(step) is not int or step < 0 or at is None:
         return None
     return Ack(_string(found, "id"), SaveState(state), step, _string(found, "uri"), at)

@@ -7,10 +7,10 @@ import click
 
 def time_option(text: str, option: str) -> int:
     """The seconds of a time like 20m, or a usage error that says how to write one."""
-    from windlass.sim.scenario.amounts import seconds
+    from windlass.model.units import parse_seconds
 
     try:
-        return 0 if text == "0" else seconds(text)
+        return 0 if text == "0" else parse_seconds(text)
     except ValueError as error:
         raise click.UsageError(f"{option}: {error}") from None
 
@@ -21,10 +21,9 @@ LONGEST_PLAYED_S = 10 * 365 * 86400
 
 def instant(at: int) -> str:
     """A moment of a scenario, counted from its start, or of a real cluster."""
-    from windlass.model.durations import clock
-    from windlass.model.timestamps import written
+    from windlass.model.units import format_duration, format_timestamp
 
-    return clock(at) if is_played(at) else written(at)
+    return format_duration(at) if is_played(at) else format_timestamp(at)
 
 
 def is_played(at: int) -> bool:

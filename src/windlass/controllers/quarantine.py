@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from windlass.engine.queueing.failing import suspects
 from windlass.model.nodes import Node, Quarantine
-from windlass.model.reasons import in_words
+from windlass.model.units import duration_in_words
 from windlass.state.cluster import Cluster
 
 SHARE = 10
@@ -43,7 +43,10 @@ def _kept_out(cluster: Cluster) -> list[Node]:
         for name, gangs in suspects(cluster).items()
         if gangs >= settings.quarantine_after
     ]
-    window, until = in_words(settings.failure_window_s), cluster.now + settings.quarantine_s
+    window, until = (
+        duration_in_words(settings.failure_window_s),
+        cluster.now + settings.quarantine_s,
+    )
     return [
         replace(node, quarantine=Quarantine(f"{-gangs} gangs failed there within {window}", until))
         for gangs, name in sorted(bad)

@@ -1,10 +1,12 @@
-"""Amounts in custom resources: the same words and units as in scenario files.
+"""The pydantic types of amounts in custom resources.
 
-    gpu, gpuModels   8 or "0.5"            thousandths inside
-    cpu              64, "0.5" or "500m"   thousandths inside
-    memory           "512Gi", "1.5Ti"      MiB inside
+    Thousandths    8 or "0.5"            thousandths
+    Cpus           64, "0.5" or "500m"   thousandths
+    MemoryMib      "512Gi", "1.5Ti"      MiB
 
-The API server takes a whole number or text there, but no bare 0.5: a decimal stands in quotes.
+The units are those of scenario files, the grammar is narrower: the API server accepts a whole
+number or text, but no bare 0.5, so a decimal stands in quotes. The patterns below are part of the
+published schemas; `windlass.model.units` does the arithmetic.
 """
 
 from __future__ import annotations
@@ -19,62 +21,66 @@ from pydantic import BeforeValidator, Field, JsonValue, PlainSerializer, WithJso
 from windlass.crds.base import CrdModel
 from windlass.model.gpus import WHOLE
 from windlass.model.queues import CPU, GPU, MEMORY, MODEL_PREFIX, of_model
-from windlass.model.validation.amounts import bounded, refused
+from windlass.model.units import (
+    exact_amount,
+    format_memory,
+    format_thousandths,
+    parse_memory,
+    unreadable_value,
+)
 
 PLAIN = (GPU, CPU, MEMORY)
+"""The dimensions that are fields of their own; GPU models are the keys of one more field."""
+
 MOST_MODELS = 32
 LONGEST = 16
-"""Characters of an amount; the API server counts what a rule may cost by it."""
+"""The most characters of an amount; the API server estimates the cost of CEL rules by it."""
 
 MOST_WRITTEN = 10 ** (LONGEST - 1) - 1
-"""Larger amounts, which somebody may ask for and nobody has, are written as this one."""
+"""The largest amount written to a status: larger ones, which no cluster has, are cut to it."""
 
 _THOUSANDTHS = r"[0-9]+(\.[0-9]{1,3})?"
 _GPUS = rf"^{_THOUSANDTHS}$"
 _CPUS = rf"^({_THOUSANDTHS}|[0-9]+m)$"
 _MEMORY = r"^([0-9]+Mi|[0-9]+(\.[0-9]{1,3})?(Gi|Ti)|0)$"
-_MIB = {"Mi": 1, "Gi": 2**10, "Ti": 2**20}
 _MODEL = "^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
 
 
-def thousandths(value: object) -> int:
-    """Whole or decimal numbers, such as 8 or "0.5", in thousandths."""
-    return _decimal(value, _GPUS, 'a number, like 8 or "0.5"')
+def _parse_thousandths(value: object) -> int:
+    """Return the thousandths of a whole number or decimal text."""
+    return _parse_number(value, _GPUS, 'a number, like 8 or "0.5"')
 
 
-def cpus(value: object) -> int:
-    """A number of CPUs in thousandths."""
+def _parse_cpus(value: object) -> int:
+    """Return the thousandths of a number of CPUs."""
     expected = 'a number of CPUs, like 64, "0.5" or "500m"'
-    if isinstance(value, str) and re.match(_CPUS, value) and value.endswith("m"):
-        return bounded(Decimal(value[:-1]), value, expected)
-    return _decimal(value, _CPUS, expected)
+    if isinstance(value, str) and re.fullmatch(_CPUS, value) and value.endswith("m"):
+        return exact_amount(Decimal(value[:-1]), value, expected)
+    return _parse_number(value, _CPUS, expected)
 
 
-def memory(value: object) -> int:
-    """An amount of memory in MiB."""
-    expected = "an amount of memory with its unit, like 512Gi or 300Mi"
-    if not isinstance(value, str) or not re.match(_MEMORY, value):
-        raise refused(value, expected)
-    return bounded(Decimal(value.rstrip("MGTi")) * _MIB.get(value[-2:], 1), value, expected)
+def _parse_memory(value: object) -> int:
+    """Return the MiB of an amount of memory; zero needs no unit."""
+    if not isinstance(value, str) or not re.fullmatch(_MEMORY, value):
+        raise unreadable_value(value, "an amount of memory with its unit, like 512Gi or 300Mi")
+    return 0 if value == "0" else parse_memory(value)
 
 
-def written(milli: int) -> str:
-    """Thousandths as they are written: 8, 0.5."""
-    milli = min(milli, MOST_WRITTEN)
-    return f"{milli // WHOLE}.{milli % WHOLE:03}".rstrip("0").rstrip(".")
+def write_thousandths(milli: int) -> str:
+    """Return thousandths as a status shows them, in at most LONGEST characters."""
+    return format_thousandths(min(milli, MOST_WRITTEN))
 
 
-def written_memory(mib: int) -> str:
-    """MiB as they are written: 512Gi where it is whole, else 300Mi."""
-    mib = min(mib, MOST_WRITTEN // WHOLE)
-    return f"{mib // 1024}Gi" if mib and mib % 1024 == 0 else f"{mib}Mi"
+def write_memory(mib: int) -> str:
+    """Return MiB as a status shows them, in at most LONGEST characters."""
+    return format_memory(min(mib, MOST_WRITTEN // WHOLE))
 
 
-def _decimal(value: object, pattern: str, expected: str) -> int:
+def _parse_number(value: object, pattern: str, expected: str) -> int:
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    if not is_number and not (isinstance(value, str) and re.match(pattern, value)):
-        raise refused(value, expected)
-    return bounded(Decimal(str(value)) * WHOLE, value, expected)
+    if not is_number and not (isinstance(value, str) and re.fullmatch(pattern, value)):
+        raise unreadable_value(value, expected)
+    return exact_amount(Decimal(str(value)) * WHOLE, value, expected)
 
 
 def _number_or_text(pattern: str) -> WithJsonSchema:
@@ -83,15 +89,18 @@ def _number_or_text(pattern: str) -> WithJsonSchema:
 
 
 Thousandths: TypeAlias = Annotated[
-    int, BeforeValidator(thousandths), PlainSerializer(written), _number_or_text(_GPUS)
+    int,
+    BeforeValidator(_parse_thousandths),
+    PlainSerializer(write_thousandths),
+    _number_or_text(_GPUS),
 ]
 Cpus: TypeAlias = Annotated[
-    int, BeforeValidator(cpus), PlainSerializer(written), _number_or_text(_CPUS)
+    int, BeforeValidator(_parse_cpus), PlainSerializer(write_thousandths), _number_or_text(_CPUS)
 ]
 MemoryMib: TypeAlias = Annotated[
     int,
-    BeforeValidator(memory),
-    PlainSerializer(written_memory),
+    BeforeValidator(_parse_memory),
+    PlainSerializer(write_memory),
     WithJsonSchema({"type": "string", "pattern": _MEMORY, "maxLength": LONGEST}),
 ]
 
@@ -102,7 +111,7 @@ _NAMED: JsonValue = {
 
 
 class DimensionAmounts(CrdModel):
-    """Amounts by dimension; what is not named is not counted."""
+    """Amounts by dimension; a dimension that is not named is not counted."""
 
     gpu: Thousandths | None = None
     """GPUs of all models together: 8 or "0.5"."""
@@ -119,20 +128,20 @@ class DimensionAmounts(CrdModel):
 
 
 def dimensions(amounts: DimensionAmounts) -> dict[str, int]:
-    """Amounts as the model counts them."""
+    """Return the amounts by dimension, as the model counts them."""
     plain = {GPU: amounts.gpu, CPU: amounts.cpu, MEMORY: amounts.memory}
     named = {dimension: value for dimension, value in plain.items() if value is not None}
     return named | {of_model(model): milli for model, milli in sorted(amounts.gpu_models.items())}
 
 
 def amounts_of(dimensions: Mapping[str, int]) -> DimensionAmounts:
-    """Amounts as they are written into a status."""
+    """Return amounts by dimension as the field of a status."""
     models = {
         dimension.removeprefix(MODEL_PREFIX): value
         for dimension, value in sorted(dimensions.items())
         if dimension.startswith(MODEL_PREFIX) and dimension != MODEL_PREFIX
     }
-    said: dict[str, Any] = {each: dimensions[each] for each in PLAIN if each in dimensions}
+    fields: dict[str, Any] = {name: dimensions[name] for name in PLAIN if name in dimensions}
     if models:
-        said["gpu_models"] = models
-    return DimensionAmounts.model_construct(**said)
+        fields["gpu_models"] = models
+    return DimensionAmounts.model_construct(**fields)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from windlass.crds.queue import MOST_ENTRIES, LedgerWords, UsageEntry
-from windlass.model import timestamps
+from windlass.model import units
 
 
 class LedgerEntry(NamedTuple):
@@ -38,7 +38,7 @@ def write_ledger(used: Iterable[LedgerEntry], at: int) -> LedgerWords:
         for (user, model), value in sorted(sums.items())
         if value
     ]
-    return LedgerWords(at=timestamps.written(at), entries=entries)
+    return LedgerWords(at=units.format_timestamp(at), entries=entries)
 
 
 def read_ledger(
@@ -47,7 +47,7 @@ def read_ledger(
     """What was written down, decayed to now; a ledger that cannot be read counts as empty."""
     try:
         words = LedgerWords.model_validate(ledger)
-        since = max(0, now - timestamps.read(words.at))
+        since = max(0, now - units.parse_timestamp(words.at))
     except (ValidationError, ValueError):
         return
     left = 2.0 ** (-since / half_life_s)

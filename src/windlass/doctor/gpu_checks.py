@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from windlass.doctor.evidence import DoctorFinding, Evidence, fail, named, ok, place, warn
 from windlass.model.gpu_resources import MEMORY, PRODUCT, is_gpu
+from windlass.model.units import count_rounded_down
 from windlass.model.validation.problems import listed
 from windlass.workloads.objects import wire
-from windlass.workloads.objects.quantities import whole_offered
 from windlass.workloads.pods.requests import GPU
 
 PREFIX = "nvidia.com/"
@@ -175,19 +175,21 @@ def _labels(node: wire.NodeObject) -> dict[str, str]:
 
 
 def _offered(node: wire.NodeObject) -> int:
-    return whole_offered((node.status.allocatable or {}).get(GPU, "0"))
+    return count_rounded_down((node.status.allocatable or {}).get(GPU, "0"))
 
 
 def _offers_any(node: wire.NodeObject) -> bool:
     """Whole GPUs, or slices of them."""
     offers = (node.status.allocatable or {}).items()
-    return any(name.startswith(PREFIX) and whole_offered(amount) for name, amount in offers)
+    return any(name.startswith(PREFIX) and count_rounded_down(amount) for name, amount in offers)
 
 
 def _other_names(found: Evidence) -> list[str]:
     """The resources other than whole NVIDIA GPUs that nodes offer and queues are charged for."""
     offers = (each.status.allocatable or {} for each in found.nodes)
-    names = {name for offer in offers for name, amount in offer.items() if whole_offered(amount)}
+    names = {
+        name for offer in offers for name, amount in offer.items() if count_rounded_down(amount)
+    }
     return sorted(name for name in names if name != GPU and is_gpu(name))
 
 
@@ -196,8 +198,8 @@ def _counted(node: wire.NodeObject) -> int:
     labels = _labels(node)
     if MIG in labels and labels.get(MIG) != "all-disabled":
         return 0
-    replicas = max(1, whole_offered(labels.get(f"{GPU}.replicas", "1")))
-    return whole_offered(labels.get(f"{GPU}.count", "0")) * replicas
+    replicas = max(1, count_rounded_down(labels.get(f"{GPU}.replicas", "1")))
+    return count_rounded_down(labels.get(f"{GPU}.count", "0")) * replicas
 
 
 def _has_hardware(node: wire.NodeObject) -> bool:

@@ -13,7 +13,7 @@ from windlass.crds.definitions import GROUP, KINDS
 from windlass.crds.manifest import definition
 from windlass.doctor.evidence import DoctorFinding, Evidence, fail, ok, warn
 from windlass.kube.writers.conditions import SCHEDULED
-from windlass.model.timestamps import read_if_any
+from windlass.model.units import parse_timestamp_or_none
 from windlass.model.validation.problems import listed
 from windlass.model.viewers import Right
 from windlass.workloads.objects import wire
@@ -185,7 +185,7 @@ def _waiting(found: Evidence) -> list[wire.Pod]:
 
 
 def _is_silent(pod: wire.Pod, now: int) -> bool:
-    created = read_if_any(pod.metadata.creation_timestamp) or now
+    created = parse_timestamp_or_none(pod.metadata.creation_timestamp) or now
     return wire.condition(pod, SCHEDULED) is None and now - created > SILENT_S
 
 

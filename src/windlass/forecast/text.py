@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from windlass.forecast.eta import StartEta
-from windlass.model.timestamps import read_if_any, written
+from windlass.model.units import format_timestamp, parse_timestamp_or_none
 
 FIVE_MINUTES = 300
 
@@ -41,7 +41,7 @@ def found_in(message: str, now: int) -> str:
     if not last.lower().startswith("starts at "):
         return ""
     told = _TIME.search(last)
-    at = read_if_any(f"{told[1]}T{told[2]}:00Z") if told else None
+    at = parse_timestamp_or_none(f"{told[1]}T{told[2]}:00Z") if told else None
     return last if at is None or at >= now else ""
 
 
@@ -51,7 +51,7 @@ _TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}) ([0-9]{2}:[0-9]{2}) UTC")
 def _clock(at: int) -> str:
     """The next full five minutes: what is expected never lies in the past."""
     rounded = -(-at // FIVE_MINUTES) * FIVE_MINUTES
-    return written(rounded)[:16].replace("T", " ")
+    return format_timestamp(rounded)[:16].replace("T", " ")
 
 
 def span(seconds: int) -> str:

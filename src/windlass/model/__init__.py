@@ -1,5 +1,27 @@
-"""The nouns of Windlass: what a cluster is, what happened to it, what to do about it.
+"""The nouns of Windlass: the objects of a cluster, the events that change it, the actions to take.
 
-Belongs here: frozen data and the facts that follow from it alone. Does not belong here: numpy,
-indexes, decisions, any input or output. Standard library only.
+Belongs here: frozen data, the facts that follow from it alone, and the units it is written in. Does
+not belong here: numpy, indexes, decisions, any input or output. Standard library only. Fields of
+these classes are written into snapshots and recordings: renaming one breaks old files.
+
+    jobs              tasks, gangs and the states of a task
+    nodes             nodes, their trouble and their quarantine
+    queues            the queue tree and its dimensions
+    topology          topologies of nodes
+    resources         the request of one task
+    constraints       selectors, affinity, taints and spread, as in Kubernetes
+    gpus              GPU devices, requests for them, and the slices that tasks are given
+    mig               the MIG profiles of each GPU model and their legal places
+    gpu_resources     the GPUs behind Kubernetes resource names, and what queues are charged
+    remainder_prices  the value of a partly used GPU, given the shares that tasks ask for
+    request_mix       the requests that placement expects
+    settings          the engine's settings
+    events            what happened to a cluster
+    actions           what the engine decided to do
+    reasons           why a gang waits, as data with a sentence
+    units             durations, timestamps, quantities and amounts as text and as integers
+    errors            the errors that a user can correct
+    display_names     gangs by the names that people know
+    viewers           users of the dashboard and the rights they need
+    validation/       checks of snapshots and scenarios
 """

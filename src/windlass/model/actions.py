@@ -1,4 +1,4 @@
-"""What to do: the engine's answer, carried out by an edge."""
+"""The actions that the engine decides and an edge carries out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.model.resources import Request
 
 
 class EvictionRule(StrEnum):
-    """By what right a task is taken from its node."""
+    """The rule by which a task is evicted."""
 
     GUARANTEE = "guarantee"
     """Reclaim: another queue is within its guarantee, this one above its own."""
@@ -24,21 +24,21 @@ class EvictionRule(StrEnum):
     ORDER = "order"
     """Preempt: a gang of the same queue and priority comes far before it by the queue's order."""
     CONSOLIDATE = "consolidate"
-    """It moves: a place elsewhere is kept for it."""
+    """Consolidate: it moves to a place that is held for it elsewhere."""
     STALE = "stale"
     """Its gang has been below its minimum for too long."""
     LEAVING = "leaving"
-    """A node of its gang is about to go."""
+    """A node of its gang will end soon."""
     LOST = "lost"
     """A node of its gang has not answered for too long."""
     OVERRUN = "overrun"
-    """Its gang has run for as long as it may."""
+    """Its gang has reached its maximum run time."""
 
 
 FOR_NOBODY = frozenset(
     {EvictionRule.STALE, EvictionRule.LEAVING, EvictionRule.LOST, EvictionRule.OVERRUN}
 )
-"""Rules by which a task goes though no other gang gains by it."""
+"""The rules that evict without a preemptor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +52,19 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Take a task from its node; what is freed is held for the gang that gains."""
+    """Evict a task; the freed resources are held for the preemptor."""
 
     task: TaskId
     rule: EvictionRule
     gainer: GangId = GangId("")
-    """The gang it makes room for; none if it goes for its own sake (`FOR_NOBODY`)."""
+    """The preemptor; empty for the rules of `FOR_NOBODY`."""
     moves_to: str = ""
-    """The node on which a place is kept for its successor, if it moves."""
+    """The node on which a place is held for its successor; empty if it does not move."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceClaim:
-    """A place that a hold keeps for one task, or for the one that follows it."""
+    """A place that a hold keeps for one task or its successor."""
 
     task: TaskId
     node: str
@@ -72,21 +72,25 @@ class PlaceClaim:
     request: Request = Request()
 
     def meets(self, node: str, devices: Iterable[Slice]) -> bool:
-        """Does who has these devices of a node occupy part of the place?"""
+        """Return whether a task with these devices of a node may occupy part of the place.
+
+        Without devices on either side, sharing the node is enough.
+        """
         if node != self.node:
             return False
-        theirs, mine = ({part.device for part in each} for each in (devices, self.devices))
-        return not mine or not theirs or bool(mine & theirs)
+        occupied = {part.device for part in devices}
+        claimed = {part.device for part in self.devices}
+        return not claimed or not occupied or bool(claimed & occupied)
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Places kept for one gang until it is bound or gives up.
+    """Places kept for one gang until it is bound or the hold is given up.
 
-    With `starts_at` in the future it is a *reservation*: until then the places may serve work
-    that ends in time (backfill), and nothing else. A `firm` one was paid for by displacing others
-    (or is the place that a displaced gang moves to): nobody else may use it, whoever they are. It
-    ends early only if its gang borrows and another's guarantee needs the places (`GaveWay`).
+    With `starts_at` in the future it is a *reservation*: until then, only work that ends in time
+    may use the places (backfill). A `firm` hold was made by evicting victims, or is the place that
+    a displaced gang moves to: no other gang may use it. It ends early only if its gang borrows and
+    the guarantee of another queue needs the places (reason `GaveWay`).
     """
 
     gang: GangId
@@ -97,7 +101,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class HoldYielded:
-    """A borrower whose firm hold ends: a gang within its queue's guarantee needs the places."""
+    """The end of a borrower's firm hold, because a gang within its guarantee needs the places."""
 
     gang: GangId
     gainer: GangId
@@ -105,33 +109,34 @@ class HoldYielded:
 
 @dataclass(frozen=True, slots=True)
 class PendingCheckpoint:
-    """A gang that was asked to save its work, because its places are needed; it works on meanwhile.
+    """A checkpoint that was requested from a victim before its eviction; it runs on meanwhile.
 
-    Once all of it is safe, or cannot be, or time is up, its tasks are evicted as decided.
+    Once all of its tasks have a checkpoint, or one refuses, or the deadline passes, the evictions
+    are carried out.
     """
 
     gang: GangId
     id: str
-    """Answers must name it."""
+    """The id of the request; answers must name it."""
     asked_at: int
     deadline: int
     evictions: tuple[Evict, ...]
     saved: tuple[TaskId, ...] = ()
-    """The tasks that have answered that their work is safe."""
+    """The tasks that have confirmed their checkpoint."""
     refused: bool = False
-    """One of them will not save: there is nothing to wait for."""
+    """A task has refused: there is nothing to wait for."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestCheckpoint:
-    """Ask a gang to save its work; from now on its tasks count as being on their way out."""
+    """Request a checkpoint from a gang; from now on its tasks count as releasing."""
 
     parting: PendingCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
 class WithdrawCheckpoint:
-    """The need is gone: the gang that was asked works on as if nothing had happened."""
+    """Withdraw the request for a checkpoint: the gang runs on, its eviction is not needed."""
 
     gang: GangId
     id: str

@@ -1,4 +1,4 @@
-"""Where a task may run and where it would rather: the words of Kubernetes, as plain data."""
+"""Constraints on where a task may run, and preferences: the terms of Kubernetes as plain data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 class Operator(StrEnum):
-    """How an expression compares a label."""
+    """The comparison of an expression with a label."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -28,7 +28,7 @@ class Operator(StrEnum):
 
 
 class Effect(StrEnum):
-    """What a taint does to tasks that do not tolerate it."""
+    """The effect of a taint on tasks that do not tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -45,12 +45,12 @@ class Taint:
 
 
 CORDON = Taint("node.kubernetes.io/unschedulable")
-"""What a node that somebody cordoned says; who tolerates it may still come."""
+"""The taint of a cordoned node; tasks that tolerate it may still be placed there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """A task's acceptance of taints; an empty key tolerates every one, no effect means all."""
+    """A task's acceptance of taints; an empty key matches all keys, no effect all effects."""
 
     key: str = ""
     value: str = ""
@@ -81,10 +81,10 @@ class Preference:
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """Tasks that match `selector`, seen from the domains of `topology_key`.
+    """A term about the tasks that match `selector`, in the domains of `topology_key`.
 
-    Without namespaces the term looks at tasks of its owner's namespace; "*" means all, and "",
-    which nobody can call a namespace, none.
+    Without namespaces the term looks at tasks of its owner's namespace. "*" means all namespaces;
+    "", which cannot be the name of one, means none.
     """
 
     selector: Term
@@ -94,7 +94,7 @@ class PodTerm:
 
 @dataclass(frozen=True, slots=True)
 class PodPreference:
-    """A wish to be near tasks (positive weight) or away from them (negative)."""
+    """A preference to be near tasks (positive weight) or away from them (negative)."""
 
     weight: int
     term: PodTerm
@@ -102,11 +102,11 @@ class PodPreference:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Keep matching tasks even over domains: no more than `max_skew` above the emptiest.
+    """A topology spread: no domain has more than `max_skew` matching tasks above the emptiest.
 
-    Tasks on their way out do not count. Nodes that lack the label of any required spread of the
-    task do not count either, nor those that its selector and affinity, or its tolerations, rule
-    out, as far as they are heeded.
+    Releasing tasks do not count. A node does not count if it lacks the label of any required spread
+    of the task, or if the selector and affinity (`heeds_affinity`) or the tolerations
+    (`heeds_taints`) of the task exclude it.
     """
 
     topology_key: str
@@ -114,30 +114,32 @@ class Spread:
     selector: Term
     required: bool = True
     min_domains: int = 1
-    """With fewer domains the emptiest one counts as empty."""
+    """With fewer domains than this, the emptiest one counts as having no task."""
     heeds_affinity: bool = True
     heeds_taints: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """All that limits or directs where a task runs, apart from its size."""
+    """All constraints and preferences of a task, apart from its request."""
 
     selector: Pairs = ()
     affinity: tuple[Term, ...] = ()
-    """Required; one of the terms must hold. None given: any node."""
+    """Required node affinity: one of the terms must hold. Empty: any node."""
     preferences: tuple[Preference, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     near: tuple[PodTerm, ...] = ()
+    """Required pod affinity: all terms must hold."""
     apart: tuple[PodTerm, ...] = ()
+    """Required pod anti-affinity: all terms must hold."""
     pod_preferences: tuple[PodPreference, ...] = ()
     spread: tuple[Spread, ...] = ()
     reach: tuple[tuple[Term, ...], ...] = ()
-    """For each of its volumes, terms of which one must hold where it can be reached."""
+    """For each of its volumes, terms of which one must hold on a node that can reach it."""
 
 
 def holds(expression: Expression, labels: Mapping[str, str]) -> bool:
-    """Does a set of labels satisfy the expression?"""
+    """Return whether a set of labels satisfies the expression."""
     value = labels.get(expression.key)
     match expression.operator:
         case Operator.IN:
@@ -155,21 +157,22 @@ def holds(expression: Expression, labels: Mapping[str, str]) -> bool:
 
 
 def matches(term: Term, labels: Mapping[str, str]) -> bool:
-    """Do all expressions of a term hold?"""
-    return all(holds(each, labels) for each in term)
+    """Return whether all expressions of a term hold."""
+    return all(holds(expression, labels) for expression in term)
 
 
 def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
-    """Does any toleration accept the taint?"""
+    """Return whether any toleration accepts the taint."""
     return any(
-        (each.effect is None or each.effect == taint.effect)
-        and (not each.key or each.key == taint.key)
-        and (each.exists or not each.key or each.value == taint.value)
-        for each in tolerations
+        (own.effect is None or own.effect == taint.effect)
+        and (not own.key or own.key == taint.key)
+        and (own.exists or not own.key or own.value == taint.value)
+        for own in tolerations
     )
 
 
 def _compare(value: str | None, bounds: tuple[str, ...]) -> int:
+    """Return the sign of value minus bound; 0, which satisfies neither Gt nor Lt, if unreadable."""
     bound = _number(bounds[0]) if len(bounds) == 1 else None
     if bound is None:
         return 0
@@ -178,6 +181,6 @@ def _compare(value: str | None, bounds: tuple[str, ...]) -> int:
 
 
 def _number(text: str | None) -> int | None:
-    # as long as Kubernetes reads it: 64 bits, and plain digits after one sign
+    # As Kubernetes reads it: 64 bits, plain digits after at most one sign.
     is_number = text is not None and _INTEGER.fullmatch(text) is not None
     return int(text) if text is not None and is_number else None

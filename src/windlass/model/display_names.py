@@ -1,8 +1,8 @@
-"""Gangs by the names that people know them by."""
+"""The names of gangs in output for people."""
 
 from __future__ import annotations
 
 
 def known_as(gang: str) -> str:
-    """A gang without the digits that tell it from a namesake of another time."""
+    """Return the name of a gang without the suffix that tells it from an earlier namesake."""
     return gang.partition("~")[0]

@@ -1,11 +1,11 @@
 """The errors of Windlass: each is one sentence that a user can act on.
 
-    WindlassError            anything the user can mend; the command line prints it and exits with 2
-    ├── InputError           a file cannot be used: which, at which line, and what to do about it
-    └── NotFound             a name was asked for that is not there; it offers names that are close
+    WindlassError            an error that the user can correct; the CLI prints it and exits with 2
+    ├── InputError           a file cannot be used: its name, the line, and what to change
+    └── UnknownName          a name does not exist; the error offers names that are close
 
-Work that waits is no error: that is a `Reason`. What is our own mistake is no `WindlassError`
-either, so that it stays visible.
+Work that waits is not an error: it has a `Reason`. Our own defects are no `WindlassError`, so that
+they end the program with a traceback.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 MOST_COMPARED = 10_000
+"""The most names that are compared with a misspelt one."""
 LONGEST_COMPARED = 300
+"""The characters of a misspelt name that are compared."""
 LONGEST = 600
-"""No sentence is longer, whatever was found."""
+"""The most characters of a sentence; longer ones are cut."""
 
 
 class WindlassError(Exception):
-    """The root; its text is one sentence that says what was found and what to do."""
+    """The root of all errors; its text is one sentence with the finding and the remedy."""
 
 
 class InputError(WindlassError):
@@ -31,7 +33,7 @@ class InputError(WindlassError):
         self.line = line
         self.sentence = sentence
         self.more = more
-        """How many further problems the file has."""
+        """The number of further problems in the file."""
         super().__init__(file, line, sentence, more)
 
     def __str__(self) -> str:
@@ -41,7 +43,7 @@ class InputError(WindlassError):
 
 
 class UnknownName(WindlassError):
-    """There is no such thing; the names that come close are offered."""
+    """A name that does not exist; `close` holds up to three similar ones that do."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.name = name
@@ -50,18 +52,21 @@ class UnknownName(WindlassError):
 
 
 def close_names(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Up to three known names that are spelt nearly like this one, the closest first."""
-    some = sorted(set(known))[:MOST_COMPARED]
-    return tuple(get_close_matches(name[:LONGEST_COMPARED], some, n=3, cutoff=0.6))
+    """Return up to three known names with a similar spelling, the closest first."""
+    candidates = sorted(set(known))[:MOST_COMPARED]
+    return tuple(get_close_matches(name[:LONGEST_COMPARED], candidates, n=3, cutoff=0.6))
 
 
 def one_line(text: str) -> str:
-    """The text as one line for a terminal: what cannot be printed is written as its code."""
-    shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+    """Return the text as one printable line of at most LONGEST characters.
+
+    Control characters are written as escapes, so that input cannot drive the terminal.
+    """
+    shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
     return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 3]}..."
 
 
 def _advice(close: tuple[str, ...], kind: str) -> str:
     if not close:
         return f"check the name of the {kind}"
-    return "did you mean " + " or ".join(f'"{each}"' for each in close) + "?"
+    return "did you mean " + " or ".join(f'"{name}"' for name in close) + "?"

@@ -1,4 +1,4 @@
-"""GPUs as devices, what a task may ask of them, and what it is then given.
+"""GPU devices, the requests of tasks for them, and the slices that tasks are given.
 
 A device is shared in one of two ways. Without MIG it is 1000 thousandths (*milli*), handed out to
 whole-GPU tasks, to fractions, or by memory (converted to thousandths of that device). With MIG it
@@ -22,17 +22,17 @@ class Gpu:
     mig: bool = False
     healthy: bool = True
     charged_milli: int = WHOLE
-    """What the whole device adds to its queue, in thousandths of a GPU: less than `WHOLE` if it is
+    """The thousandths of a GPU that the whole device adds to its queue: less than `WHOLE` if it is
     one of several shares of a GPU, or a MIG instance that its node offers as a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuRequest:
-    """What one task asks: `count` devices, of each a share, some memory, or a MIG instance.
+    """A request for `count` devices: of each a share, some memory, or a MIG instance.
 
     Exactly one of the three holds: `profile` is named; else `memory_mib` is above zero; else
     `milli` decides, and 1000 means the whole device. Several MIG instances may share a device;
-    several shares may not. `models` lists the models that will do, none means any.
+    several shares may not. `models` lists the accepted models; empty means any.
     """
 
     count: int = 1
@@ -44,7 +44,7 @@ class GpuRequest:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Slice:
-    """What a task was given of one device: thousandths, or a MIG instance at a place."""
+    """The part of one device that a task was given: thousandths, or a MIG instance at a place."""
 
     device: int
     milli: int
@@ -53,10 +53,10 @@ class Slice:
 
 
 def worth(model: str, memory_mib: int) -> int:
-    """What a model is worth beside others: its usual price, in tenths of a dollar per hour.
+    """Return the value of a model: its usual price, in tenths of a dollar per hour.
 
-    Tasks that will take any model go to the cheapest, so that the dear ones stay free for those
-    that need them. A model that is not listed counts by its memory.
+    Tasks that accept any model go to the cheapest, so that the expensive ones stay free for those
+    that need them. A model that is not listed is valued by its memory.
     """
     return min(WORTH.get(model, memory_mib // 2048), MOST_WORTH)
 
@@ -85,10 +85,10 @@ WORTH = {
 
 
 def charged(milli: int, charged_milli: int) -> int:
-    """Return the charge for so many thousandths of a device, given that of the whole device."""
+    """Return the charge for some thousandths of a device, given that of the whole, rounded up."""
     return milli if charged_milli == WHOLE else -(-milli * charged_milli // WHOLE)
 
 
 def milli_of_memory(memory_mib: int, device_memory_mib: int) -> int:
-    """The thousandths of a device that cover so much of its memory, rounded up."""
+    """Return the thousandths of a device that cover an amount of its memory, rounded up."""
     return -(-memory_mib * WHOLE // device_memory_mib)

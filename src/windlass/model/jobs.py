@@ -28,7 +28,7 @@ JobId = NewType("JobId", str)
 
 
 class TaskState(StrEnum):
-    """Where a task is in its life."""
+    """The state of a task; see the drawing above."""
 
     WAITING = "Waiting"
     BOUND = "Bound"
@@ -39,12 +39,12 @@ class TaskState(StrEnum):
 
 
 class Overrun(StrEnum):
-    """What becomes of a gang that has run for as long as it may."""
+    """The fate of a gang that has reached its maximum run time."""
 
     END = "end"
-    """It does not come back."""
+    """It ends and is not started again."""
     REQUEUE = "requeue"
-    """It stands in line again, as if it had come just now."""
+    """It is requeued, as if it had been submitted just now."""
 
 
 OCCUPYING = frozenset({TaskState.BOUND, TaskState.RUNNING, TaskState.RELEASING})
@@ -57,13 +57,13 @@ COUNTED = ACTIVE | {TaskState.SUCCEEDED}
 
 @dataclass(frozen=True, slots=True)
 class Shape(Remembering):
-    """All that decides where a task can run. Tasks of equal shape are interchangeable."""
+    """Everything that decides where a task can run. Tasks of equal shape are interchangeable."""
 
     request: Request
     constraints: Constraints = Constraints()
 
     def __hash__(self) -> int:
-        # asked for many times per decision, and deep: worth remembering
+        # Computed many times per decision, and deep, so it is cached.
         try:
             return self._hash
         except AttributeError:
@@ -73,7 +73,7 @@ class Shape(Remembering):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One pod."""
+    """One pod. Times are seconds since 1970."""
 
     id: TaskId
     gang: GangId
@@ -87,7 +87,7 @@ class Task:
     releasing_since: int | None = None
 
     def successor(self, name: TaskId) -> Task:
-        """The task that its owner makes in its place: it waits."""
+        """Return the waiting task that the owner of this one makes in its place."""
         return replace(
             self,
             id=name,
@@ -101,7 +101,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """A wish for closeness: all tasks inside one domain of this level of a topology."""
+    """A requirement or preference: all tasks inside one domain of this level of a topology."""
 
     topology: str
     level: str
@@ -110,7 +110,7 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A sub-group of a gang: so many of its tasks start with the gang, perhaps close together."""
+    """A sub-group of a gang: `minimum` of its tasks start with the gang, perhaps in one domain."""
 
     name: str = ""
     minimum: int = 1
@@ -137,54 +137,56 @@ class Gang:
     preemptible: bool = True
     created_at: int = 0
     duration_s: int | None = None
-    """How long it is expected to run, where known; backfill and reservations rest on it."""
+    """The expected run time; backfill and reservations rely on it. None: unknown."""
     displaces_after_s: int | None = 0
-    """How long it waits for free room before others may be displaced for it; None: for ever."""
+    """The waiting time before others may be displaced for it; None: they never are."""
     stale_after_s: int | None = None
-    """How long it may run below its minimum; None: as the settings say, negative: for ever."""
+    """The time it may run below its minimum; None: as in the settings, negative: for ever."""
     remade_within_s: int = 0
-    """How long its owner may take to make a lost member again, by the owner's own back-off."""
+    """The time its owner may take to replace a lost member, by the owner's own backoff."""
     stops_with: str = ""
     """The owner that is suspended to stop it whole; gangs of one owner stop together. Empty: it is
     evicted pod by pod."""
     saved_at: int | None = None
-    """When its work was last saved: what it did since is lost if it is displaced."""
+    """The time of its last checkpoint; work since then is lost if it is evicted. None: no
+    checkpoint is known."""
     saves_within_s: int | None = None
-    """How long it may take to save when it is asked to; None: it cannot be asked."""
+    """The time it may take for a requested checkpoint; None: it cannot be asked for one."""
     unsaved_at_most_s: int | None = None
-    """It saves by itself, every so often or when it is stopped: no more than this is ever lost."""
+    """An upper bound of the work that an eviction loses, for gangs that write checkpoints by
+    themselves. None: no bound."""
     hurry_s: int | None = None
-    """It is in a hurry: whoever makes room for it gets at most so long to save."""
+    """The time that its victims get for a checkpoint, at most; None: as long as they need."""
     terminates_s: int = 30
-    """How long its tasks may take to stop once they are evicted."""
+    """The termination grace period of its tasks."""
     served_s: int = 0
-    """How long it worked before it last started; what it is doing now comes on top."""
+    """The time it ran before its last start; the current run comes on top."""
     stops: int = 0
-    """How often it lost its place to others; who did comes before equals of its queue."""
+    """The number of times it was a victim; a gang with any comes before equals of its queue."""
     home: tuple[str, ...] = ()
-    """The nodes on which it ran before it lost its place; it goes back near them if it can."""
+    """The nodes on which it ran before its last eviction; nodes near them are preferred."""
     max_run_s: int | None = None
-    """How long it may run at a stretch; then it saves its work, if it can, and stops."""
+    """The maximum time of one run; then it writes a checkpoint, if it can, and is evicted."""
     overrun: Overrun = Overrun.END
-    """What becomes of it then."""
+    """Its fate at that time."""
     stops_at_most: int | None = None
-    """After so many it is spared, as far as its queue's guarantee goes."""
+    """The value of `stops` from which on it is protected, within its queue's guarantee."""
     spared: bool = False
-    """It lost its place to others once: only its own queue may displace it again."""
+    """It is protected after earlier evictions: only gangs of its own queue may displace it."""
     refusal: Reason | None = None
-    """What keeps it out of the line altogether, found while it was read."""
+    """The reason for which it is never scheduled, found when it was read; None: it may be."""
 
     @property
     def is_firm(self) -> bool:
-        """Can other queues take nothing back from it? Then it stays within its own guarantee."""
+        """True if other queues cannot reclaim from it; it then stays within its guarantee."""
         return self.spared or not self.preemptible
 
     def needed(self) -> int:
-        """How many members it takes for the gang to run."""
+        """Return the number of members that the gang needs to run."""
         return max(self.minimum, sum([group.minimum for group in self.groups]))
 
-    def has_minimum(self, there: Mapping[str, int]) -> bool:
-        """Do so many members of each group, by its name, make up the minimum?"""
-        return sum(there.values()) >= self.needed() and all(
-            there.get(group.name, 0) >= group.minimum for group in self.groups
+    def has_minimum(self, members: Mapping[str, int]) -> bool:
+        """Return whether these numbers of members, by group name, make up the minimum."""
+        return sum(members.values()) >= self.needed() and all(
+            members.get(group.name, 0) >= group.minimum for group in self.groups
         )

@@ -1,4 +1,4 @@
-"""Nodes: what a machine offers, and the labels and taints that say to whom."""
+"""Nodes: their allocatable resources, labels, taints and troubles."""
 
 from __future__ import annotations
 
@@ -19,43 +19,44 @@ def _no_extra() -> dict[str, int]:
 
 
 class NodeStanding(StrEnum):
-    """How far a node that is in trouble can be counted on; all of them take no new tasks."""
+    """The severity of a node's trouble. In all of them the node takes no new tasks."""
 
     AVOIDED = "avoided"
-    """What runs there goes on."""
+    """Running tasks continue."""
     LEAVES = "leaves"
-    """It is about to go, and its tasks should before it does."""
+    """The node will end soon; its tasks should move before."""
     LOST = "lost"
-    """It does not answer: its tasks are taken for dead after a grace."""
+    """The node does not answer; its tasks count as dead after a grace period."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTrouble:
-    """What is wrong with a node."""
+    """A reason for which a node takes no new tasks."""
 
     stand: NodeStanding
     what: str
-    """In words that follow "the node is", such as "not ready"."""
+    """A phrase that follows "the node is", such as "not ready"."""
     since: int = 0
-    """When it began; 0: it is certain, and nobody need wait whether it passes."""
+    """The time at which it began; 0: it is certain, so no grace period applies."""
     until: int | None = None
-    """When a node that leaves is gone, or one that is avoided is tried again; None: unknown."""
+    """The time at which a leaving node ends, or an avoided one is tried again; None: unknown."""
     taint: str = ""
-    """The taint that tells it: whoever tolerates it by name stays until the node is gone."""
+    """The key of the taint that announced it: tasks that tolerate it by name stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Work failed on a node again and again: it takes nobody new for a while."""
+    """A ban on new tasks, because work failed on the node again and again."""
 
     what: str
+    """The reason, in words."""
     until: int | None = None
-    """When it is tried again; None: when a person says so."""
+    """The time at which the node is tried again; None: when a person says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine's allocatable resources; `cordoned` takes no new tasks."""
+    """A machine's allocatable resources and properties. A cordoned node takes no new tasks."""
 
     name: str
     cpu_milli: int = 0
@@ -71,17 +72,17 @@ class Node:
 
     @property
     def is_open(self) -> bool:
-        """Does it take new tasks? Of a cordon by taint, who tolerates that thinks otherwise."""
+        """True if it takes new tasks. Tasks that tolerate the cordon taint may come anyway."""
         return not self.cordoned and not self.is_troubled
 
     @property
     def is_troubled(self) -> bool:
-        """Does it take no new tasks, whatever they tolerate?"""
+        """True if it takes no new tasks, whatever they tolerate."""
         return self.trouble is not None or self.quarantine is not None
 
     @property
     def ailment(self) -> str:
-        """What is wrong with it, in words that follow "the node is"; empty if nothing is."""
+        """A phrase for its trouble or quarantine that follows "the node is"; empty: none."""
         if self.trouble is not None:
             return self.trouble.what
         return f"quarantined: {self.quarantine.what}" if self.quarantine else ""

@@ -1,4 +1,4 @@
-"""Queues: the tree of teams, and what each may have.
+"""Queues: the tree of teams, and the amounts that each may use.
 
 Amounts are kept per *dimension*: `gpu` (thousandths, all models together), `gpu/MODEL`
 (thousandths of that model), `cpu` (millicores) and `memory` (MiB). A dimension that is not named
@@ -25,29 +25,29 @@ def _nothing() -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One team, department or project."""
+    """A queue: one team, department or project."""
 
     name: str
     parent: str = ROOT
     guarantee: Mapping[str, int] = field(default_factory=_nothing)
     limit: Mapping[str, int] = field(default_factory=_nothing)
     lend: Mapping[str, int] = field(default_factory=_nothing)
-    """How much of the idle guarantee others may use."""
+    """The amounts of its idle guarantee that other queues may use."""
     weight: int = 1
-    """Its part of the surplus among its siblings."""
+    """Its weight among its siblings when surplus is divided."""
     tier: int = 0
-    """Higher tiers take surplus before lower ones see any."""
+    """Higher tiers are served with surplus before lower ones."""
     min_run_s: int | None = None
-    """Its gangs are not displaced before they have run so long; None: as the queue above says."""
+    """The run time in seconds before which its gangs are not displaced; None: as in its parent."""
 
 
 def of_model(model: str) -> str:
-    """The dimension that counts GPUs of one model."""
+    """Return the dimension that counts GPUs of one model."""
     return MODEL_PREFIX + model
 
 
 def guaranteed(queue: Queue, dimension: str) -> int:
-    """The guarantee in a dimension; guarantees per model add up to one for all GPUs."""
+    """Return the guarantee in a dimension; for GPUs, at least the sum of those per model."""
     named = queue.guarantee.get(dimension, 0)
     if dimension != GPU:
         return named

@@ -88,16 +88,6 @@ class _Words(dict[str, int | str]):
         return "s" if (self.get(name) == 1) == (ending == "v") else ""
 
 
-def in_words(seconds: int) -> str:
-    """A time as people say it, such as "45 s", "12 min" or "3 h 5 min"."""
-    if seconds < 120:
-        return f"{seconds} s"
-    hours, minutes = divmod(seconds // 60, 60)
-    if not hours:
-        return f"{minutes} min"
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-
-
 SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.UNREADABLE: "it cannot be read: {what}",
     ReasonCode.LEFT_OUT: (

@@ -1,4 +1,4 @@
-"""What one task needs: CPU, memory, GPUs and named extras, all as integers."""
+"""The request of one task: CPU, memory, GPUs and named extras, all as integers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Remembering:
-    """A slot for a hash beside the fields, so that it is neither compared nor written down."""
+    """A base class with a slot for a cached hash.
+
+    It is a slot of a base class and not a field, so that it is neither compared nor serialised.
+    """
 
     __slots__ = ("_hash",)
     _hash: int
@@ -21,7 +24,7 @@ class Remembering:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A port of the node itself, at one of its addresses; without an address at all of them."""
+    """A host port at one address of the node; without an address, at all of them."""
 
     number: int
     protocol: str = "TCP"
@@ -39,7 +42,7 @@ class Request(Remembering):
     ports: tuple[Port, ...] = ()
 
     def __hash__(self) -> int:
-        # asked for many times per decision
+        # Computed many times per decision, so it is cached.
         try:
             return self._hash
         except AttributeError:
@@ -49,14 +52,14 @@ class Request(Remembering):
 
 
 def describe(request: Request) -> str:
-    """The request in words, such as "2 GPUs (H100-80GB), 8 CPU, 64 GiB"."""
+    """Return the request in words, such as "2 GPUs (H100-80GB), 8 CPU, 64 GiB"."""
     parts = [_gpus(request.gpu)] if request.gpu else []
     if request.cpu_milli:
         parts.append(f"{request.cpu_milli / 1000:g} CPU")
     if request.memory_mib:
         parts.append(f"{request.memory_mib / 1024:g} GiB")
     parts += [f"{amount} {name}" for name, amount in request.extra]
-    parts += [f"{each.protocol} port {each.number} of the node" for each in request.ports]
+    parts += [f"{port.protocol} port {port.number} of the node" for port in request.ports]
     return ", ".join(parts) or "nothing but a pod slot"
 
 
@@ -74,5 +77,5 @@ def _gpus(gpu: GpuRequest) -> str:
 
 
 def pairs(mapping: Mapping[str, str]) -> Pairs:
-    """Freeze a mapping, in key order so that equal mappings are equal values."""
+    """Return a mapping as pairs in key order, so that equal mappings are equal values."""
     return tuple(sorted(mapping.items()))

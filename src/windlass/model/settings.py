@@ -1,4 +1,4 @@
-"""What a platform team may turn: the numbers behind sharing, packing and waiting."""
+"""The settings of the engine: the numbers behind sharing, packing, preemption and waiting."""
 
 from __future__ import annotations
 
@@ -7,99 +7,100 @@ from enum import StrEnum
 
 
 class Displacing(StrEnum):
-    """The ways to make room for a gang by displacing others."""
+    """The ways to displace running gangs for another gang."""
 
     CONSOLIDATE = "consolidate"
-    """Move running gangs, so that nobody loses its place."""
+    """Move running gangs to other nodes; no gang loses its place."""
     RECLAIM = "reclaim"
-    """Take back from another queue, towards guarantees and shares."""
+    """Evict gangs of another queue, towards guarantees and shares."""
     PREEMPT = "preempt"
-    """Within a queue, from a lower priority."""
+    """Evict gangs of the same queue with a lower priority."""
 
 
 class Victims(StrEnum):
-    """Whom to displace, of those that may be."""
+    """The order in which candidates become victims."""
 
     LEAST_HARM = "least-harm"
-    """Low priorities first, then whoever loses least GPU time; moves must be worth their harm."""
+    """Low priorities first, then the gangs that lose least GPU time; a move must be worth it."""
     YOUNGEST = "youngest"
-    """Low priorities first, then the youngest, as other schedulers do; to compare with."""
+    """Low priorities first, then the youngest, as other schedulers do; for comparisons."""
     LOWEST_PRIORITY = "lowest-priority"
-    """Low priorities first, and nothing else; to compare with."""
+    """Low priorities first, and nothing else; for comparisons."""
 
 
 class Ordering(StrEnum):
-    """Who is next inside a queue, of gangs of equal priority; between queues the tree rules."""
+    """The order of gangs of equal priority inside a queue; between queues, shares decide."""
 
     FAIR = "fair"
-    """The user who has and had least, then the oldest."""
+    """Gangs of the user with least current and past use first, then the oldest."""
     FIRST_COME = "first-come"
-    """The oldest."""
+    """The oldest first."""
     SHORTEST = "shortest"
-    """Whoever needs least GPU time until its expected end; it may stop those that need far more."""
+    """The least expected remaining GPU time first; it may preempt gangs that need far more."""
     LEAST_SERVED = "least-served"
-    """Whoever has had least GPU time; it may stop those that have had far more."""
+    """The least GPU time so far first; it may preempt gangs that have had far more."""
 
 
 class Packing(StrEnum):
-    """How tasks are laid out."""
+    """The preference between nodes, or between GPUs of a node, that all fit."""
 
     PACK = "pack"
-    """Fill what is in use first, so that large gangs still find whole nodes."""
+    """The fullest first, so that whole nodes stay free for large gangs."""
     SPREAD = "spread"
-    """Use the emptiest first, so that tasks disturb each other least."""
+    """The emptiest first, so that tasks disturb each other least."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The engine's settings; part of a snapshot, so that a plan can be repeated."""
+    """The engine's settings. Part of every snapshot, so that a plan can be repeated."""
 
     nodes: Packing = Packing.PACK
     gpus: Packing = Packing.PACK
     half_life_s: int = 7 * 24 * 3600
-    """After this time, past usage counts half."""
+    """The time after which past usage counts half."""
     usage_effect: int = 1000
-    """How strongly usage bends the surplus weights, in thousandths; 0 turns it off."""
+    """The effect of past usage on the weights for surplus, in thousandths; 0: none."""
     epoch_s: int = 60
-    """Usage changes shares only this often, so that order does not flicker."""
+    """The period after which usage changes shares, so that the order of gangs is stable."""
     reserve_after_s: int = 1800
-    """The head of the line gets a reservation after waiting this long."""
+    """The waiting time after which the first gang of the order gets a reservation."""
     order: Ordering = Ordering.FAIR
-    """Who is next inside a queue."""
+    """The order of gangs inside a queue."""
     age_s: int = 0
-    """Each time a gang has waited so long it counts as one level better; 0: it never does."""
+    """The waiting time that raises a gang by one level of its order; 0: it never rises."""
     displacing: tuple[Displacing, ...] = tuple(Displacing)
-    """What may be done for a gang that finds no room."""
+    """The ways of displacing that are allowed for a gang that finds no room."""
     victims: Victims = Victims.LEAST_HARM
     min_run_s: int = 0
-    """Nothing is displaced before it has run so long, unless its queue says otherwise."""
+    """The run time before which a gang is not displaced, unless its queue says otherwise."""
     dwell_s: int = 600
-    """What runs for less is neither moved nor reclaimed towards shares: queues whose shares sway
-    exchange nothing more often than this. Guarantees and priorities do not wait for it."""
+    """The run time before which a gang is neither moved nor reclaimed towards shares: queues whose
+    shares fluctuate exchange nothing more often. Guarantees and priorities ignore it."""
     patience_s: int = 1800
-    """So long a gang waits for a gentler way, before others lose far more than it needs."""
+    """The time that a gang waits for a cheaper way, before victims lose far more than it needs."""
     stale_after_s: int = 60
-    """A gang that has run below its minimum for so long is given back."""
+    """The time after which a gang that runs below its minimum is evicted."""
     stuck_after_s: int = 600
-    """What has been terminating for so long is not expected to come free."""
+    """The time after which a terminating task counts as stuck: its place is not expected back."""
     longest_grace_s: int = 600
-    """No pod has longer than this between SIGTERM and SIGKILL, whatever it asks for."""
+    """The longest time between SIGTERM and SIGKILL, whatever a pod asks for."""
     lost_after_s: int = 60
-    """Gangs on a node that has not answered for so long are started elsewhere; negative: never."""
+    """The time after which gangs of an unreachable node start elsewhere; negative: never."""
     heed_notices: bool = True
-    """Gangs on a node that is about to go are started elsewhere before it does."""
+    """Start gangs of a node that announces its end elsewhere before it ends."""
     delete_from_lost: bool = False
-    """Pods that hang in termination on such a node are deleted, as if it were gone for certain."""
+    """Force-delete pods that hang in termination on an unreachable node."""
     quarantine_after: int = 3
-    """A node on which so many different gangs failed takes nobody new; 0: it always does."""
+    """The number of different gangs whose failures quarantine a node; 0: never."""
     quarantine_s: int = 3600
-    """For so long."""
+    """The duration of a quarantine."""
     give_up_after: int = 6
-    """A gang that failed so often, on three nodes or more, is not tried again; 0: it always is."""
+    """The number of failures, on three nodes or more, after which a gang is not retried; 0: it
+    always is."""
     failure_window_s: int = 3600
-    """For so long a failure counts."""
+    """The time for which a failure counts."""
     search_again_s: int = 30
-    """After a search in vain a gang waits at least so long for the next, up to ten times that as it
-    grows old; changed nodes and queues are looked at at once."""
+    """The least time between two searches for victims for the same gang; it grows up to ten times
+    as the gang ages. A change of nodes or queues allows a search at once."""
     search_steps: int = 20_000
-    """How much a cycle may try for gangs that found no room; the next one goes on from there."""
+    """The budget of a cycle for searches for victims; the next cycle continues from there."""

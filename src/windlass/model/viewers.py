@@ -1,4 +1,4 @@
-"""Who looks, and what one would need the right for."""
+"""Users of the dashboard, and the rights that an operation needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.model.errors import WindlassError
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Somebody, as the API server knows them."""
+    """A user as the API server has authenticated them."""
 
     name: str
     uid: str = ""
@@ -19,16 +19,16 @@ class Viewer:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """To do something with a kind of object: with all, with those of a namespace, or with one."""
+    """A permission in the terms of RBAC: a verb on all objects of a resource, or on some."""
 
     verb: str
     resource: str
-    """Plural, with a subresource after a slash."""
+    """The plural name of the resource, with a subresource after a slash."""
     group: str = ""
     namespace: str = ""
-    """Where; empty: everywhere."""
+    """The namespace; empty: all of them."""
     name: str = ""
-    """Of the only object that is meant; empty: all."""
+    """The name of the only object; empty: all objects."""
 
     def __str__(self) -> str:
         plural, slash, sub = self.resource.partition("/")
@@ -39,4 +39,4 @@ class Right:
 
 
 class CannotAsk(WindlassError):
-    """Nobody could be asked who somebody is or what they may do."""
+    """The API server could not be asked to authenticate or authorize a user."""

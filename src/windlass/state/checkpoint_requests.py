@@ -1,4 +1,4 @@
-"""Who was asked to save its work and has not gone yet, and what it answered."""
+"""The gangs that were asked for a checkpoint and were not evicted yet, and their answers."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from windlass.model.jobs import GangId
 
 
 class CheckpointRequests:
-    """The requests that stand, at most one per gang."""
+    """The pending checkpoint requests, at most one per gang."""
 
     __slots__ = ("standing",)
 
     def __init__(self, known: Iterable[PendingCheckpoint] = ()) -> None:
-        self.standing = {each.gang: each for each in known}
+        self.standing = {request.gang: request for request in known}
+        """The request of each gang. `Cluster` adds and removes entries."""
 
     def answer(self, gang: GangId, answered: Answered) -> None:
-        """A task has answered; what names another request than the one that stands is nothing."""
-        parting = self.standing.get(gang)
-        if parting is None or parting.id != answered.id:
+        """Note the answer of a task; an answer to any other request is ignored."""
+        request = self.standing.get(gang)
+        if request is None or request.id != answered.id:
             return
         if not answered.saved:
-            self.standing[gang] = replace(parting, refused=True)
-        elif answered.task not in parting.saved:
-            saved = tuple(sorted((*parting.saved, answered.task)))
-            self.standing[gang] = replace(parting, saved=saved)
+            self.standing[gang] = replace(request, refused=True)
+        elif answered.task not in request.saved:
+            saved = tuple(sorted((*request.saved, answered.task)))
+            self.standing[gang] = replace(request, saved=saved)
 
     def now(self) -> tuple[PendingCheckpoint, ...]:
-        """All of them, by name."""
+        """Return all requests, in order of their gangs."""
         return tuple(self.standing[gang] for gang in sorted(self.standing))

@@ -1,8 +1,9 @@
-"""Who displaced others, and was displaced in turn, since anything last changed from outside.
+"""A guard against endless exchanges of places: A preempts B, B preempts C, C preempts A.
 
-Such a gang displaces nobody until something does change: somebody comes, ends or saves, a node or a
-queue is another, shares are worked out anew. So however badly sizes match, exchanges come to an
-end: a gang gains at most once for each time that it was left alone.
+A gang that preempted others and was then preempted itself may not preempt again until something
+changes from outside: a gang arrives, ends or writes a checkpoint, a node or a queue changes, shares
+are computed anew. So between two such changes a gang that lost what it gained gains nothing more,
+and exchanges come to an end however badly the sizes of gangs match.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from windlass.state.checkpoint_requests import CheckpointRequests
 
 
 class StateBefore(Protocol):
-    """What is known before an event."""
+    """The parts of the state that are compared with an event before it is applied."""
 
     settings: Settings
     nodes: dict[str, Node]
@@ -34,71 +35,73 @@ class StateBefore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChurnEntry:
-    """A gang for which others were displaced, and whether it was displaced since."""
+    """A preemptor, and whether it was a victim since (`lost`)."""
 
     gang: GangId
     lost: bool = False
 
 
 class ChurnGuard:
-    """The gangs that gained since the last change from outside."""
+    """The preemptors since the last change from outside."""
 
     __slots__ = ("_has_lost",)
 
     def __init__(self, known: Iterable[ChurnEntry] = ()) -> None:
-        self._has_lost = {each.gang: each.lost for each in known}
+        self._has_lost = {entry.gang: entry.lost for entry in known}
+        """By preemptor: whether it was a victim after it had preempted others."""
 
     def note(self, actions: Iterable[Action], tasks: Mapping[TaskId, Task]) -> None:
-        """These actions are carried out."""
-        for each in _evictions(actions):
-            if each.rule not in FOR_NOBODY:
-                self._has_lost.setdefault(each.gainer, False)
-                loser = tasks[each.task].gang
-                if loser in self._has_lost:
-                    self._has_lost[loser] = True
+        """Note the preemptors and victims of actions that are being carried out."""
+        for eviction in _evictions(actions):
+            if eviction.rule not in FOR_NOBODY:
+                self._has_lost.setdefault(eviction.gainer, False)
+                victim = tasks[eviction.task].gang
+                if victim in self._has_lost:
+                    self._has_lost[victim] = True
 
     def note_holds(self, gave_way: Iterable[HoldYielded]) -> None:
-        """These gangs lose the places held for them: that counts as if they had been displaced."""
-        for each in gave_way:
-            self._has_lost.setdefault(each.gainer, False)
-            if each.gang in self._has_lost:
-                self._has_lost[each.gang] = True
+        """Note the gangs that lose their holds to others; that counts like a preemption."""
+        for hold in gave_way:
+            self._has_lost.setdefault(hold.gainer, False)
+            if hold.gang in self._has_lost:
+                self._has_lost[hold.gang] = True
 
     def has_lost(self, gang: GangId) -> bool:
-        """Was it displaced after it had displaced others?"""
+        """Return whether a gang was a victim after it had preempted others."""
         return self._has_lost.get(gang, False)
 
     def heed(self, event: Event, known: StateBefore) -> None:
-        """Something happens, from outside or as an echo of what was planned."""
+        """Start anew if an event is a change from outside; call it before the event is applied."""
         if _is_from_outside(event, known):
             self.forget()
 
     def forget(self) -> None:
-        """Something has changed from outside."""
+        """Start anew, because something has changed from outside."""
         self._has_lost.clear()
 
     def now(self) -> tuple[ChurnEntry, ...]:
-        """All of it as values, by name."""
+        """Return all entries, in order of their gangs."""
         return tuple(ChurnEntry(gang, lost) for gang, lost in sorted(self._has_lost.items()))
 
 
 def _evictions(actions: Iterable[Action]) -> Iterator[Evict]:
-    """Also those that wait until work is saved: they are decided."""
-    for each in actions:
-        if isinstance(each, RequestCheckpoint):
-            yield from each.parting.evictions
-        elif isinstance(each, Evict):
-            yield each
+    """Yield the evictions among the actions, including those pending a checkpoint."""
+    for action in actions:
+        if isinstance(action, RequestCheckpoint):
+            yield from action.parting.evictions
+        elif isinstance(action, Evict):
+            yield action
 
 
 def _is_from_outside(event: Event, known: StateBefore) -> bool:
+    """Return whether an event is a change from outside, and not the echo of our own plan."""
     match event:
         case events.GangSeen(gang):
             before = known.gangs.get(gang.id)
             if before is not None and gang.id in known.partings.standing:
-                gang = replace(gang, saved_at=before.saved_at)  # it was asked to save
+                gang = replace(gang, saved_at=before.saved_at)  # we requested it
             if before is not None:
-                gang = replace(gang, stops=before.stops)  # what we did ourselves
+                gang = replace(gang, stops=before.stops)  # our own evictions
             return before != gang
         case events.NodeSeen(node):
             return known.nodes.get(node.name) != node

@@ -1,9 +1,13 @@
-"""The devices of a node as one number.
+"""The device states of a node, interned as one integer.
 
-A device's state is small: what it is, what is left of it, which MIG instances lie on it. A node's
-device states, sorted, form a tuple, and each different tuple gets an integer. Whole GPUs,
-fractions, memory and MIG thus share one mechanism: everything that depends on devices is worked
-out once per number and then looked up for thousands of nodes at a time.
+A device's state is small: its kind, the thousandths that are left, its MIG instances. The states of
+a node's devices, sorted, form a tuple, and each different tuple gets a number:
+
+    node a   (full, free, half)   --sorted-->  (free, half, full)  -->  number 7
+    node b   (half, full, free)   --sorted-->  (free, half, full)  -->  number 7
+
+Whole GPUs, fractions, memory and MIG share this mechanism: everything that depends on devices alone
+is computed once per number, and then looked up for thousands of nodes at a time.
 """
 
 from __future__ import annotations
@@ -16,23 +20,28 @@ from windlass.model.gpus import WHOLE, Gpu, Slice, charged
 from windlass.model.mig import Instance, legal_starts, milli_of_profile
 
 MOST_REMEMBERED = 1 << 16
-"""Memories of what was worked out begin anew at this size."""
+"""The size at which a cache of computed values is cleared."""
 
 
 class DeviceKind(NamedTuple):
-    """What a device is, apart from what is left of it."""
+    """The fixed properties of a device."""
 
     model: str
     memory_mib: int
     mig: bool
     charged_milli: int = WHOLE
-    """What the whole device adds to its queue."""
+    """The thousandths of GPU that the whole device adds to its queue."""
 
 
 class Device(NamedTuple):
-    """What is left of one device: thousandths without MIG, room beside the instances with it."""
+    """The state of one device: what is left of it.
+
+    Without MIG, `milli` thousandths are free and `instances` is empty. With MIG, `milli` is 0 and
+    the room beside the sorted `instances` is free. An unhealthy device has 0 and is no MIG device.
+    """
 
     kind: int
+    """An index into `DeviceStates.kinds`."""
     milli: int
     instances: tuple[Instance, ...]
 
@@ -42,7 +51,7 @@ Devices: TypeAlias = tuple[Device, ...]
 
 
 class DeviceStates:
-    """Gives each different set of device states its number."""
+    """The numbers of all sets of device states that were met. Numbers are never reused."""
 
     __slots__ = (
         "_kind_ids",
@@ -56,21 +65,24 @@ class DeviceStates:
 
     def __init__(self) -> None:
         self.kinds: list[DeviceKind] = []
+        """By `Device.kind`. Append only."""
         self.states: list[Devices] = []
+        """By number, the sorted device states. Append only, like the next two."""
         self.free_milli: list[int] = []
-        """Per number the thousandths left of its devices."""
+        """By number, the thousandths left of its devices."""
         self.chargeable_milli: list[int] = []
-        """Per number what queues would be charged for all that is left."""
+        """By number, the thousandths that queues would be charged for all that is left."""
         self._kind_ids: dict[DeviceKind, int] = {}
         self._numbers: dict[Devices, int] = {}
         self._taken: dict[tuple[Devices, tuple[Slice, ...]], tuple[Devices, int]] = {}
+        """A cache of `take`."""
 
     def empty(self, gpus: Iterable[Gpu]) -> Devices:
-        """The devices of a node on which nothing runs; unhealthy ones have nothing left."""
+        """Return the devices of a node without tasks; nothing is left of unhealthy ones."""
         return tuple(self._device(gpu) for gpu in gpus)
 
     def number(self, devices: Devices) -> int:
-        """The number of this set of states, whatever the order of the devices."""
+        """Return the number of a set of device states; the order of the devices has no effect."""
         key = tuple(sorted(devices))
         number = self._numbers.get(key)
         if number is None:
@@ -83,72 +95,72 @@ class DeviceStates:
         return number
 
     def take(self, devices: Devices, slices: tuple[Slice, ...]) -> tuple[Devices, int]:
-        """What is left once the slices are taken, and its number."""
+        """Return the devices after the slices are taken, and their number."""
         key = (devices, slices)
-        found = self._taken.get(key)
-        if found is None:
+        result = self._taken.get(key)
+        if result is None:
             if len(self._taken) >= MOST_REMEMBERED:
                 self._taken.clear()
             left = without(devices, slices)
-            found = self._taken[key] = (left, self.number(left))
-        return found
+            result = self._taken[key] = (left, self.number(left))
+        return result
 
     def _device(self, gpu: Gpu) -> Device:
         kind = DeviceKind(gpu.model, gpu.memory_mib, gpu.mig and gpu.healthy, gpu.charged_milli)
         if kind not in self._kind_ids:
             self._kind_ids[kind] = len(self.kinds)
             self.kinds.append(kind)
-        # MIG shows what is left by its instances, so its thousandths stay at zero
+        # With MIG the instances tell what is left, so the thousandths stay at zero.
         milli = WHOLE if gpu.healthy and not gpu.mig else 0
         return Device(self._kind_ids[kind], milli, ())
 
 
 def left_of(device: Device, kinds: Sequence[DeviceKind]) -> int:
-    """The thousandths left of a device, with or without MIG."""
+    """Return the thousandths left of a device, with or without MIG."""
     kind = kinds[device.kind]
     if not kind.mig:
         return device.milli
-    used = sum(milli_of_profile(kind.model, each.profile) for each in device.instances)
+    used = sum(milli_of_profile(kind.model, cut.profile) for cut in device.instances)
     return max(0, WHOLE - used)
 
 
 def has_left(devices: Devices, slices: Iterable[Slice], kinds: Sequence[DeviceKind]) -> bool:
-    """Are these slices of the devices still there to be taken?"""
+    """Return whether all these slices can be taken from the devices at once."""
     left = list(devices)
-    for each in slices:
-        device = left[each.device]
-        if each.profile:
+    for part in slices:
+        device = left[part.device]
+        if part.profile:
             model = kinds[device.kind].model
-            if each.start not in legal_starts(model, device.instances, each.profile):
+            if part.start not in legal_starts(model, device.instances, part.profile):
                 return False
-        elif device.milli < each.milli:
+        elif device.milli < part.milli:
             return False
-        left[each.device] = without((device,), (replace(each, device=0),))[0]
+        left[part.device] = without((device,), (replace(part, device=0),))[0]
     return True
 
 
 def without(devices: Devices, slices: Iterable[Slice]) -> Devices:
-    """What is left once the slices are taken."""
+    """Return the devices after the slices are taken; does not check that they can be."""
     left = list(devices)
-    for each in slices:
-        device = left[each.device]
-        if each.profile:
-            grown = tuple(sorted((*device.instances, Instance(each.start, each.profile))))
-            left[each.device] = Device(device.kind, device.milli, grown)
+    for part in slices:
+        device = left[part.device]
+        if part.profile:
+            grown = tuple(sorted((*device.instances, Instance(part.start, part.profile))))
+            left[part.device] = Device(device.kind, device.milli, grown)
         else:
-            left[each.device] = Device(device.kind, device.milli - each.milli, device.instances)
+            left[part.device] = Device(device.kind, device.milli - part.milli, device.instances)
     return tuple(left)
 
 
 def with_back(devices: Devices, slices: Iterable[Slice]) -> Devices:
-    """What is there once the slices are given back."""
+    """Return the devices after the slices are released; the reverse of `without`."""
     left = list(devices)
-    for each in slices:
-        device = left[each.device]
-        if each.profile:
+    for part in slices:
+        device = left[part.device]
+        if part.profile:
             kept = list(device.instances)
-            kept.remove(Instance(each.start, each.profile))
-            left[each.device] = Device(device.kind, device.milli, tuple(kept))
+            kept.remove(Instance(part.start, part.profile))
+            left[part.device] = Device(device.kind, device.milli, tuple(kept))
         else:
-            left[each.device] = Device(device.kind, device.milli + each.milli, device.instances)
+            left[part.device] = Device(device.kind, device.milli + part.milli, device.instances)
     return tuple(left)

@@ -1,8 +1,14 @@
-"""What there is: nodes, queues, gangs and tasks, and all that follows from them.
+"""Nodes, queues, gangs and tasks, and the indexes that follow from them.
 
-Whoever is seen or lost is counted at once, so that nothing has to be rebuilt: who is there and what
-they do on the roll (`roll.py`), where they lie in the columns (`layout.py`), what they cost in the
-accounts of queues (`accounts.py`) and over time in the ledger.
+Every change updates all indexes at once, so that none has to be rebuilt:
+
+    task_index       the tasks by gang, queue, node and state
+    node_layout      the free amounts of each node, and pod-affinity counts
+    queue_accounts   the amounts that each queue holds now
+    ledger           the GPU time that each user has had, decayed
+
+The rule for all of them: a task is removed as it was counted, with the same gang and node, and then
+added as it is. So each change of a gang or node first removes the tasks that depend on it.
 """
 
 from __future__ import annotations
@@ -29,95 +35,103 @@ Placing = TypeVar("Placing", Bind, Evict)
 
 
 class Inventory:
-    """All things of a cluster as they are now."""
+    """The objects of a cluster as they are now, and the indexes over them.
+
+    Only the methods `_see_*`, `_lose_*` and `_set`, which `Cluster` calls for events, change it.
+    """
 
     def __init__(self, settings: Settings, now: int) -> None:
         self.settings = settings
         self.now = now
         self.running_version = 0
-        """Moves with every change of what runs, of a gang or of a queue."""
+        """Rises with every change of an occupying task, a gang or a queue. Caches compare it."""
         self.tree_version = 0
-        """Moves with every change of a queue."""
+        """Rises with every change of a queue."""
         self.nodes: dict[str, Node] = {}
         self.queues: dict[str, Queue] = {}
         self.topologies: dict[str, Topology] = {}
         self.gangs: dict[GangId, Gang] = {}
         self.tasks: dict[TaskId, Task] = {}
-        self._roll = TaskIndex()
-        self.waiting, self.wanted = self._roll.waiting, self._roll.wanted
-        self.active, self.stamps = self._roll.active, self._roll.stamps
+        """The gang of every task is in `gangs`; its node may be missing from `nodes`."""
+        self._index = TaskIndex()
+        self.waiting, self.wanted = self._index.waiting, self._index.wanted
+        self.active, self.stamps = self._index.active, self._index.stamps
+        """Views of the index: see `TaskIndex` for these four. Read only."""
         self.broken: dict[GangId, int] = {}
-        """The gangs that run with less than their minimum, and since when."""
+        """The gangs with working tasks but less than their minimum, and the time since which."""
         self.orphaned: dict[GangId, str] = {}
-        """Those of them that lost members with a deleted node, and its name."""
+        """Those gangs of `broken` that lost members with a deleted node, and its name."""
         self._stopped_by: dict[str, set[GangId]] = {}
-        """The gangs that stop through each owner; see `Gang.stops_with`."""
+        """The gangs of each owner that is suspended to stop them; see `Gang.stops_with`."""
         self.timed: set[GangId] = set()
-        """The gangs that may run only for so long."""
+        """The gangs with a maximum run time."""
         self.searched: tuple[FailedSearch, ...] = ()
-        """The waiting gangs for which others could not be displaced, by name."""
+        """The waiting gangs for which preemption found nothing, by name. Emptied by every change of
+        nodes, queues or settings, because that may help them."""
         self.accounts, self.ledger = QueueAccounts(self.queues), Ledger(settings.half_life_s)
         self.mix = ArrivalCounts()
         self._parents: set[str] = set()
+        """The queues that have queues below them."""
         self._layout = NodeLayout(self.nodes, self.tasks, self.gangs)
 
     def members(self, gang: GangId) -> Collection[Task]:
-        """The tasks of a gang, whatever their state."""
-        found = self._roll.members.get(gang)
-        return found.values() if found else ()
+        """Return the tasks of a gang, in any state."""
+        tasks = self._index.members.get(gang)
+        return tasks.values() if tasks else ()
 
     def has_minimum(self, gang: GangId) -> bool:
-        """Do as many of its members work, or have succeeded, as it needs, in every group?"""
-        return self._roll.has_minimum(self.gangs[gang])
+        """Return whether the working and succeeded members of a gang make up its minimum."""
+        return self._index.has_minimum(self.gangs[gang])
 
     def siblings(self, gang: Gang) -> list[GangId]:
         """Return the other gangs that have running tasks and stop through the same owner."""
         if not gang.stops_with:
             return []
-        found = self._stopped_by.get(gang.stops_with, ())
-        return sorted(each for each in found if each != gang.id and each in self.active)
+        gangs = self._stopped_by.get(gang.stops_with, ())
+        return sorted(other for other in gangs if other != gang.id and other in self.active)
 
     def by_gang(self, actions: Iterable[Placing]) -> dict[GangId, list[Placing]]:
-        """Binds or evictions by the gangs of their tasks."""
-        found: dict[GangId, list[Placing]] = {}
-        for each in actions:
-            found.setdefault(self.tasks[each.task].gang, []).append(each)
-        return found
+        """Return binds or evictions by the gangs of their tasks."""
+        by_gang: dict[GangId, list[Placing]] = {}
+        for action in actions:
+            by_gang.setdefault(self.tasks[action.task].gang, []).append(action)
+        return by_gang
 
     def on(self, node: str) -> Iterable[Task]:
-        """All tasks that occupy a node."""
-        return (self.tasks[task] for task in self._roll.on_node.get(node, ()))
+        """Return the tasks that occupy a node: bound, running or releasing."""
+        return (self.tasks[task] for task in self._index.on_node.get(node, ()))
 
     def running(self) -> Iterable[Task]:
-        """All tasks that are bound or running, in order of their ids."""
+        """Return the bound and running tasks, in order of their ids."""
         return (task for _, task in sorted(self.tasks.items()) if task.state in ACTIVE)
 
     def leaving(self) -> Iterable[Task]:
-        """All tasks that are on their way out, in order of their ids."""
-        return (self.tasks[task] for task in sorted(self._roll.leaving))
+        """Return the releasing tasks, in order of their ids."""
+        return (self.tasks[task] for task in sorted(self._index.leaving))
 
     def allocated(self, queue: str, dimension: str) -> int:
-        """What a queue and all below it have."""
+        """Return the amount of a dimension that the tasks of a queue and those below it hold."""
         return self.accounts.held.get(queue, {}).get(dimension, 0)
 
     def is_leaf(self, queue: str) -> bool:
-        """Is it a queue in which gangs may stand?"""
+        """Return whether the queue exists and has no queues below it, so that gangs may use it."""
         return queue in self.queues and queue not in self._parents
 
     def usage_of(self, queue: str) -> int:
-        """Decayed GPU time of a queue and all below it, in thousandth GPU-seconds."""
+        """Return the decayed usage of a queue and those below it, in thousandth GPU-seconds."""
         usage, path = self._usage_at(self.now), self.accounts.path
-        below = (each for each in usage if queue == ROOT or queue in path(each.queue))
-        return sum(each.milli_seconds for each in below)
+        return sum(
+            used.milli_seconds for used in usage if queue == ROOT or queue in path(used.queue)
+        )
 
     @property
     def columns(self) -> NodeTable:
-        """The arrays, laid out anew if nodes have changed."""
+        """The arrays over all nodes. May build them."""
         return self._layout.columns
 
     @property
     def neighbours(self) -> PodAffinityIndex:
-        """The tallies of pod affinity and spread."""
+        """The counts of pod affinity and topology spread. May build them."""
         return self._layout.neighbours
 
     # -- nodes, queues and topologies
@@ -125,6 +139,7 @@ class Inventory:
     def _see_node(self, node: Node) -> None:
         if self.nodes.get(node.name) == node:
             return
+        # The charge for a task depends on its node: take it back with the old one.
         tasks = list(self.on(node.name))
         for task in tasks:
             self._charge(task, -1)
@@ -135,12 +150,12 @@ class Inventory:
             self._charge(task, 1)
 
     def _lose_node(self, name: str) -> None:
-        there = list(self.on(name))
-        for task in there:
+        tasks = list(self.on(name))
+        for task in tasks:
             self._lose_task(task.id)
-        torn = {task.gang for task in there if task.state in ACTIVE} & self.broken.keys()
+        torn = {task.gang for task in tasks if task.state in ACTIVE} & self.broken.keys()
         self.orphaned |= dict.fromkeys(torn, name)
-        self._roll.on_node.pop(name, None)
+        self._index.on_node.pop(name, None)
         if self.nodes.pop(name, None) is not None:
             self._layout.drop()
             self.searched = ()
@@ -170,7 +185,7 @@ class Inventory:
         self._layout.forget()
 
     def _recharge(self) -> None:
-        """The tree has changed: charge every task along its new path."""
+        """Charge all tasks along the paths of a changed queue tree."""
         self._parents = {queue.parent for queue in self.queues.values()}
         self.accounts = QueueAccounts(self.queues)
         for task in self.tasks.values():
@@ -205,7 +220,7 @@ class Inventory:
             self._stopped_by[lost.stops_with].discard(gang)
             if not self._stopped_by[lost.stops_with]:
                 del self._stopped_by[lost.stops_with]
-        self._roll.strike(gang)
+        self._index.remove_gang(gang)
         self.broken.pop(gang, None)
         self.orphaned.pop(gang, None)
         self.timed.discard(gang)
@@ -220,7 +235,7 @@ class Inventory:
         else:
             self.mix.see(task.shape.request)
         self.tasks[task.id] = task
-        self._roll.members.setdefault(task.gang, {})[task.id] = task
+        self._index.members.setdefault(task.gang, {})[task.id] = task
         self._count(task, 1, stays)
         self._watch(self.gangs[task.gang])
 
@@ -228,20 +243,23 @@ class Inventory:
         task = self.tasks.pop(task_id, None)
         if task is not None:
             self._count(task, -1)
-            self._roll.members[task.gang].pop(task_id, None)
+            self._index.members[task.gang].pop(task_id, None)
             self._watch(self.gangs[task.gang])
 
     def _watch(self, gang: Gang) -> None:
-        """Take note of when a gang falls below its minimum, and when it is whole again."""
-        if gang.id not in self.active or self._roll.has_minimum(gang):
+        """Note the time at which a gang falls below its minimum; forget it once that is met."""
+        if gang.id not in self.active or self._index.has_minimum(gang):
             self.broken.pop(gang.id, None)
             self.orphaned.pop(gang.id, None)
         else:
             self.broken.setdefault(gang.id, self.now)
 
     def _count(self, task: Task, sign: int, stays: bool = False) -> None:
-        """A task is there as it is (1), or not (-1); if it stays, what it has is counted."""
-        self._roll.count(task, self.gangs[task.gang].queue, sign)
+        """Add (sign 1) or remove (-1) a task in all indexes.
+
+        With `stays`, its resources were and remain occupied: only its state has changed.
+        """
+        self._index.count(task, self.gangs[task.gang].queue, sign)
         if task.state in OCCUPYING:
             self.running_version += 1
             if not stays:
@@ -276,16 +294,16 @@ class Inventory:
             self._layout.forget()
 
     def _take_over_mix(self) -> None:
-        """Take over the mix of late, if it is time; whatever rested on the old one is forgotten."""
+        """Adopt the recent request mix if it is time, and clear caches that used the old one."""
         if self.mix.take_over():
             self._layout.forget()
             self._layout.shorten()
 
 
 def _occupies_alike(before: Task, task: Task) -> bool:
-    """Has a task what it had, and is it on its way out as little, or as much, as it was?
+    """Return whether a task occupies the same resources as before and is releasing as before.
 
-    So it is when it starts: once for every task that is bound.
+    True when a bound task starts to run, the most frequent change of all.
     """
     return (
         before.state in OCCUPYING

@@ -1,10 +1,20 @@
-"""Nodes as columns: what is free, node by node, in arrays that placement can sweep.
+"""Nodes as columns of arrays, so that placement computes over all nodes at once.
 
-`free[field, slot]` holds CPU, memory, pod slots, every extra resource and every port that several
-tasks ask for; `device_number[slot]` the interned device state. Slots follow node names, so neither
-arrival order nor history shows. Labels and taints become small integers per key, so a selector is
-one comparison over all nodes.
-Whoever changes a slot appends it to `log`; class vectors catch up from there.
+A node's column is its *slot*; slots follow the node names, so the arrays do not depend on the order
+in which nodes arrived.
+
+    free          slot 0   slot 1   ...
+      0  CPU      thousandths
+      1  memory   MiB
+      2  pods     pod slots
+      3  ...      each extra resource, in the order of its name         (`extras`)
+      n  ...      each host port that several tasks ask for, see `_port_rows`  (`ports`)
+
+    device_number[slot]   the interned states of the node's devices (`device_states.py`)
+
+Labels and taints become small integers per key, so a selector is one comparison over all nodes.
+Each writer appends the slot to `log`. Readers with results per slot keep a cursor into the log, and
+recompute only the slots after it.
 """
 
 from __future__ import annotations
@@ -17,23 +27,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.model.constraints import HOSTNAME, Taint
+from windlass.model.gpu_resources import GpuUnit, is_gpu, unit_on
 from windlass.model.gpus import Gpu, Slice
 from windlass.model.mig import profile_of
 from windlass.model.nodes import Node
 from windlass.model.resources import Port, Request
 from windlass.state.device_states import MOST_REMEMBERED, Devices, DeviceStates, with_back
-from windlass.state.extra_gpus import ExtraGpus
 
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
 CPU, MEMORY, PODS = 0, 1, 2
+"""The first rows of `free`."""
+
 ALL_ADDRESSES = 1 << 20
-"""A port has room for one task at all addresses, or for one at each of fewer than so many."""
+"""The capacity of a port number: one task at all addresses takes all of it, one at a single address
+takes 1. So both kinds exclude each other as long as a node has fewer addresses than this."""
 
 
 class NodeTable:
-    """The arrays; `put`, `take`, `give` and `restore` are the only writers."""
+    """The arrays over all nodes. Only `put`, `take`, `give`, `restore` and a saver write to them.
+
+    Nodes, extra resources and ports never change: if they do, a new table is built.
+    """
 
     __slots__ = (
         "_amounts",
@@ -60,45 +76,58 @@ class NodeTable:
 
     def __init__(self, nodes: Iterable[Node], ports: Iterable[Port] = ()) -> None:
         self.nodes: list[Node] = sorted(nodes, key=lambda node: node.name)
+        """The nodes by slot."""
         self.names = [node.name for node in self.nodes]
         self.slot = {name: slot for slot, name in enumerate(self.names)}
+        """The slot of each node name."""
         names = sorted({name for node in self.nodes for name in node.extra})
         self.extras = {name: PODS + 1 + at for at, name in enumerate(names)}
+        """The row of each extra resource in `free`."""
         self.extra_gpus = ExtraGpus(self.nodes, self.extras)
-        offers = {name: most for port in ports for name, _, most in _parts(port)}
+        offers = {name: most for port in ports for name, _, most in _port_rows(port)}
         self.ports = {name: PODS + 1 + len(names) + at for at, name in enumerate(sorted(offers))}
+        """The row of each host port, or host port at an address, in `free`."""
         self.states = DeviceStates()
         self.devices: list[Devices] = _empty_devices(self.nodes, self.states)
+        """By slot, the devices in the order of the node."""
         numbers = [self.states.number(devices) for devices in self.devices]
         self.device_number: Ints = np.array(numbers, np.int64)
+        """By slot, `states.number(devices[slot])`; always changed together with `devices`."""
         self.free: Ints = _allocatable(self.nodes, names, [offers[name] for name in self.ports])
+        """May go below zero, if a node shrinks under its tasks."""
         self.empty: Ints = self.free.copy()
         self.empty_number: Ints = self.device_number.copy()
+        """`free` and `device_number` of the cluster without any task. Never changed."""
         self.cordoned: Mask = np.array([not node.is_open for node in self.nodes], np.bool_)
+        """By slot: the node takes no new tasks, except tasks that tolerate its cordon taint."""
         self.troubled: Mask = np.array([node.is_troubled for node in self.nodes], np.bool_)
+        """By slot: the node takes no new tasks at all."""
         self.log: list[int] = []
+        """The slots that changed, in order, with repetitions. Append only: readers hold cursors."""
         self._labels: dict[str, tuple[Ints, list[str]]] = {}
         self._taints: tuple[Ints, list[tuple[Taint, ...]]] | None = None
         self._capacity: dict[str, int] | None = None
         self._free_gpu = sum(self.states.chargeable_milli[number] for number in numbers)
-        """Of devices alone; what is free of extra resources is in `free`."""
+        """The chargeable thousandths of all devices that are free, kept by `_set_devices`. GPUs
+        among the extra resources are not part of it; they are in `free`."""
         self._amounts: dict[Request, Ints | None] = {}
+        """A cache of `_column`."""
 
     def __len__(self) -> int:
         return len(self.names)
 
     def put(self, slot: int, amounts: Ints, devices: Devices, number: int) -> None:
-        """Occupy part of a node, of whose devices this is left."""
+        """Occupy part of a node, given the remaining devices and their number."""
         self.free[:, slot] -= amounts
         self._set_devices(slot, devices, number)
         self.log.append(slot)
 
     def take(self, slot: int, amounts: Ints, slices: tuple[Slice, ...]) -> None:
-        """Occupy part of a node."""
+        """Occupy these amounts and slices of a node."""
         self.put(slot, amounts, *self.states.take(self.devices[slot], slices))
 
     def give(self, slot: int, amounts: Ints, slices: tuple[Slice, ...]) -> None:
-        """Return part of a node."""
+        """Release these amounts and slices of a node."""
         self.free[:, slot] += amounts
         if slices:
             devices = with_back(self.devices[slot], slices)
@@ -106,60 +135,73 @@ class NodeTable:
         self.log.append(slot)
 
     def restore(self, slot: int, free: Ints, number: int, devices: Devices) -> None:
-        """Put a node back as it was found."""
+        """Set a node to values that were read from it before."""
         self.free[:, slot] = free
         self._set_devices(slot, devices, number)
         self.log.append(slot)
 
     def saver(self) -> Callable[[], None]:
-        """Remember everything as it is; the answer puts it back."""
+        """Save all values; return a function that restores them."""
         free, number, devices = self.free.copy(), self.device_number.copy(), self.devices.copy()
         start, free_gpu = len(self.log), self._free_gpu
 
         def put_back() -> None:
             self.free[:], self.device_number[:], self.devices[:] = free, number, devices
+            # The log is never cut: cursors may stand anywhere. What changed since changes again.
             self.log.extend(set(self.log[start:]))
             self._free_gpu = free_gpu
 
         return put_back
 
     def amounts(self, request: Request) -> Ints | None:
-        """The request as a column; None if it names an extra that no node has."""
+        """Return a request as a column of `free`; None if no node has an extra that it names.
+
+        The column is cached: do not modify it.
+        """
         try:
             return self._amounts[request]
         except KeyError:
             if len(self._amounts) >= MOST_REMEMBERED:
                 self._amounts.clear()
-            found = self._amounts[request] = self._column(request)
-            return found
+            column = self._amounts[request] = self._column(request)
+            return column
 
     def taken(self, request: Request) -> Ints:
-        """The request as a column, of what nodes offer; the rest of it takes nothing here."""
+        """Return a request as a column of `free`, without the extras that no node has.
+
+        For tasks that run already: an extra that has vanished occupies nothing.
+        """
         if request.extra:
-            known = tuple(each for each in request.extra if each[0] in self.extras)
-            request = replace(request, extra=known)
-        found = self.amounts(request)
-        assert found is not None, "only known extras are left"
-        return found
+            offered = tuple(extra for extra in request.extra if extra[0] in self.extras)
+            request = replace(request, extra=offered)
+        column = self.amounts(request)
+        assert column is not None, "only known extras are left"
+        return column
 
     def present(self, slot: int, slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
-        """The slices whose devices the node still has, after it may have changed beneath them."""
+        """Return the slices whose device, and MIG profile, the node still has.
+
+        A node may change under its running tasks; the slices that it lost occupy nothing.
+        """
         gpus = self.nodes[slot].gpus
-        if all(each.device < len(gpus) and not each.profile for each in slices):
+        if all(part.device < len(gpus) and not part.profile for part in slices):
             return slices
         return tuple(
-            each
-            for each in slices
-            if each.device < len(gpus)
-            and (not each.profile or profile_of(gpus[each.device].model, each.profile))
+            part
+            for part in slices
+            if part.device < len(gpus)
+            and (not part.profile or profile_of(gpus[part.device].model, part.profile))
         )
 
     def slots_of(self, names: Iterable[str]) -> list[int]:
-        """The slots of those of the named nodes that there are."""
+        """Return the slots of the named nodes; names of unknown nodes are skipped."""
         return [self.slot[name] for name in names if name in self.slot]
 
     def labels(self, key: str) -> tuple[Ints, list[str]]:
-        """Per node the number of its value for a label (-1: none), and the values, sorted."""
+        """Return the number of a label's value by slot (-1: no such label), and the sorted values.
+
+        Number `i` stands for the value at position `i`.
+        """
         if key not in self._labels:
             found = [self._label(node, key) for node in self.nodes]
             values = sorted({value for value in found if value is not None})
@@ -169,7 +211,7 @@ class NodeTable:
         return self._labels[key]
 
     def taints(self) -> tuple[Ints, list[tuple[Taint, ...]]]:
-        """Per node the number of its set of taints, and the sets."""
+        """Return the number of its set of taints by slot, and the sets by number."""
         if self._taints is None:
             numbers: dict[tuple[Taint, ...], int] = {}
             column = [numbers.setdefault(node.taints, len(numbers)) for node in self.nodes]
@@ -177,29 +219,29 @@ class NodeTable:
         return self._taints
 
     def knows(self, port: Port) -> bool:
-        """Is it counted who has the port? Where only one task asks for it, there is no need."""
-        return all(name in self.ports for name, _, _ in _parts(port))
+        """Return whether the table has rows for a port; ports of a single task have none."""
+        return all(name in self.ports for name, _, _ in _port_rows(port))
 
     def free_gpu(self) -> int:
-        """Thousandths of GPU, as queues are charged, that are free on all nodes together."""
+        """Return the free thousandths of GPU on all nodes, as queues are charged for them."""
         return self._free_gpu + self.extra_gpus.milli_in(self.free)
 
     def all_gpu(self) -> int:
-        """The same if nothing ran: what there is on all nodes, whether or not they take tasks."""
+        """Return the thousandths of GPU of all nodes, used or not, cordoned or not."""
         chargeable: Ints = np.array(self.states.chargeable_milli, np.int64)
         devices = int(chargeable[self.empty_number].sum()) if len(self) else 0
         return devices + self.extra_gpus.milli_in(self.empty)
 
     def free_cpu(self) -> int:
-        """Thousandths of a CPU, alike."""
+        """Return the free thousandths of CPU on all nodes."""
         return int(self.free[CPU].sum())
 
     def free_memory(self) -> int:
-        """MiB of memory, alike."""
+        """Return the free memory on all nodes, in MiB."""
         return int(self.free[MEMORY].sum())
 
     def capacity(self) -> dict[str, int]:
-        """All that schedulable nodes offer: CPU, memory, and thousandths of GPU, per model too."""
+        """Return the capacity of the nodes that take new tasks, by dimension."""
         if self._capacity is None:
             self._capacity = self._add_up()
         return self._capacity
@@ -214,7 +256,8 @@ class NodeTable:
         usable = ~self.cordoned
         sums = {"cpu": int(self.empty[CPU, usable].sum())}
         sums["memory"] = int(self.empty[MEMORY, usable].sum())
-        # many nodes share one tuple of devices: count the tuples first
+        # Many nodes share one tuple of devices: count nodes per tuple first. By identity, because
+        # hashing a tuple of devices costs more than looking at it twice.
         alike: dict[int, tuple[tuple[Gpu, ...], int]] = {}
         for node in self.nodes:
             if node.is_open:
@@ -237,7 +280,7 @@ class NodeTable:
                 return None
             column[self.extras[name]] = amount
         for port in request.ports:
-            for name, amount, _ in _parts(port) if self.knows(port) else ():
+            for name, amount, _ in _port_rows(port) if self.knows(port) else ():
                 column[self.ports[name]] += amount
         return column
 
@@ -262,17 +305,70 @@ def _allocatable(nodes: Sequence[Node], extras: Sequence[str], ports: Sequence[i
         table[CPU, slot], table[MEMORY, slot] = node.cpu_milli, node.memory_mib
         table[PODS, slot] = node.pods
         if node.extra:
-            table[PODS + 1 : first_port, slot] = _extra_column(node.extra, extras)
+            table[PODS + 1 : first_port, slot] = [node.extra.get(name, 0) for name in extras]
     return table
 
 
-def _parts(port: Port) -> list[tuple[str, int, int]]:
-    """The fields that a port takes something of: their names, how much, and what a node has."""
+def _port_rows(port: Port) -> list[tuple[str, int, int]]:
+    """Return the rows that a port occupies: name, amount, and the capacity of a node.
+
+    asked for           row "TCP port 80"    row "TCP port 80 at 10.0.0.1"
+    80, no address      ALL_ADDRESSES        -
+    80 at 10.0.0.1      1                    1
+    capacity            ALL_ADDRESSES        1
+    """
     name = f"{port.protocol} port {port.number}"
     if not port.address:
         return [(name, ALL_ADDRESSES, ALL_ADDRESSES)]
     return [(name, 1, ALL_ADDRESSES), (f"{name} at {port.address}", 1, 1)]
 
 
-def _extra_column(extra: Mapping[str, int], names: Sequence[str]) -> list[int]:
-    return [extra.get(name, 0) for name in names]
+class ExtraGpus:
+    """The GPUs among the extra resources of nodes, in thousandths, as queues are charged for them.
+
+    Nodes offer them as plain counts; `model/gpu_resources.py` says how much of a GPU a unit is. On
+    clusters without such resources everything here is empty.
+    """
+
+    __slots__ = ("_fields", "_milli", "_names", "_units")
+
+    def __init__(self, nodes: Sequence[Node], fields: Mapping[str, int]) -> None:
+        self._names = [name for name in fields if is_gpu(name)]
+        self._fields = [fields[name] for name in self._names]
+        """The rows of these resources in `NodeTable.free`, in the order of `_names`."""
+        self._units = {
+            name: sorted({unit_on(node, name) for node in nodes if node.extra.get(name, 0)})
+            for name in self._names
+        }
+        units = [[unit_on(node, name).milli for node in nodes] for name in self._names]
+        self._milli: NDArray[np.int64] = np.array(units, np.int64)
+        """Thousandths of one unit: `[resource, slot]`, in the order of `_names`."""
+
+    def milli_in(self, columns: NDArray[np.int64]) -> int:
+        """Return the thousandths of GPU in an array like `NodeTable.free`, over all nodes."""
+        if not self._names:
+            return 0
+        return int((np.maximum(columns[self._fields], 0) * self._milli).sum())
+
+    def offered_per_model(self, nodes: Iterable[Node]) -> dict[str, int]:
+        """Return the thousandths of GPU, by model, on the nodes that take new tasks."""
+        sums: dict[str, int] = {}
+        for node in nodes if self._names else ():
+            for name in self._names if node.is_open else ():
+                unit = unit_on(node, name)
+                if amount := node.extra.get(name, 0):
+                    sums[unit.model] = sums.get(unit.model, 0) + amount * unit.milli
+        return sums
+
+    def units(self, resource: str) -> Sequence[GpuUnit]:
+        """Return the different units of a GPU resource on the nodes that offer it, smallest first.
+
+        If no node offers it, the result is the unit that follows from its name.
+        """
+        return self._units.get(resource) or (unit_on(None, resource),)
+
+    def least(self, request: Request) -> int:
+        """Return the least thousandths of GPU that the extras of a request may stand for."""
+        return sum(
+            amount * self.units(name)[0].milli for name, amount in request.extra if is_gpu(name)
+        )

@@ -1,9 +1,12 @@
-"""Who runs where, as seen by pod (anti-)affinity and topology spread.
+"""Counts of tasks per topology domain, for pod (anti-)affinity and topology spread.
 
-For each term that any task uses, a tally counts per domain the tasks that match it, and the tasks
-that carry it as their own anti-affinity (which also binds newcomers). Tallies are kept while tasks
-come and go; placement reads them as `counts[domain_of]`. What a spread counts depends on the nodes
-that its owner may use, so its tallies count per node, and are added up when they are read.
+For each *subject* (selector, topology key, namespaces) that a term of any task names, there is one
+`DomainCounts`: the number of matching tasks in each domain, and the number of tasks that have the
+term as their own anti-affinity, which also excludes later tasks. Counts follow tasks as they come
+and go; placement reads them for all nodes at once as `counts.matching[counts.domain_of]`.
+
+The tasks that a topology spread counts depend on the nodes that its owner may use. So spreads count
+per node, and readers add up the nodes of each domain.
 """
 
 from __future__ import annotations
@@ -20,12 +23,13 @@ from windlass.state.device_states import MOST_REMEMBERED
 from windlass.state.node_columns import Ints, NodeTable
 
 EVERYWHERE = "*"
+"""Instead of a namespace: all of them."""
 EACH_NODE = ""
-"""Instead of a label: each node is a domain of its own."""
+"""Instead of a topology key: each node is a domain of its own."""
 
 
 class TaskLabels(NamedTuple):
-    """What terms see of a task."""
+    """The properties of a task that pod terms look at."""
 
     labels: Pairs
     namespace: str
@@ -33,39 +37,49 @@ class TaskLabels(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What a tally counts: matching tasks of these namespaces, per domain of a label."""
+    """The tasks that are counted: matching ones of these namespaces, per domain of a label."""
 
     selector: Term
     topology_key: str
     namespaces: tuple[str, ...]
     overlooks_leaving: bool = False
-    """Tasks on their way out do not count."""
+    """Releasing tasks do not count."""
 
 
 class Even(NamedTuple):
-    """Somebody with a kept place must be spread evenly among those that match."""
+    """A required topology spread of a task for which a place is held at a slot."""
 
     slot: int
     spread: Spread
     constraints: Constraints
     is_own: bool
-    """Is it one of them?"""
+    """The task itself matches the selector of its spread."""
 
 
 class Awaited(NamedTuple):
-    """Tasks for which places are kept, per domain: not there yet, but not to be spoilt either."""
+    """The tasks for which places are held, per domain.
+
+    They do not run yet, but other placements must not make their places illegal.
+    """
 
     matching: Ints
+    """Tasks that match the subject."""
     holders: Ints
+    """Tasks that have the subject as their anti-affinity."""
     seekers: Ints
-    """Those that must be near a match."""
+    """Tasks that have the subject as their affinity."""
     founders: Ints
-    """Those of them that match themselves: the first may go anywhere."""
+    """Those seekers that match the subject themselves: the first one may go anywhere."""
     even: list[Even]
+    """The required spreads over the subject."""
 
 
 class DomainCounts:
-    """Counts per domain; the last entry collects nodes without the label and is ignored."""
+    """The counts of one subject per domain.
+
+    Each array has one entry per domain and a last one, which collects the nodes without the label
+    (`domain_of` is -1 there, the last index) and is ignored.
+    """
 
     __slots__ = ("awaited", "domain_of", "holders", "leaving", "matching", "names", "subject")
 
@@ -75,44 +89,50 @@ class DomainCounts:
             self.domain_of, self.names = np.arange(len(columns)), columns.names
         else:
             self.domain_of, self.names = columns.labels(subject.topology_key)
+        """The domain of each slot, and the names of the domains."""
         self.matching: Ints = np.zeros(len(self.names) + 1, np.int64)
+        """Occupying tasks that match the subject."""
         self.leaving: Ints = np.zeros_like(self.matching)
-        """Those of them that are on their way out."""
+        """Those of `matching` that are releasing."""
         self.holders: Ints = np.zeros(len(self.names) + 1, np.int64)
+        """Occupying tasks that have the subject as their anti-affinity."""
         self.awaited: Awaited | None = None
+        """The tasks for which places are held; None if there are none."""
 
     def expect(self) -> Awaited:
-        """The counts of those for whom places are kept, from now on."""
+        """Return the counts of tasks with held places; make them if there are none."""
         if self.awaited is None:
             none = np.zeros_like(self.matching)
             self.awaited = Awaited(none, none.copy(), none.copy(), none.copy(), [])
         return self.awaited
 
     def has_any(self) -> bool:
-        """Does anybody match who stays?"""
+        """Return whether any task matches that is not releasing."""
         return bool((self.matching - self.leaving)[:-1].any())
 
     def matching_soon(self) -> Ints:
-        """Who matches, is there or awaited."""
+        """Return the matching tasks per domain, including those with held places."""
         return self.matching if self.awaited is None else self.matching + self.awaited.matching
 
     def holders_soon(self) -> Ints:
-        """Who keeps others away, is there or awaited."""
+        """Return the tasks with the anti-affinity per domain, including those with held places."""
         return self.holders if self.awaited is None else self.holders + self.awaited.holders
 
 
 class PodAffinityIndex:
-    """All tallies of a cluster."""
+    """The counts of all subjects of a cluster."""
 
     __slots__ = ("_columns", "_matching", "tallies")
 
     def __init__(self, columns: NodeTable, subjects: Iterable[Subject]) -> None:
         self._columns = columns
         self.tallies = {subject: DomainCounts(subject, columns) for subject in subjects}
+        """Every subject of a counted task must be among them."""
         self._matching: dict[TaskLabels, list[DomainCounts]] = {}
+        """A cache of `matching`. Subjects never change, so it stays valid."""
 
     def count(self, who: TaskLabels, constraints: Constraints, slot: int, sign: int) -> None:
-        """A task comes to a node (sign 1) or leaves it (-1)."""
+        """Count a task that comes to a node (sign 1) or leaves it (-1)."""
         if not self.tallies:
             return
         for tally in self.matching(who):
@@ -124,7 +144,7 @@ class PodAffinityIndex:
             tally.holders[tally.domain_of[slot]] += sign
 
     def expect(self, who: TaskLabels, constraints: Constraints, slot: int, sign: int) -> None:
-        """A place on a node is kept for a task (sign 1), or is so no longer (-1)."""
+        """Count a task for which a place is held (sign 1), or no longer held (-1)."""
         for tally in self.matching(who):
             tally.expect().matching[tally.domain_of[slot]] += sign
         for term in constraints.apart:
@@ -142,10 +162,16 @@ class PodAffinityIndex:
                 (tally.expect().even.append if sign > 0 else tally.expect().even.remove)(even)
 
     def saver(self) -> Callable[[], None]:
-        """Remember everything as it is; the answer puts it back."""
+        """Save all counts of occupying tasks; return a function that restores them."""
         counts = [
-            (each, each.matching.copy(), each.leaving.copy(), each.holders.copy(), each.awaited)
-            for each in self.tallies.values()
+            (
+                tally,
+                tally.matching.copy(),
+                tally.leaving.copy(),
+                tally.holders.copy(),
+                tally.awaited,
+            )
+            for tally in self.tallies.values()
         ]
 
         def put_back() -> None:
@@ -156,25 +182,25 @@ class PodAffinityIndex:
         return put_back
 
     def matching(self, who: TaskLabels) -> list[DomainCounts]:
-        """The tallies that count such a task."""
-        found = self._matching.get(who)
-        if found is None:
+        """Return the counts of the subjects that a task matches."""
+        tallies = self._matching.get(who)
+        if tallies is None:
             if len(self._matching) >= MOST_REMEMBERED:
                 self._matching.clear()
-            found = self._matching[who] = [
+            tallies = self._matching[who] = [
                 tally for tally in self.tallies.values() if _matches(tally.subject, who)
             ]
-        return found
+        return tallies
 
 
 def who_is(task: Task, namespace: str) -> TaskLabels:
-    """What terms see of a task."""
+    """Return the properties of a task that pod terms look at."""
     return TaskLabels(task.labels, namespace, task.state == TaskState.RELEASING)
 
 
 def subjects_of(constraints: Constraints, namespace: str) -> list[Subject]:
-    """All that a task's constraints want counted."""
-    terms = [*constraints.apart, *(each.term for each in constraints.pod_preferences)]
+    """Return all subjects that the constraints of a task need counts of."""
+    terms = [*constraints.apart, *(wish.term for wish in constraints.pod_preferences)]
     return [
         *near_subjects(constraints, namespace),
         *(subject_of(term, namespace) for term in terms),
@@ -183,7 +209,11 @@ def subjects_of(constraints: Constraints, namespace: str) -> list[Subject]:
 
 
 def near_subjects(constraints: Constraints, namespace: str) -> list[Subject]:
-    """What the terms of a pod affinity count, one for each: tasks that match all of them."""
+    """Return one subject for each term of a pod affinity.
+
+    As in Kubernetes, a task counts only if it matches the selectors and namespaces of all terms, so
+    the subjects differ in their topology keys alone.
+    """
     if not constraints.near:
         return []
     selector: Term = ()
@@ -194,17 +224,17 @@ def near_subjects(constraints: Constraints, namespace: str) -> list[Subject]:
         if EVERYWHERE in spaces:
             spaces = also
         elif EVERYWHERE not in also:
-            spaces = tuple(each for each in spaces if each in also)
+            spaces = tuple(space for space in spaces if space in also)
     return [Subject(selector, term.topology_key, spaces) for term in constraints.near]
 
 
 def subject_of(term: PodTerm, namespace: str) -> Subject:
-    """What a term counts, seen from its owner's namespace."""
+    """Return the subject of a term whose owner is in a namespace."""
     return Subject(term.selector, term.topology_key, term.namespaces or (namespace,))
 
 
 def spread_subject(spread: Spread, namespace: str) -> Subject:
-    """What a spread constraint counts."""
+    """Return the subject of a topology spread, counted per node."""
     return Subject(spread.selector, EACH_NODE, (namespace,), overlooks_leaving=True)
 
 

@@ -1,7 +1,8 @@
-"""What each queue has, at every level of the tree.
+"""The amounts that each queue holds, at every level of the tree.
 
-`held` is everything its tasks occupy, `firm` the part that others cannot take back. Charging a
-queue charges all queues above it. Amounts are per dimension, see `model/queues.py`.
+`held` is everything that the tasks of a queue occupy, `firm` the part that other queues cannot
+reclaim. A charge to a queue also charges all queues above it. Amounts are per dimension, see
+`model/queues.py`.
 """
 
 from __future__ import annotations
@@ -18,33 +19,40 @@ from windlass.model.queues import CPU, GPU, MEMORY, Queue, of_model
 from windlass.model.resources import Request
 
 Charges: TypeAlias = tuple[tuple[str, int], ...]
-"""Amounts per dimension that one task adds to its queue."""
+"""The amounts per dimension that one task adds to its queue; GPUs, if any, come first."""
 Models: TypeAlias = tuple[tuple[str, int], ...]
-"""Thousandths per GPU model."""
+"""Thousandths by GPU model, in order of the models."""
 Due: TypeAlias = tuple[Gang, Charges]
-"""What a task of a gang adds."""
+"""A gang and the charges of one of its tasks."""
 
 
 class QueueAccounts:
-    """Sums per queue and dimension."""
+    """Sums by queue and dimension. Only `charge`, `charge_all` and a saver write to it.
+
+    The inner mappings are replaced at each change, never modified: a shallow copy saves everything.
+    """
 
     __slots__ = ("_changes", "_paths", "_queues", "firm", "held", "loose", "stamps", "users")
 
     def __init__(self, queues: Mapping[str, Queue]) -> None:
         self._queues = queues
+        """The queues of the inventory. If a parent changes, new accounts are made."""
         self._paths: dict[str, tuple[str, ...]] = {}
+        """A cache of `path`."""
         self.held: dict[str, Mapping[str, int]] = {}
+        """By queue and dimension: the amounts of all occupying tasks in and below the queue."""
         self.firm: dict[str, Mapping[str, int]] = {}
+        """The part of `held` that belongs to gangs for which `Gang.is_firm` holds."""
         self.users: dict[tuple[str, str], int] = {}
-        """GPU thousandths per queue and user."""
+        """GPU thousandths by queue of the gang and user; queues above are not charged here."""
         self.loose: dict[str, Mapping[int, int]] = {}
-        """GPU thousandths that can be preempted, per queue of a gang and priority."""
+        """Preemptible GPU thousandths by queue of the gang and priority."""
         self.stamps: dict[str, int] = {}
-        """Moves for a queue whenever it is charged; never the same twice."""
+        """A version of each queue; a new, unique number at every charge. Caches compare it."""
         self._changes = 0
 
     def path(self, queue: str) -> tuple[str, ...]:
-        """The queue and all above it, without the root."""
+        """Return the queue and all above it, lowest first, without the root."""
         path = self._paths.get(queue)
         if path is None:
             path = self._paths[queue] = tuple(self._climb(queue))
@@ -57,7 +65,7 @@ class QueueAccounts:
         for name in self.path(gang.queue):
             self.stamps[name] = self._changes
             for book in books:
-                # sums are replaced, never changed: whoever remembers them needs no copy
+                # Replace the sums, do not modify them: savers hold the old ones.
                 sums = dict(book[name]) if name in book else {}
                 for dimension, amount in charges:
                     sums[dimension] = sums.get(dimension, 0) + sign * amount
@@ -71,34 +79,36 @@ class QueueAccounts:
                 self.loose[gang.queue] = {**loose, gang.priority: more}
 
     def charge_all(self, dues: Sequence[Due], sign: int) -> None:
-        """Add or take away the amounts of many tasks, those of like gangs at once."""
+        """Add or take away the amounts of many tasks; sums those of similar gangs first."""
         if len(dues) == 1:
             self.charge(*dues[0], sign)
             return
         sums: dict[object, tuple[Gang, dict[str, int]]] = {}
         for gang, charges in dues:
             has_gpu = bool(charges) and charges[0][0] == GPU
-            like = (gang.queue, gang.user, gang.priority, gang.preemptible, gang.spared, has_gpu)
-            total = sums.setdefault(like, (gang, {}))[1]
+            # everything of a gang that `charge` reads
+            key = (gang.queue, gang.user, gang.priority, gang.preemptible, gang.spared, has_gpu)
+            total = sums.setdefault(key, (gang, {}))[1]
             for dimension, amount in charges:
                 total[dimension] = total.get(dimension, 0) + amount
         for gang, total in sums.values():
             self.charge(gang, tuple(total.items()), sign)
 
     def saver(self) -> Callable[[], None]:
-        """Remember everything as it is; the answer puts it back."""
+        """Save all values; return a function that restores them."""
         held, firm, loose = self.held.copy(), self.firm.copy(), self.loose.copy()
         users = self.users.copy()
 
         def put_back() -> None:
             self.held, self.firm, self.loose, self.users = held, firm, loose, users
+            # Stamps never return to an old number: caches filled since would look current.
             self._changes += 1
             self.stamps.update(dict.fromkeys(self.stamps, self._changes))
 
         return put_back
 
     def _climb(self, name: str) -> Iterable[str]:
-        # a queue whose parent is not known, or that is its own ancestor, stands at the top
+        # A queue with an unknown parent counts as a top queue; a cycle ends where it began.
         seen: set[str] = set()
         while (queue := self._queues.get(name)) is not None and name not in seen:
             seen.add(name)
@@ -107,13 +117,13 @@ class QueueAccounts:
 
 
 def charges_of(request: Request, slices: Sequence[Slice], node: Node | None) -> Charges:
-    """What a task that was given these slices of a node adds to its queue, GPUs first."""
+    """Return the charges of a task that was given these slices of a node, GPUs first."""
     return charges_per_model(request, models_of(request, slices, node))
 
 
 @lru_cache(maxsize=1 << 12)
 def charges_per_model(request: Request, models: Models) -> Charges:
-    """What a task that was given so many thousandths of GPU models adds to its queue."""
+    """Return the charges of a task that was given these thousandths of GPU models."""
     charges = [(of_model(model), milli) for model, milli in models]
     if models:
         charges.insert(0, (GPU, sum([milli for _, milli in models])))
@@ -125,19 +135,19 @@ def charges_per_model(request: Request, models: Models) -> Charges:
 
 
 def charged_milli(request: Request, slices: Sequence[Slice], node: Node | None) -> int:
-    """The thousandths of GPU that a task with these slices of a node is charged for."""
+    """Return the thousandths of GPU that a task with these slices of a node is charged for."""
     return sum([milli for _, milli in models_of(request, slices, node)])
 
 
 def models_of(request: Request, slices: Sequence[Slice], node: Node | None) -> Models:
-    """Thousandths per GPU model that a task with these slices of a node is charged for."""
+    """Return the thousandths by GPU model that a task with these slices is charged for."""
     models = _models_of_slices(slices, node)
     return with_extra_gpus(models, request, node) if request.extra else models
 
 
 def with_extra_gpus(models: Models, request: Request, node: Node | None) -> Models:
-    """The same with the GPUs among the extra resources of a request, on that node."""
-    gpus = [each for each in request.extra if is_gpu(each[0])]
+    """Return `models` plus the GPUs among the extra resources of a request on a node."""
+    gpus = [extra for extra in request.extra if is_gpu(extra[0])]
     if not gpus:
         return models
     sums = dict(models)
@@ -148,15 +158,15 @@ def with_extra_gpus(models: Models, request: Request, node: Node | None) -> Mode
 
 
 def _models_of_slices(slices: Sequence[Slice], node: Node | None) -> Models:
-    """Thousandths per GPU model; without its node a task's models are not known."""
+    """Return thousandths by GPU model; the model is "" if the node or the device is unknown."""
     if len(slices) == 1 and node is not None and slices[0].device < len(node.gpus):
         gpu = node.gpus[slices[0].device]
         return ((gpu.model, charged(slices[0].milli, gpu.charged_milli)),)
     sums: dict[str, int] = {}
-    for each in slices:
-        model, milli = "", each.milli
-        if node is not None and each.device < len(node.gpus):
-            gpu = node.gpus[each.device]
+    for part in slices:
+        model, milli = "", part.milli
+        if node is not None and part.device < len(node.gpus):
+            gpu = node.gpus[part.device]
             model, milli = gpu.model, charged(milli, gpu.charged_milli)
         sums[model] = sums.get(model, 0) + milli
     return tuple(sorted(sums.items()))

@@ -1,9 +1,9 @@
-"""The mix: what tasks have asked for lately, which is the best guess at what comes next.
+"""The request mix: the requests of recent tasks, as the best guess at those to come.
 
-A tally of requests, each arrival once. It forgets by arrivals, not by the clock: when it is full,
-all counts are halved, and of too many different requests the rarest are dropped. Placement does not
-follow every arrival, for a new mix makes every score anew; it reckons with the mix that was last
-taken over. Both are part of a snapshot.
+Each arrival of a task counts once. Counts decay by arrivals, not by time: when the total is full,
+all counts are halved, and of too many different requests the rarest are dropped. Scores depend on
+the mix, so placement does not follow every arrival; it uses the mix that was last adopted. Both the
+recent counts and the adopted mix are part of a snapshot.
 """
 
 from __future__ import annotations
@@ -15,31 +15,34 @@ from windlass.model.resources import Request
 from windlass.state.snapshot import RequestArrivals
 
 FEWEST = 32
-"""Fewer arrivals say nothing about the mix: until then none is known."""
+"""The arrivals before a first mix is adopted; fewer say nothing."""
 ONE = 16
-"""What an arrival counts, so that halving leaves something of it four times."""
+"""The weight of one arrival: it survives four halvings."""
 MOST = 8192 * ONE
-"""The tally is halved here."""
+"""The total at which all counts are halved."""
 MOST_ROWS = 512
-"""Of more different requests than this, which is far more than matter, half are dropped."""
+"""The number of different requests above which the rarer half is dropped."""
 
 
 class ArrivalCounts:
-    """Counts arrivals; the order in which they come does not show until it begins to forget."""
+    """The counts of arrivals. Until the first halving or drop, their order has no effect."""
 
     __slots__ = ("_kept", "_lately", "_total", "known", "since")
 
     def __init__(self, arrived: Iterable[RequestArrivals] = (), since: int = 0) -> None:
-        rows = sorted(arrived, key=lambda each: _order(each.request))
-        self._lately = {each.request: each.lately for each in rows if each.lately}
+        rows = sorted(arrived, key=lambda row: _order(row.request))
+        self._lately = {row.request: row.lately for row in rows if row.lately}
+        """The weight of recent arrivals, by request without extras and ports."""
         self._total = sum(self._lately.values())
+        """The sum of `_lately`, at most MOST."""
         self._kept: dict[Request, Request] = {}
+        """A cache: the request without extras and ports, by request."""
         self.known: tuple[tuple[Request, int], ...] = tuple(
-            (each.request, each.known) for each in rows if each.known
+            (row.request, row.known) for row in rows if row.known
         )
-        """The requests with which placement reckons, and how much each counts."""
+        """The adopted mix: the requests that placement expects, and the weight of each."""
         self.since = since
-        """Arrivals since that mix was taken over."""
+        """The arrivals since that mix was adopted."""
 
     def see(self, request: Request) -> None:
         """Count an arrival."""
@@ -57,7 +60,7 @@ class ArrivalCounts:
             self._drop_rare()
 
     def take_over(self) -> bool:
-        """Reckon with the tally as it is now, if half as many again have come; was it so?"""
+        """Adopt the recent counts if half as many tasks again have arrived; return whether so."""
         if self.since < max(FEWEST, sum(count for _, count in self.known) // (2 * ONE)):
             return False
         self.known = tuple(sorted(self._lately.items(), key=lambda row: _order(row[0])))
@@ -65,17 +68,17 @@ class ArrivalCounts:
         return True
 
     def arrived(self) -> tuple[RequestArrivals, ...]:
-        """The tally and the known mix as rows, in an order that does not depend on history."""
+        """Return the recent counts and the adopted mix as rows, in order of the requests."""
         known = dict(self.known)
         requests = sorted({*self._lately, *known}, key=_order)
         return tuple(
-            RequestArrivals(each, self._lately.get(each, 0), known.get(each, 0))
-            for each in requests
+            RequestArrivals(request, self._lately.get(request, 0), known.get(request, 0))
+            for request in requests
         )
 
     def _halve(self) -> None:
-        halved = ((each, count // 2) for each, count in self._lately.items())
-        self._lately = {each: count for each, count in halved if count}
+        halved = ((request, count // 2) for request, count in self._lately.items())
+        self._lately = {request: count for request, count in halved if count}
         self._total = sum(self._lately.values())
 
     def _drop_rare(self) -> None:

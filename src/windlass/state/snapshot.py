@@ -32,7 +32,7 @@ class UserUsage:
 
 @dataclass(frozen=True, slots=True)
 class BelowMinimum:
-    """A gang that runs with less than its minimum, and since when."""
+    """A gang that has run with less than its minimum since a time."""
 
     gang: GangId
     since: int
@@ -42,17 +42,18 @@ class BelowMinimum:
 
 @dataclass(frozen=True, slots=True)
 class FailedSearch:
-    """A gang for which others could not be displaced, and when that was found out."""
+    """A gang for which a search for victims found nothing, and the time of that search."""
 
     gang: GangId
     at: int
     ready_at: int | None = None
-    """When something that is protected now may go, and so keep what the gang is guaranteed."""
+    """The earliest time at which a protected victim becomes preemptible; None if no protection
+    kept the gang from its guarantee."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunTimes:
-    """How long like work ran; see `usage/run_times.py`."""
+    """The run times of similar gangs; see `usage/run_times.py`."""
 
     queue: str
     user: str
@@ -65,7 +66,7 @@ class RunTimes:
 
 @dataclass(frozen=True, slots=True)
 class RequestArrivals:
-    """How often a request came lately, and how often in the mix with which placement reckons."""
+    """The weight of a request among recent arrivals, and in the mix that placement has adopted."""
 
     request: Request
     lately: int
@@ -74,7 +75,7 @@ class RequestArrivals:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything a decision depends on."""
+    """Everything that a decision depends on. The fields are a file format: see `to_json`."""
 
     now: int = 0
     nodes: tuple[Node, ...] = ()
@@ -84,24 +85,24 @@ class Snapshot:
     tasks: tuple[Task, ...] = ()
     holds: tuple[Hold, ...] = ()
     partings: tuple[PendingCheckpoint, ...] = ()
-    """Who was asked to save and has not gone yet."""
+    """The gangs that were asked for a checkpoint and were not evicted yet."""
     usage: tuple[UserUsage, ...] = ()
-    """As of now."""
+    """The decayed usage as of `now`."""
     epoch_usage: tuple[UserUsage, ...] = ()
-    """As of the start of the epoch: what shares are bent by."""
+    """The decayed usage as of the start of the epoch; shares depend on this one."""
     broken: tuple[BelowMinimum, ...] = ()
     searched: tuple[FailedSearch, ...] = ()
     gained: tuple[ChurnEntry, ...] = ()
     runs: tuple[RunTimes, ...] = ()
-    """What was learned about run times, the latest last."""
+    """The run times that were learned, the latest last."""
     arrived: tuple[RequestArrivals, ...] = ()
-    """The mix of requests; if there is none, the tasks of the snapshot are counted as arrivals."""
+    """The request mix; if it is empty, the tasks of the snapshot are counted as arrivals."""
     arrived_since: int = 0
-    """How many tasks came since the known mix was taken over."""
+    """The number of tasks that arrived since the mix was adopted."""
     failures: tuple[TaskFailure, ...] = ()
-    """What failed lately, by time."""
+    """The recent failures that count, by time."""
     acquitted: tuple[ForgivenFailures, ...] = ()
-    """Against whom older failures do not count."""
+    """The nodes and gangs whose older failures were forgiven, by time."""
     settings: Settings = Settings()
 
 
@@ -110,12 +111,12 @@ class SnapshotError(ValueError):
 
 
 def to_json(snapshot: Snapshot) -> bytes:
-    """The snapshot as indented JSON."""
+    """Return the snapshot as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(snapshot), indent=1) + b"\n"
 
 
 def from_json(data: bytes) -> Snapshot:
-    """The snapshot in the bytes; SnapshotError if there is none."""
+    """Return the snapshot that the bytes hold; raise SnapshotError if they hold none."""
     try:
         return msgspec.json.decode(data, type=Snapshot)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

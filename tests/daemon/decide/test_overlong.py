@@ -6,11 +6,11 @@ import msgspec
 
 from tests.support.kube_given import Stage, node, pod, policy, queue
 from windlass.daemon.decide.stuck_pods import AGAIN_S
-from windlass.model.timestamps import read
+from windlass.model.units import parse_timestamp
 from windlass.workloads.objects import wire
 
 TEN_YEARS_S = 315_360_000
-NOW = read("2026-01-01T00:00:00Z")
+NOW = parse_timestamp("2026-01-01T00:00:00Z")
 DELETED = "2036-01-01T00:00:00Z"
 
 

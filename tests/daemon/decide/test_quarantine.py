@@ -13,13 +13,13 @@ from windlass.daemon.decide.quarantine import CONDITION, NodeMark
 from windlass.model.jobs import GangId
 from windlass.model.nodes import Quarantine
 from windlass.model.reasons import ReasonCode
-from windlass.model.timestamps import read, written
+from windlass.model.units import format_timestamp, parse_timestamp
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.annotations import QUARANTINE, TRUSTED
 from windlass.workloads.pods.endings import end_of
 
 AT = "2026-01-01T01:00:00Z"
-NOW = read(AT)
+NOW = parse_timestamp(AT)
 TEAM = queue("team", "ml", guarantee={"gpu": 8})
 
 
@@ -27,7 +27,7 @@ def ended(name: str, on: str = "n1", at: str = AT, code: int = 1, **fields: Any)
     """Return a pod that ran on a node for a minute and ended by itself."""
     end = {"exitCode": code, "finishedAt": at}
     status: Json = {
-        "startTime": written(read(at) - 60),
+        "startTime": format_timestamp(parse_timestamp(at) - 60),
         "containerStatuses": [{"name": "main", "state": {"terminated": end}}],
     }
     fields = {"phase": "Failed", "status": status | fields.pop("more", {})} | fields
@@ -123,7 +123,7 @@ def test_the_node_is_trusted_again_when_the_quarantine_expires():
     step = heir.step(1)
     (over,) = step.work.marks
     annotations = over.body()["metadata"]["annotations"]
-    assert annotations == {QUARANTINE: None, TRUSTED: written(NOW + 3600)}
+    assert annotations == {QUARANTINE: None, TRUSTED: format_timestamp(NOW + 3600)}
     assert step.bound == {"a": "n1"}
 
 
@@ -160,7 +160,7 @@ def test_earlier_failures_count_once_for_a_new_leader():
     there = Stage(TEAM, node("n1", 2), *[ended(name) for name in "xy"], now=NOW)
     there.see(ended("x"), ended("y"))
     assert marks(there, 1) == []
-    there.see(ended("z", at=written(NOW + 1)))
+    there.see(ended("z", at=format_timestamp(NOW + 1)))
     assert [each.node for each in marks(there, 1)] == ["n1"]
 
 
@@ -177,7 +177,8 @@ def test_a_job_that_fails_everywhere_is_refused_while_its_owner_creates_pods():
     owner = job("train")
     nodes = [node(f"n{i}", 1) for i in range(4)]
     failed = [
-        ended(f"p{i}", on=f"n{i % 3}", at=written(NOW + 100 * i), owner=owner) for i in range(6)
+        ended(f"p{i}", on=f"n{i % 3}", at=format_timestamp(NOW + 100 * i), owner=owner)
+        for i in range(6)
     ]
     there = Stage(TEAM, owner, *nodes, *failed, now=NOW + 600)
     there.see(pod("p6", 1, owner=owner))

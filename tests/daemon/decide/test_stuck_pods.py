@@ -8,12 +8,12 @@ from tests.support.kube_given import Json, Stage, node, pod, policy, queue
 from windlass.daemon.decide.stuck_pods import AGAIN_S, SLACK_S
 from windlass.kube.writers.force_delete import is_dead
 from windlass.model.nodes import NodeStanding, NodeTrouble
-from windlass.model.timestamps import read, written
+from windlass.model.units import format_timestamp, parse_timestamp
 from windlass.workloads.nodes.health import OUT_OF_SERVICE
 from windlass.workloads.objects import wire
 
 ENDS = "2026-01-01T01:00:00Z"
-DUE = read(ENDS) + SLACK_S
+DUE = parse_timestamp(ENDS) + SLACK_S
 OFF: Json = {"key": OUT_OF_SERVICE, "effect": "NoExecute"}
 
 
@@ -22,7 +22,7 @@ def hanging(name: str = "a", **fields: str) -> wire.Pod:
 
 
 def silent(since: int) -> wire.NodeObject:
-    said = {"type": "Ready", "status": "Unknown", "lastTransitionTime": written(since)}
+    said = {"type": "Ready", "status": "Unknown", "lastTransitionTime": format_timestamp(since)}
     return node("n1", 1, conditions=[said])
 
 
@@ -41,7 +41,7 @@ def test_a_pod_on_a_node_out_of_service_is_deleted_after_its_grace():
 
 
 def test_a_pod_on_a_silent_node_is_deleted_only_if_the_policy_allows_it():
-    away = silent(read(ENDS) - 100)
+    away = silent(parse_timestamp(ENDS) - 100)
     assert stranded(away, hanging()) == []
     assert stranded(away, hanging(), deleteFromLost=True) == ["a"]
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from tests.live.support.fake_controller import Json, Troupe
-from windlass.model.timestamps import written
+from windlass.model.units import format_timestamp
 
 SIZE = 4
 KUBEFLOW = "training.kubeflow.org/"
@@ -71,7 +71,7 @@ async def cron_job(troupe: Troupe) -> None:
     template = {"spec": troupe.indexed(SIZE)}
     once = {"schedule": "* * * * *", "concurrencyPolicy": "Forbid", "jobTemplate": template}
     await troupe.make("CronJob", "x", once)
-    before = {"lastScheduleTime": written(time.time() - 90)}
+    before = {"lastScheduleTime": format_timestamp(time.time() - 90)}
     await troupe.api.patch(f"{troupe.path('CronJob', 'x')}/status", {"status": before})
 
 

@@ -13,12 +13,10 @@ import yaml
 
 from tests.support.checkout import ROOT
 from windlass.model.constraints import HOSTNAME, Operator
-from windlass.model.durations import clock
 from windlass.model.jobs import Domain, Group
 from windlass.model.settings import Displacing, Packing, Settings
 from windlass.sim.scenario import scenario_schema
 from windlass.sim.scenario import schema as words
-from windlass.sim.scenario.amounts import cpus, gpus, memory, seconds
 from windlass.sim.scenario.expect import differences, snapshot_at
 from windlass.sim.scenario.read import Scenario, read_scenario, schema
 from windlass.sim.scenario.yaml_lines import read_yaml
@@ -41,55 +39,6 @@ def job(**words_: Any) -> Arrival:
 def found(jobs: list[dict[str, Any]], expect: list[dict[str, Any]], **parts: Any) -> list[str]:
     jobs = [{"queue": "q"} | each for each in jobs]
     return [str(each) for each in differences(scenario(jobs=jobs, expect=expect, **parts))]
-
-
-# -- amounts
-
-
-@pytest.mark.parametrize(
-    ("parse", "written", "inside"),
-    [
-        (gpus, 8, 8000),
-        (gpus, 0.5, 500),
-        (gpus, 0.333, 333),
-        (gpus, 0, 0),
-        (cpus, 64, 64000),
-        (cpus, 0.5, 500),
-        (cpus, "500m", 500),
-        (memory, "512Gi", 512 * 1024),
-        (memory, "300Mi", 300),
-        (memory, "1.5Ti", 1536 * 1024),
-        (memory, 0, 0),
-        (seconds, "90s", 90),
-        (seconds, "20m", 1200),
-        (seconds, "1h30m", 5400),
-        (seconds, "2d", 172800),
-        (seconds, "1d2h3m4s", 93784),
-        (seconds, 0, 0),
-    ],
-)
-def test_an_amount_is_read_exactly(parse: Any, written: Any, inside: int) -> None:
-    assert parse(written) == inside
-
-
-@pytest.mark.parametrize(
-    ("parse", "written"),
-    [
-        (gpus, -1), (gpus, 0.0005), (gpus, True), (gpus, "8"), (gpus, None), (gpus, [1]),
-        (gpus, 10**30), (cpus, "0.5m"), (cpus, "m"), (cpus, False), (memory, 512), (memory, "512"),
-        (memory, "1GB"), (memory, "0.0001Mi"), (memory, "-1Gi"), (seconds, 90), (seconds, "90"),
-        (seconds, ""), (seconds, "1m1h"), (seconds, "-5s"), (seconds, False),
-        (seconds, "9" * 40 + "d"),
-    ],
-)  # fmt: skip
-def test_an_amount_that_is_unclear_is_refused(parse: Any, written: Any) -> None:
-    with pytest.raises(ValueError, match="; write "):
-        parse(written)
-
-
-@pytest.mark.parametrize("at", [0, 1, 59, 60, 5400, 86400, 93784])
-def test_a_time_is_said_as_it_is_written(at: int) -> None:
-    assert seconds(clock(at)) == at
 
 
 # -- YAML

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.support.kube_given import READY, Json, node
 from windlass.model.nodes import NodeStanding, NodeTrouble
-from windlass.model.timestamps import read
+from windlass.model.units import parse_timestamp
 from windlass.workloads.nodes.health import OUT_OF_SERVICE, trouble_of
 
 LATE = "2026-01-01T01:00:00Z"
@@ -38,10 +38,10 @@ def test_a_node_that_is_ready_is_fine():
 
 
 def test_a_node_that_is_not_ready_is_lost_since_it_said_so():
-    lost = NodeTrouble(NodeStanding.LOST, "not ready", read(LATE))
+    lost = NodeTrouble(NodeStanding.LOST, "not ready", parse_timestamp(LATE))
     assert found(condition("Ready", "False")) == lost
     assert found(condition("Ready", "Unknown")) == NodeTrouble(
-        NodeStanding.LOST, "unreachable", read(LATE)
+        NodeStanding.LOST, "unreachable", parse_timestamp(LATE)
     )
 
 
@@ -58,7 +58,11 @@ def test_the_taint_of_the_node_controller_tells_since_when():
     away = taint("node.kubernetes.io/unreachable", "NoExecute", timeAdded=LATE)
     told = found(READY, taints=[away])
     assert told is not None
-    assert (told.stand, told.since, told.taint) == (NodeStanding.LOST, read(LATE), away["key"])
+    assert (told.stand, told.since, told.taint) == (
+        NodeStanding.LOST,
+        parse_timestamp(LATE),
+        away["key"],
+    )
 
 
 def test_a_node_out_of_service_is_lost_for_certain():
@@ -89,7 +93,7 @@ def test_a_notice_whose_time_is_known_has_a_deadline():
     spot = taint("aws-node-termination-handler/spot-itn", timeAdded=LATE)
     told = found(READY, taints=[spot])
     assert told is not None
-    assert told.until == read(LATE) + 120
+    assert told.until == parse_timestamp(LATE) + 120
     assert found(READY, taints=[taint(spot["key"])]) == NodeTrouble(
         NodeStanding.LEAVES, "taken back as spot", 1, None, spot["key"]
     )

@@ -9,7 +9,7 @@ import pytest
 from tests.support.kube_given import container, pod
 from windlass.model.gpus import GpuRequest
 from windlass.model.resources import Request
-from windlass.model.validation.problems import MOST
+from windlass.model.units import LARGEST_AMOUNT
 from windlass.workloads.pods.requests import request_of
 
 
@@ -153,4 +153,4 @@ def test_a_resize_of_the_pod_as_a_whole_counts_like_one_of_a_container(
 def test_absurd_sums_stay_within_what_can_be_counted():
     many = [container(f"c{i}", cpu="1e30", memory="1e30") for i in range(50)]
     found = request_of(pod("p", containers=many, overhead={"cpu": "1e30"}))
-    assert (found.cpu_milli, found.memory_mib) == (MOST, MOST)
+    assert (found.cpu_milli, found.memory_mib) == (LARGEST_AMOUNT, LARGEST_AMOUNT)

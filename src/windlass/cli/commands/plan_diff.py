@@ -27,7 +27,7 @@ from windlass.model.display_names import known_as
 from windlass.model.errors import InputError
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import ACTIVE, GangId
-from windlass.model.reasons import in_words
+from windlass.model.units import duration_in_words
 from windlass.model.validation.problems import listed
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def _later(after: Rest) -> Iterator[str]:
     if not after.at_rest:
         yield f"\nAfter {after.cycles} cycles there is still something to do; more may follow"
     elif after.wake_at is not None:
-        yield f"\nTime alone may change more in {in_words(after.wake_at - after.now)}"
+        yield f"\nTime alone may change more in {duration_in_words(after.wake_at - after.now)}"
 
 
 def _queues(before: Sequence[QueueTableRow], after: Sequence[QueueTableRow]) -> str:

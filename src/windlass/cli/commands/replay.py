@@ -107,9 +107,9 @@ def _window(store: HistoryStore, since: str | None, until: str | None) -> Replay
 
 def _moment(text: str, option: str, first: int) -> int:
     from windlass.cli.times import is_played, time_option
-    from windlass.model.timestamps import read_if_any
+    from windlass.model.units import parse_timestamp_or_none
 
-    moment = read_if_any(text)
+    moment = parse_timestamp_or_none(text)
     if moment is not None:
         return moment
     # a played time has a zero of its own, by which everything in it is told

@@ -121,20 +121,19 @@ def _variable(text: str) -> tuple[str, str]:
 
 def _check(order: SubmitRequest) -> None:
     """What the API server would accept, but nobody could use."""
-    from windlass.model.durations import seconds
+    from windlass.model.units import parse_duration, parse_quantity
     from windlass.workloads.manifests.submit import longest_name
-    from windlass.workloads.objects.quantities import amount
 
     most, name = longest_name(order.count), order.name
     if not NAME.fullmatch(name) or len(name) > most:
         wanted = f"a letter, then letters, digits and dashes, all small and at most {most}"
         raise click.UsageError(f'--name: expected {wanted}; found "{name}"')
     for option, text in (("--cpu", order.cpu), ("--memory", order.memory)):
-        if text and not (amount(text) or 0) > 0:
+        if text and not (parse_quantity(text) or 0) > 0:
             wanted = "an amount like 16 or 128Gi"
             raise click.UsageError(f'{option}: expected {wanted}; found "{text}"')
     for option, time in (("--duration", order.duration), ("--max-run", order.max_run)):
-        if time and not seconds(time):
+        if time and not parse_duration(time):
             wanted = "a time like 90s, 45m or 2h30m"
             raise click.UsageError(f'{option}: expected {wanted}; found "{time}"')
 

@@ -104,7 +104,7 @@ def _terms(
 ) -> ClusterDefaults:
     from windlass.daemon.serving.scope import scope_of
     from windlass.kube.refs import ObjectObserved
-    from windlass.model.timestamps import written
+    from windlass.model.units import format_timestamp
     from windlass.workloads.manifests.expand import ClusterDefaults
     from windlass.workloads.objects.wire import PriorityClass
 
@@ -115,7 +115,7 @@ def _terms(
         priorities = {each.metadata.name: each.value for each in classes}
     scope = scope_of(config)
     return ClusterDefaults(
-        namespace, sorted(scope.schedulers)[0], written(now), priorities, scope.kinds
+        namespace, sorted(scope.schedulers)[0], format_timestamp(now), priorities, scope.kinds
     )
 
 

@@ -14,7 +14,7 @@ from windlass.model.actions import Evict, EvictionRule, Hold
 from windlass.model.display_names import known_as
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import COUNTED, Gang, GangId, Task, TaskId
-from windlass.model.reasons import in_words
+from windlass.model.units import duration_in_words
 
 if TYPE_CHECKING:
     from windlass.engine.plan import Plan
@@ -101,7 +101,7 @@ def in_a_sentence(row: EvictionSummary) -> str:
         what = f"{count} on {where}"
     rest = "" if row.stops else "; it runs on with the others"
     if row.saves_within_s is not None:
-        rest = f"; it saves first, within {in_words(row.saves_within_s)}"
+        rest = f"; it saves first, within {duration_in_words(row.saves_within_s)}"
     return (
         f"{known_as(row.gang)} (queue {row.queue}): {what}, {for_whom(row.rule, row.gainer)}; "
         f"{'at most ' if row.saves_within_s is not None else ''}{gpu_time(row.lost)} lost{rest}"
@@ -148,7 +148,8 @@ def holds_told(cluster: Cluster, holds: Iterable[Hold]) -> Iterator[str]:
         wait = hold.starts_at - cluster.now
         when = "for it alone, as soon as they are free"
         if not hold.firm and wait > 0:
-            when = f"reserved for it in {in_words(wait)}; until then for work that ends in time"
+            time = duration_in_words(wait)
+            when = f"reserved for it in {time}; until then for work that ends in time"
         yield click.wrap_text(f"{known_as(hold.gang)}{queue}: {places}, {when}", 78, "  ", "     ")
 
 

@@ -19,7 +19,7 @@ from windlass.model.display_names import known_as
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import GangId, Task, TaskState
 from windlass.model.queues import GPU
-from windlass.model.reasons import in_words
+from windlass.model.units import duration_in_words
 from windlass.model.validation.problems import amount, listed
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def freed_told(freed: list[dict[str, Any]]) -> Iterator[str]:
     for each in freed[:MOST_ROWS]:
         since = each["leaving_for_s"]
         what = "is evicted now from" if since is None else "is on its way out of"
-        time = f", for {in_words(since)} so far" if since else ""
+        time = f", for {duration_in_words(since)} so far" if since else ""
         stuck = "; it seems to be stuck" if each["stuck"] else ""
         yield f"{pod_of(each['task'])} {what} {each['node']}, {each['devices']}{time}{stuck}"
     if len(freed) > MOST_ROWS:
@@ -127,14 +127,14 @@ def _conclusion(would: PreemptionPreview, now: int) -> Iterator[str]:
     if would.ready_at is None:
         yield "it says itself that nobody is to be displaced for it"
     elif would.ready_at > now:
-        wait = in_words(would.ready_at - now)
+        wait = duration_in_words(would.ready_at - now)
         yield f"it says itself that it waits for free room first, for {wait} more"
     if would.ways:
         ways = dict.fromkeys(f"{known_as(each.gang)} ({each.rule})" for each in would.ways)
         then = "else" if would.ready_at is None else "then" if would.ready_at > now else "next"
         yield f"{then} it would displace {listed(ways)}"
     elif would.patient_until is not None:
-        wait = in_words(would.patient_until - now)
+        wait = duration_in_words(would.patient_until - now)
         yield f"others would lose far more than it needs: it waits {wait} more for a gentler way"
     elif would.too_dear:
         yield (
@@ -147,7 +147,7 @@ def _conclusion(would: PreemptionPreview, now: int) -> Iterator[str]:
 
 def _side(side: QueueSide, now: int, verb: str) -> str:
     has = f"{verb} {amount(GPU, side.has)}"
-    wait = in_words(side.until - now) if side.until is not None else ""
+    wait = duration_in_words(side.until - now) if side.until is not None else ""
     if side.bar is None and side.rule is not None:
         more = f"; more of it may go in {wait}" if wait else ""
         return f"queue {side.queue} {has} and may lose {_gpus(side.may_lose)}, {_by(side)}{more}"

@@ -14,7 +14,7 @@ from windlass.daemon.decide.queue_status import SOONEST_S, Written, ready_in
 from windlass.engine.plan import Decision, Plan
 from windlass.kube.ingest.gangs import gang_id
 from windlass.kube.writers.say import ConditionReason, message_of
-from windlass.model import timestamps
+from windlass.model import units
 from windlass.model.jobs import ACTIVE, GangId, Task, TaskState
 from windlass.model.reasons import ReasonCode
 from windlass.state.cluster import Cluster
@@ -80,7 +80,7 @@ def _status(
     meta, members = file.object.metadata, list(cluster.members(gang))
     judgement = _judged(file.judgement, cluster, gang)
     ready = condition(
-        judgement, meta.generation, timestamps.written(cluster.now), ready_in(file.told)
+        judgement, meta.generation, units.format_timestamp(cluster.now), ready_in(file.told)
     )
     state, reason = _life(members, decision, str(file.told.get("state", "")))
     return GangStatus(

@@ -18,7 +18,7 @@ import msgspec
 
 from windlass.controllers.quarantine import due
 from windlass.kube.ingest.translator import Translator
-from windlass.model import timestamps
+from windlass.model import units
 from windlass.model.events import Event, NodeTrusted
 from windlass.model.nodes import Quarantine
 from windlass.state.cluster import Cluster
@@ -45,7 +45,7 @@ class NodeMark:
 
     def body(self) -> dict[str, Any]:
         """Return the body of a strategic merge patch."""
-        found, at = self.quarantine, timestamps.written(self.at)
+        found, at = self.quarantine, units.format_timestamp(self.at)
         condition = {
             "type": CONDITION,
             "status": "True" if found else "False",

@@ -16,7 +16,7 @@ from windlass.crds.queue_validation import QueueVerdict, condition, judge, unrea
 from windlass.crds.read import read_queue
 from windlass.crds.status import queue_status
 from windlass.engine.plan import Plan
-from windlass.model import timestamps
+from windlass.model import units
 from windlass.model.queues import Queue
 from windlass.state.cluster import Cluster
 from windlass.usage.ledger import Holder
@@ -92,7 +92,7 @@ class QueueStatuses:
             ready = condition(
                 verdicts[name],
                 _generation(file),
-                timestamps.written(now),
+                units.format_timestamp(now),
                 ready_in(file.object.status),
             )
             status = queue_status(numbers[name], now, _generation(file), [ready]).as_json()

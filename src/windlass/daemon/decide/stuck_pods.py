@@ -17,7 +17,7 @@ from windlass.kube.ingest.translator import Translator
 from windlass.kube.refs import PodRef
 from windlass.kube.writers.force_delete import Stranded, is_dead
 from windlass.model.jobs import TaskId
-from windlass.model.timestamps import read_if_any
+from windlass.model.units import parse_timestamp_or_none
 from windlass.state.cluster import Cluster
 from windlass.workloads.objects import wire
 
@@ -65,7 +65,7 @@ class StuckPods:
     def _terminating(self) -> Iterator[tuple[wire.Pod, str, int]]:
         """Yield our pods that terminate on nodes in trouble or gone, and when they should end."""
         for pod, node in self._on_bad_nodes():
-            end = read_if_any(pod.metadata.deletion_timestamp)
+            end = parse_timestamp_or_none(pod.metadata.deletion_timestamp)
             if end is not None and self._translator.scope.has_pod(pod):
                 yield pod, node, end + SLACK_S
 

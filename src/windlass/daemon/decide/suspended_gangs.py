@@ -29,8 +29,9 @@ from windlass.model.actions import Bind, EvictionRule, Hold, PlaceClaim
 from windlass.model.events import Event
 from windlass.model.jobs import GangId, TaskId, TaskState
 from windlass.model.queues import GPU, guaranteed
-from windlass.model.reasons import Reason, ReasonCode, in_words
+from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.resources import Request
+from windlass.model.units import duration_in_words
 from windlass.state.cluster import Cluster
 from windlass.workloads.kinds.suspension import Mark, OwnerState, again
 
@@ -293,7 +294,7 @@ class GangResumer:
             return decision
         if suspended.standing is not OwnerState.SUSPENDED:
             return decision
-        ago = in_words(max(0, self._cluster.now - suspended.mark.at))
+        ago = duration_in_words(max(0, self._cluster.now - suspended.mark.at))
         reason = Reason(ReasonCode.SUSPENDED_FOR, {"why": _why(suspended.mark), "ago": ago})
         return replace(decision, reasons=(*decision.reasons, reason))
 

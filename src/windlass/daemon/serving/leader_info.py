@@ -16,7 +16,7 @@ from windlass.kube.client.client import Api
 from windlass.kube.client.errors import Forbidden, NotFound
 from windlass.kube.client.leader_election import PAUSED, LeaseRecord, LeaseTerms
 from windlass.kube.writers.signing import PUBLIC_KEY, Signing, Unchecked
-from windlass.model.timestamps import read_if_any
+from windlass.model.units import parse_timestamp_or_none
 from windlass.workloads.objects.annotations import PREFIX
 from windlass.workloads.objects.signed_marks import Seal
 
@@ -63,7 +63,7 @@ def leader_of(lease: LeaseRecord | None, now: int) -> str | None:
     """Who leads; empty if nobody does: a lease that was not renewed in time is nobody's."""
     if lease is None:
         return None
-    renewed = read_if_any(lease.spec.renew_time) or 0
+    renewed = parse_timestamp_or_none(lease.spec.renew_time) or 0
     is_held = renewed + (lease.spec.lease_duration_seconds or 0) + CLOCKS_APART_S >= now
     return (lease.spec.holder_identity or "") if is_held else ""
 

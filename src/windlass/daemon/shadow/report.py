@@ -18,10 +18,10 @@ from windlass.daemon.shadow.compare import (
     parted,
     started_early,
 )
-from windlass.model import timestamps
+from windlass.model import units
 from windlass.model.gpus import WHOLE
 from windlass.model.queues import GPU
-from windlass.model.reasons import in_words
+from windlass.model.units import duration_in_words
 from windlass.model.validation.problems import listed
 
 MOST = 200
@@ -59,8 +59,8 @@ def _report(shadow: Shadow) -> dict[str, Any]:
     stories = shadow.stories.values()
     different = len(list(parted(shadow)))
     return {
-        "since": timestamps.written(shadow.since),
-        "until": timestamps.written(shadow.now),
+        "since": units.format_timestamp(shadow.since),
+        "until": units.format_timestamp(shadow.now),
         "gangs": len(stories),
         "started": sum(each.whole_at is not None for each in stories),
         "halfStarted": len(half_started(shadow)),
@@ -93,7 +93,7 @@ def _half(story: Story) -> ShadowFinding:
     elif story.was_half:
         sentence = f"{placed}, and held GPUs until it was given up"
     else:
-        took = in_words((story.whole_at or 0) - (story.began_at or 0))
+        took = duration_in_words((story.whole_at or 0) - (story.began_at or 0))
         sentence = f"its {needed} tasks were placed one after the other within {took}"
     why = f": {story.waits}" if story.waits else ""
     return _finding(

@@ -22,8 +22,9 @@ from windlass.engine.queueing.limits import Limits
 from windlass.engine.queueing.progress import Progress
 from windlass.model.actions import Evict, EvictionRule, Hold
 from windlass.model.jobs import GangId, Overrun, Shape
-from windlass.model.reasons import Reason, ReasonCode, in_words
+from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.resources import describe
+from windlass.model.units import duration_in_words
 from windlass.state.cluster import Cluster
 from windlass.state.node_columns import CPU, MEMORY, PODS, Mask
 
@@ -98,7 +99,7 @@ def _cause(cluster: Cluster, name: GangId, rule: str, gainer: str) -> dict[str, 
         return {"gang": gainer}
     if rule == EvictionRule.OVERRUN:
         gang = cluster.gangs[name]
-        return {"longest": in_words(gang.max_run_s or 0), "then": _THEN[gang.overrun]}
+        return {"longest": duration_in_words(gang.max_run_s or 0), "then": _THEN[gang.overrun]}
     return {"what": told(cluster, name)}
 
 
@@ -142,7 +143,7 @@ class _Explainer:
                     "saved": len(each.saved),
                     "tasks": len(each.evictions),
                     "at": each.deadline,
-                    "wait": in_words(max(0, each.deadline - cluster.now)),
+                    "wait": duration_in_words(max(0, each.deadline - cluster.now)),
                 },
             )
             for each in cluster.partings.now()
@@ -226,7 +227,7 @@ class _Explainer:
                     "nodes": len(nodes),
                     "gang": hold.gang,
                     "at": hold.starts_at,
-                    "wait": in_words(max(0, hold.starts_at - now)),
+                    "wait": duration_in_words(max(0, hold.starts_at - now)),
                 },
             )
             for hold in holds
@@ -317,5 +318,5 @@ def _company(progress: Progress) -> Hashable:
 def _promise(hold: Hold, now: int) -> Reason:
     if hold.starts_at <= now:
         return Reason(ReasonCode.OVERDUE)
-    wait = in_words(hold.starts_at - now)
+    wait = duration_in_words(hold.starts_at - now)
     return Reason(ReasonCode.RESERVATION, {"at": hold.starts_at, "wait": wait})

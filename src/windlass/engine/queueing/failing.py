@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from windlass.model.jobs import GangId
-from windlass.model.reasons import Reason, ReasonCode, in_words
+from windlass.model.reasons import Reason, ReasonCode
+from windlass.model.units import duration_in_words
 from windlass.state.cluster import Cluster
 from windlass.state.failures import TaskFailure
 
@@ -25,7 +26,11 @@ def gives_up(cluster: Cluster, gang: GangId) -> Reason | None:
         return None
     failures = list(_lately(cluster, cluster.failures.of_gang(gang)))
     nodes = len({each.node for each in failures})
-    values = {"failures": len(failures), "nodes": nodes, "wait": in_words(again - cluster.now)}
+    values = {
+        "failures": len(failures),
+        "nodes": nodes,
+        "wait": duration_in_words(again - cluster.now),
+    }
     return Reason(ReasonCode.FAILS_EVERYWHERE, values)
 
 

@@ -19,7 +19,7 @@ import msgspec
 
 from windlass.kube.client.client import Api
 from windlass.kube.client.errors import ApiError, Conflict, NotAllowed, NotFound
-from windlass.model import timestamps
+from windlass.model import units
 from windlass.workloads.objects.annotations import PREFIX
 from windlass.workloads.objects.wire import ObjectMeta, WireStruct
 
@@ -214,4 +214,4 @@ def _given_up(lease: LeaseRecord) -> LeaseSpec:
 
 
 def _now() -> str:
-    return timestamps.written_exactly(time())
+    return units.format_timestamp_micros(time())

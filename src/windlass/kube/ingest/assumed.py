@@ -17,7 +17,8 @@ from itertools import islice, takewhile
 
 from windlass.model.actions import Bind
 from windlass.model.jobs import GangId, TaskId
-from windlass.model.reasons import Reason, ReasonCode, in_words
+from windlass.model.reasons import Reason, ReasonCode
+from windlass.model.units import duration_in_words
 
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 60
@@ -115,7 +116,7 @@ class Assumed:
         backoff = self._troubles.get(gang)
         if backoff is None or backoff.until <= now:
             return None
-        wait = in_words(backoff.until - now)
+        wait = duration_in_words(backoff.until - now)
         return Reason(backoff.why, {"what": backoff.what, "wait": wait})
 
     def protect(self, gang: GangId, now: int) -> None:

@@ -11,10 +11,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from windlass.model.durations import seconds
 from windlass.model.jobs import Gang, GangId, Group, JobId, Overrun, TaskId
 from windlass.model.reasons import Reason, ReasonCode
-from windlass.model.timestamps import read_if_any
+from windlass.model.units import parse_duration, parse_timestamp_or_none
 from windlass.workloads.kinds.eviction_survival import UNLIMITED, Survives
 from windlass.workloads.kinds.table import Membership
 from windlass.workloads.objects.annotations import (
@@ -109,7 +108,7 @@ class GangMembers:
         if self.members.get(task) == claims:
             return False
         changed = self.leave(task)
-        created = read_if_any(pod.metadata.creation_timestamp) or 0
+        created = parse_timestamp_or_none(pod.metadata.creation_timestamp) or 0
         older = not self.members or created < self.created_at
         if older:
             self.created_at = created
@@ -159,7 +158,7 @@ def gang_of(
         preemptible=preemptible,
         created_at=crew.created_at,
         user=min(each.creator for each in said)[:LONGEST_USER] if trusts_creator else "",
-        duration_s=next((s for each in said if (s := seconds(each.duration))), None),
+        duration_s=next((s for each in said if (s := parse_duration(each.duration))), None),
         displaces_after_s=None if never else 0,
         # work that would be lost for good is never evicted only because its gang is incomplete
         stale_after_s=-1 if keeps else None,
@@ -169,7 +168,7 @@ def gang_of(
         saves_within_s=max((s for e in said if (s := e.saving.within_s)), default=None),
         unsaved_at_most_s=_unsaved_at_most_s(said),
         terminates_s=max(each.grace_s for each in said),
-        max_run_s=min((s for each in said if (s := seconds(each.max_run))), default=None),
+        max_run_s=min((s for each in said if (s := parse_duration(each.max_run))), default=None),
         overrun=Overrun(next((each.overrun for each in said if _is_known(each)), Overrun.END)),
         stops_at_most=min((int(e.stops) for e in said if _is_count(e.stops)), default=None),
         hurry_s=min((s for e in said if (s := e.saving.hurry_s) is not None), default=None),
@@ -239,7 +238,7 @@ def _doubts(said: list[PodClaims]) -> list[Reason]:
         ]
     spans = [(DURATION, e.duration) for e in said] + [(MAX_RUN, e.max_run) for e in said]
     for name, text in spans:
-        if text and seconds(text) is None:
+        if text and parse_duration(text) is None:
             what = f"annotation {name} must be a time such as 90s, 45m or 2h30m"
             return [Reason(ReasonCode.UNREADABLE, {"what": what})]
     if any(each.overrun and not _is_known(each) for each in said):

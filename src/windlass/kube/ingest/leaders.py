@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from windlass.kube.ingest.owners import Owners
 from windlass.model.jobs import GangId, TaskId
-from windlass.model.timestamps import read_if_any
+from windlass.model.units import parse_timestamp_or_none
 from windlass.workloads.kinds.leaders import followers_of, group_of, is_leader
 from windlass.workloads.kinds.table import Kinds, climb
 from windlass.workloads.objects.wire import Pod
@@ -54,7 +54,7 @@ class Leaders:
             return missing
         group_sizes = Counter(map(group_of, present))
         for _, leader in sorted(self._by_gang.get(gang, {}).items()):
-            started = read_if_any(leader.status.start_time)
+            started = parse_timestamp_or_none(leader.status.start_time)
             if started is not None and now - started > FOLLOW_WITHIN_S:
                 return {}
             way = climb(leader, self._owners.find, self._kinds)
@@ -66,7 +66,7 @@ class Leaders:
         """Return the gangs whose wait for followers ended between two seconds."""
         gangs: list[GangId] = []
         for gang, leaders in sorted(self._by_gang.items()):
-            starts = [read_if_any(pod.status.start_time) for pod in leaders.values()]
+            starts = [parse_timestamp_or_none(pod.status.start_time) for pod in leaders.values()]
             if any(at is not None and before <= at + FOLLOW_WITHIN_S < now for at in starts):
                 gangs.append(gang)
         return gangs

@@ -23,7 +23,7 @@ from windlass.kube.ingest.scope import Scope
 from windlass.kube.refs import Switch
 from windlass.model.jobs import GangId, TaskId
 from windlass.model.resources import Request
-from windlass.model.timestamps import read_if_any, written
+from windlass.model.units import format_timestamp, parse_timestamp_or_none
 from windlass.workloads.kinds import gang_sizes
 from windlass.workloads.kinds.suspension import (
     Mark,
@@ -177,11 +177,11 @@ class SuspendedGangs:
         kind, owner = maker
         meta = owner.metadata
         # no older than the owner itself: users can write the mark, too
-        began = min(now, max(since, read_if_any(meta.creation_timestamp) or 0))
+        began = min(now, max(since, parse_timestamp_or_none(meta.creation_timestamp) or 0))
         defaults = ClusterDefaults(
             meta.namespace,
             min(self._scope.schedulers, default=""),
-            written(began),
+            format_timestamp(began),
             self._priorities.values(),
             self._kinds,
             self._priorities.meek,
@@ -219,9 +219,7 @@ class SuspendedGangs:
 
 def _explained(pod: Pod, owner_mark: Mark, state: OwnerState) -> Pod:
     """Return a placeholder with a condition that says why it waits, for readers of conditions."""
-    text = (
-        f"Its owner was suspended at {written(owner_mark.at)} for {owner_mark.gainer or 'others'}"
-    )
+    text = f"Its owner was suspended at {format_timestamp(owner_mark.at)} for {owner_mark.gainer or 'others'}"
     more = (
         "it is resumed when there is room"
         if state is OwnerState.SUSPENDED

@@ -31,7 +31,7 @@ from windlass.model.events import Event
 from windlass.model.jobs import ACTIVE, OCCUPYING, GangId, TaskId, TaskState
 from windlass.model.nodes import NodeTrouble
 from windlass.model.reasons import ReasonCode
-from windlass.model.timestamps import read_if_any
+from windlass.model.units import parse_timestamp_or_none
 from windlass.workloads.kinds.table import Key
 from windlass.workloads.nodes.health import trusted_since, worse
 from windlass.workloads.nodes.offers import node_of
@@ -382,7 +382,9 @@ class Translator:
         """
         for task in self.suspended.tasks_of(uid):
             record = self._pods.get(task)
-            ends_at = read_if_any(record.pod.metadata.deletion_timestamp) if record else None
+            ends_at = (
+                parse_timestamp_or_none(record.pod.metadata.deletion_timestamp) if record else None
+            )
             is_stuck = ends_at is not None and ends_at < self._pods.now
             if self._pods.state(task) in OCCUPYING and not is_stuck:
                 return False

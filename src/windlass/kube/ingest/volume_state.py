@@ -15,7 +15,7 @@ from typing import TypeAlias, TypeVar
 
 from windlass.model.jobs import Shape, TaskId
 from windlass.model.reasons import Reason, ReasonCode
-from windlass.model.validation.problems import MOST
+from windlass.model.units import LARGEST_AMOUNT
 from windlass.workloads.objects.storage_wire import (
     CsiCapacity,
     CsiDriver,
@@ -124,7 +124,7 @@ class Storage:
     def limits(self, node: str) -> dict[str, int]:
         """Return the volumes that drivers attach to a node, as resources; MOST without a limit."""
         there = self._limits.get(node, {})
-        return {resource_of(each): there.get(each, MOST) for each in self._limited}
+        return {resource_of(each): there.get(each, LARGEST_AMOUNT) for each in self._limited}
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         """Return a claim; None if it was not observed."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from windlass.engine.plan import Decision, Plan, Verdict
 from windlass.kube.refs import PodRef
 from windlass.kube.writers.say import ELASTIC, ConditionReason, Message, message_of
-from windlass.model import timestamps
+from windlass.model import units
 from windlass.model.actions import PendingCheckpoint
 from windlass.model.jobs import GangId
 from windlass.workloads.objects.wire import Pod, condition
@@ -165,7 +165,7 @@ def displaced(
     """The Event about a gang that loses its place, now or once it has saved its work."""
     text = "; ".join(str(reason) for reason in decision.reasons)
     if asked is not None:
-        until = timestamps.written(asked.deadline)
+        until = units.format_timestamp(asked.deadline)
         text = f"asked to save its work until {until}, and goes then at the latest: {text}"
         return EventMessage(pod, "AskedToSave", text[:1].upper() + text[1:])
     return EventMessage(pod, "Displaced", text[:1].upper() + text[1:], is_warning=True)

@@ -32,7 +32,7 @@ from windlass.kube.writers import suspend
 from windlass.kube.writers.binder import Binder
 from windlass.kube.writers.eviction import Denied, Evictions
 from windlass.kube.writes import Turn
-from windlass.model import timestamps
+from windlass.model import units
 from windlass.model.actions import FOR_NOBODY, EvictionRule
 from windlass.model.jobs import TaskId
 from windlass.workloads.objects.signed_marks import NO_SEAL
@@ -280,7 +280,7 @@ class Evictor:
             "status": "True",
             "reason": "PreemptionByScheduler",
             "message": victim.message,
-            "lastTransitionTime": timestamps.written(time.time()),
+            "lastTransitionTime": units.format_timestamp(time.time()),
         }
         body = {"metadata": {"uid": victim.pod.uid}, "status": {"conditions": [condition]}}
         await self._api.patch(f"{victim.pod.path}/status", body, kind=Patch.STRATEGIC)

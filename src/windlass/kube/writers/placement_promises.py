@@ -23,7 +23,7 @@ from windlass.model.actions import Evict, EvictionRule, Hold, PendingCheckpoint,
 from windlass.model.gpus import WHOLE, Slice
 from windlass.model.jobs import GangId, TaskId
 from windlass.model.resources import Request
-from windlass.model.validation.problems import MOST
+from windlass.model.units import LARGEST_AMOUNT
 from windlass.workloads.objects.annotations import PROMISE
 from windlass.workloads.objects.wire import Pod, condition
 
@@ -56,8 +56,8 @@ class AskedGang(msgspec.Struct, array_like=True, frozen=True):
 
     gang: str
     id: str
-    asked_at: Annotated[int, Meta(ge=0, le=MOST)]
-    deadline: Annotated[int, Meta(ge=0, le=MOST)]
+    asked_at: Annotated[int, Meta(ge=0, le=LARGEST_AMOUNT)]
+    deadline: Annotated[int, Meta(ge=0, le=LARGEST_AMOUNT)]
     going: tuple[Going, ...]
 
 
@@ -66,7 +66,7 @@ class Promise(msgspec.Struct, frozen=True, omit_defaults=True):
 
     places: dict[str, tuple[PromisedPlace, ...]]
     """The pods that go to each node."""
-    starts_at: Annotated[int, Meta(ge=0, le=MOST)] = 0
+    starts_at: Annotated[int, Meta(ge=0, le=LARGEST_AMOUNT)] = 0
     firm: bool = True
     evicts: tuple[str, ...] = ()
     """The pods that are evicted for it."""

@@ -22,7 +22,7 @@ from windlass.kube.writers.conditions import (
     body_of,
     patch_of,
 )
-from windlass.model import timestamps
+from windlass.model import units
 
 AT_ONCE = 8
 """Conditions of one gang that are written side by side."""
@@ -80,7 +80,7 @@ class Teller:
             if self._binder.has_begun(condition.pod):
                 return  # it waits no more
             try:
-                body = patch_of(condition, timestamps.written(time.time()))
+                body = patch_of(condition, units.format_timestamp(time.time()))
                 await self._api.patch(path, body, kind=Patch.STRATEGIC)
             except AGAIN:
                 await asyncio.sleep(0.1 * 2**attempt)
@@ -93,7 +93,7 @@ class Teller:
         key = f"{time.time_ns():x}"
 
         async def write() -> None:
-            body = body_of(note, timestamps.written(time.time()), key)
+            body = body_of(note, units.format_timestamp(time.time()), key)
             await self._api.post(f"/api/v1/namespaces/{note.pod.namespace}/events", body)
 
         return write

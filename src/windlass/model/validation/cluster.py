@@ -18,9 +18,9 @@ from windlass.model.nodes import Node
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
 from windlass.model.topology import Topology
+from windlass.model.units import LARGEST_AMOUNT
 from windlass.model.validation.jobs import check_gangs, check_slices, check_tasks
 from windlass.model.validation.problems import (
-    MOST,
     InputProblem,
     Path,
     listed,
@@ -225,7 +225,9 @@ def _stray(path: Path, kind: str, name: str) -> InputProblem:
 def _check_usage(field: str, usage: Sequence[UsageToCheck]) -> Iterator[InputProblem]:
     for index, used in enumerate(usage):
         path = (field, index, "milli_seconds")
-        yield from outside(path, "usage in thousandth GPU-seconds", used.milli_seconds, 0, MOST**2)
+        yield from outside(
+            path, "usage in thousandth GPU-seconds", used.milli_seconds, 0, LARGEST_AMOUNT**2
+        )
 
 
 def _check_broken(broken: Sequence[Since]) -> Iterator[InputProblem]:

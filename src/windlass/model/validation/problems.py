@@ -12,12 +12,11 @@ from typing import TypeAlias
 from windlass.model.errors import close_names
 from windlass.model.gpus import WHOLE
 from windlass.model.queues import CPU, GPU, MEMORY, MODEL_PREFIX
+from windlass.model.units import LARGEST_AMOUNT
 
 Path: TypeAlias = tuple[str | int, ...]
 """Where something stands: the keys and indexes that lead to it from the top of a snapshot."""
 
-MOST = 10**12
-"""No amount or time is larger: sums over a whole cluster then stay far inside 64 bits."""
 LONGEST_NAME = 253
 
 
@@ -39,7 +38,7 @@ class InputProblem:
 
 
 def outside(
-    path: Path, what: str, value: int, least: int, most: int = MOST
+    path: Path, what: str, value: int, least: int, most: int = LARGEST_AMOUNT
 ) -> Iterator[InputProblem]:
     """A number that is below `least` or above `most`."""
     if not least <= value <= most:

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan
-from windlass.model.durations import clock
 from windlass.model.queues import GPU
+from windlass.model.units import format_duration
 from windlass.model.validation.problems import amount
 from windlass.sim.run import Simulation
 from windlass.sim.scenario.expectations import (
@@ -123,13 +123,13 @@ def _compared(
 
 
 def _subject(subject: str, wanted: Expectation) -> str:
-    return f"{subject} at {'rest' if wanted.at is None else clock(wanted.at)}"
+    return f"{subject} at {'rest' if wanted.at is None else format_duration(wanted.at)}"
 
 
 def _told(wanted: Expectation, word: str) -> str:
     value = getattr(wanted, word)
     if word in _TIMES:
-        value = clock(value)
+        value = format_duration(value)
     elif word in _GPUS:
         value = amount(GPU, value)
     return f"{word.replace('_', ' ')} {value}"

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.model.durations import clock
 from windlass.model.jobs import OCCUPYING
 from windlass.model.queues import GPU, of_model
+from windlass.model.units import format_duration
 from windlass.model.validation.problems import amount
 from windlass.sim.scenario.scenario_schema import JobExpectation, NodeExpectation, QueueExpectation
 from windlass.sim.scenario.view import ScenarioView
@@ -61,9 +61,9 @@ def _started_before(view: ScenarioView, wanted: JobExpectation) -> ExpectationRe
     others = [view.record(copy) for copy in view.copies(wanted.started_before or "")]
     starts = [each.started for each in others if each is not None and each.started is not None]
     is_met = own is not None and all(own < start for start in starts)
-    told = "not started" if own is None else f"its start at {clock(own)}"
+    told = "not started" if own is None else f"its start at {format_duration(own)}"
     return ExpectationResult(
-        is_met, f"{told}, the other's at {clock(min(starts))}" if starts else told
+        is_met, f"{told}, the other's at {format_duration(min(starts))}" if starts else told
     )
 
 
@@ -71,14 +71,14 @@ def _waited_at_most(view: ScenarioView, wanted: JobExpectation) -> ExpectationRe
     waited = view.waited(wanted.job)
     bound = wanted.waited_at_most or 0
     is_met = waited is not None and waited <= bound
-    return ExpectationResult(is_met, "not submitted" if waited is None else clock(waited))
+    return ExpectationResult(is_met, "not submitted" if waited is None else format_duration(waited))
 
 
 def _waited_at_least(view: ScenarioView, wanted: JobExpectation) -> ExpectationResult:
     waited = view.waited(wanted.job)
     bound = wanted.waited_at_least or 0
     is_met = waited is not None and waited >= bound
-    return ExpectationResult(is_met, "not submitted" if waited is None else clock(waited))
+    return ExpectationResult(is_met, "not submitted" if waited is None else format_duration(waited))
 
 
 def _restarts(view: ScenarioView, wanted: JobExpectation) -> ExpectationResult:
@@ -189,7 +189,9 @@ def _number(found: int, wanted: int | None) -> ExpectationResult:
 
 
 def _time(found: int | None, wanted: int | None, otherwise: str) -> ExpectationResult:
-    return ExpectationResult(found == wanted, otherwise if found is None else clock(found))
+    return ExpectationResult(
+        found == wanted, otherwise if found is None else format_duration(found)
+    )
 
 
 PER_COPY: dict[str, JobWord] = {

@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from windlass.model.durations import clock
 from windlass.model.errors import InputError
+from windlass.model.units import format_duration
 from windlass.model.validation.cluster import check
 from windlass.model.validation.jobs import check_complete
 from windlass.model.validation.problems import InputProblem, Path
@@ -111,9 +111,10 @@ def _impossible(words: ScenarioWords) -> Iterable[InputProblem]:
                 sentence, path = f"{sentence}; correct the name", ("expect", index, word)
                 yield InputProblem(path, sentence, wrong=name, known=names)
         if expectation.at is not None and words.until is not None and expectation.at > words.until:
-            sentence = f"an expectation is about {clock(expectation.at)}, but the scenario ends at"
+            at, end = format_duration(expectation.at), format_duration(words.until)
+            sentence = f"an expectation is about {at}, but the scenario ends at {end}"
             path = ("expect", index, "at")
-            yield InputProblem(path, f"{sentence} {clock(words.until)}; correct one of them")
+            yield InputProblem(path, f"{sentence}; correct one of them")
 
 
 def _first(problems: Sequence[InputProblem], spot: Spot, file: str) -> InputError:

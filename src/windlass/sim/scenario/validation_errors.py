@@ -11,7 +11,7 @@ from typing import Any, cast
 from pydantic_core import ErrorDetails
 
 from windlass.model.errors import close_names
-from windlass.model.validation.amounts import shown
+from windlass.model.units import shown_value
 from windlass.model.validation.problems import listed
 from windlass.sim.scenario import scenario_schema, schema
 from windlass.sim.scenario.yaml_lines import Spot
@@ -75,7 +75,7 @@ def _subject(loc: tuple[str | int, ...], value: object) -> Iterable[str]:
             number = f"number {following + 1}"
             told.append(f"{_THINGS[str(step)]} {_quoted(name) or number}")
         elif isinstance(step, str) and " " not in step:
-            told.append(shown(step))
+            told.append(shown_value(step))
     return told
 
 
@@ -92,11 +92,11 @@ def _inside(value: object, step: object) -> object:
 
 
 def _quoted(name: object) -> str:
-    return f'"{shown(name)}"' if isinstance(name, str) and name else ""
+    return f'"{shown_value(name)}"' if isinstance(name, str) and name else ""
 
 
 def _sentence(error: ErrorDetails) -> str:
-    kind, found, context = error["type"], shown(error["input"]), error.get("ctx", {})
+    kind, found, context = error["type"], shown_value(error["input"]), error.get("ctx", {})
     match kind:
         case "missing":
             return "it is missing; add it"

@@ -16,12 +16,12 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from windlass.model.validation.problems import MOST
+from windlass.model.units import LARGEST_AMOUNT
 from windlass.workloads.objects.annotations import SUSPENDED
 from windlass.workloads.objects.spec_fields import Spec, inner, items
 from windlass.workloads.objects.wire import ObjectMeta, Owner
 
-Second: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
+Second: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
 
 
 class Mark(msgspec.Struct, frozen=True, omit_defaults=True, rename={"gainer": "for"}):

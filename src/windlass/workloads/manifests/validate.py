@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from windlass.model.validation.amounts import shown
+from windlass.model.units import parse_quantity, shown_value
 from windlass.model.validation.problems import LONGEST_NAME, InputProblem, Path
-from windlass.workloads.objects.quantities import amount
 from windlass.workloads.objects.spec_fields import Spec, inner, is_number, text
 from windlass.workloads.pods.requests import GPU
 
@@ -56,7 +55,7 @@ def _name(manifest: Spec) -> Iterator[InputProblem]:
     elif name and not (isinstance(name, str) and _is_name(name)):
         wanted = "small letters, digits, dashes and dots, with a letter or digit at both ends"
         yield InputProblem(
-            ("metadata", "name"), f"{shown(name)} is no name of a {kind}; write {wanted}"
+            ("metadata", "name"), f"{shown_value(name)} is no name of a {kind}; write {wanted}"
         )
 
 
@@ -84,7 +83,7 @@ def _of(value: object, path: Path, counts: frozenset[str]) -> Iterator[InputProb
 
 def _count(found: object, path: Path) -> Iterator[InputProblem]:
     if found is not None and not (is_number(found) and 0 <= found <= _MOST_PODS):
-        what = f"{path[-1]} is {shown(found)}; write a whole number from 0 on"
+        what = f"{path[-1]} is {shown_value(found)}; write a whole number from 0 on"
         yield InputProblem(path, what)
 
 
@@ -114,7 +113,7 @@ def _resources(resources: Spec, path: Path) -> Iterator[InputProblem]:
 
 def _amounts(amounts: Spec, path: Path) -> Iterator[InputProblem]:
     for name, found in amounts.items():
-        number = None if isinstance(found, bool) else amount(str(found))
+        number = None if isinstance(found, bool) else parse_quantity(str(found))
         at = (*path, name)
         if _is_counted(name) and "/" not in name:
             known = ", ".join((*_NATIVE, GPU))
@@ -123,28 +122,32 @@ def _amounts(amounts: Spec, path: Path) -> Iterator[InputProblem]:
             )
         elif number is None:
             wanted = "an amount, like 8" if _is_counted(name) else "an amount, like 8, 500m or 64Gi"
-            yield InputProblem(at, f"{name} is {shown(found)}, which is no amount; write {wanted}")
+            yield InputProblem(
+                at, f"{name} is {shown_value(found)}, which is no amount; write {wanted}"
+            )
         elif number < 0:
-            yield InputProblem(at, f"{name} is {shown(found)}, below zero; write 0 or more")
+            yield InputProblem(at, f"{name} is {shown_value(found)}, below zero; write 0 or more")
         elif _is_counted(name) and number != number.to_integral_value():
             yield InputProblem(
-                at, f"{name} is {shown(found)}; it is given whole, so write a whole one"
+                at, f"{name} is {shown_value(found)}; it is given whole, so write a whole one"
             )
 
 
 def _together(name: str, requests: Spec, limits: Spec, path: Path) -> Iterator[InputProblem]:
     """A request and its limit: what is not shared is given as it is asked for."""
-    asked, most = amount(str(requests[name])), amount(str(limits.get(name)))
+    asked, most = parse_quantity(str(requests[name])), parse_quantity(str(limits.get(name)))
     if most is None:
         if _is_counted(name):
             yield InputProblem(path, f"{name} has a request and no limit; write it as a limit")
     elif asked is not None and asked > most:
-        found = f"{name} is {shown(requests[name])} as a request, above its limit"
+        found = f"{name} is {shown_value(requests[name])} as a request, above its limit"
         yield InputProblem(
-            path, f"{found} of {shown(limits[name])}; lower the one or raise the other"
+            path, f"{found} of {shown_value(limits[name])}; lower the one or raise the other"
         )
     elif asked != most and _is_counted(name):
-        found = f"{name} is {shown(requests[name])} as a request and {shown(limits[name])}"
+        found = (
+            f"{name} is {shown_value(requests[name])} as a request and {shown_value(limits[name])}"
+        )
         yield InputProblem(path, f"{found} as a limit; write the same for both")
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from windlass.model.nodes import NodeStanding, NodeTrouble, Quarantine
-from windlass.model.timestamps import read_if_any
+from windlass.model.units import parse_timestamp_or_none
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.annotations import QUARANTINE, TRUSTED
 
@@ -123,7 +123,7 @@ def text_of(quarantine: Quarantine) -> str:
 
 def trusted_since(node: wire.NodeObject) -> int | None:
     """Since when nothing counts against a node, if it says so."""
-    return read_if_any((node.metadata.annotations or {}).get(TRUSTED))
+    return parse_timestamp_or_none((node.metadata.annotations or {}).get(TRUSTED))
 
 
 def _badness(trouble: NodeTrouble) -> tuple[bool, int, int, str]:
@@ -137,11 +137,11 @@ def _troubles(node: wire.NodeObject) -> Iterator[NodeTrouble]:
         yield UNHEARD
     for each in conditions:
         if sign := CONDITIONS.get((each.type, each.status)):
-            yield _trouble(sign, read_if_any(each.last_transition_time))
+            yield _trouble(sign, parse_timestamp_or_none(each.last_transition_time))
     for taint in node.spec.taints or ():
         if sign := TAINTS.get(taint.key):
             yield _trouble(sign, _added(taint), taint.key)
-    if gone_at := read_if_any(node.metadata.deletion_timestamp):
+    if gone_at := parse_timestamp_or_none(node.metadata.deletion_timestamp):
         yield _trouble(DELETED, gone_at)
 
 
@@ -160,4 +160,4 @@ def _added(taint: wire.TaintSpec) -> int | None:
     """When it was put there; Cluster Autoscaler writes that as its value."""
     if re.fullmatch("[0-9]{10}", taint.value):
         return int(taint.value)
-    return read_if_any(taint.time_added)
+    return parse_timestamp_or_none(taint.time_added)

@@ -7,15 +7,22 @@ more. What else may be wrong with a node is told by `health.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from windlass.model.constraints import CORDON, Effect, Taint
 from windlass.model.gpu_resources import MEMORY, device_milli, model_of
 from windlass.model.gpus import Gpu
 from windlass.model.nodes import Node
+from windlass.model.units import (
+    count_rounded_down,
+    count_rounded_up,
+    mib_rounded_down,
+    mib_rounded_up,
+    milli_rounded_down,
+    milli_rounded_up,
+)
 from windlass.workloads.nodes.health import quarantine_of, trouble_of
 from windlass.workloads.objects import wire
-from windlass.workloads.objects.quantities import mib_offered, milli_offered, whole_offered
 from windlass.workloads.pods.requests import GPU, reader_of
 
 NODE_NAME = "metadata.name"
@@ -23,7 +30,11 @@ NODE_NAME = "metadata.name"
 SHARED = f"{GPU}.shared"
 """Shares of GPUs, where the device plug-in gives them a name of their own."""
 
-_OFFERED = {"milli": milli_offered, "mib": mib_offered, "whole": whole_offered}
+_ROUNDED_DOWN: dict[Callable[[str], int], Callable[[str], int]] = {
+    milli_rounded_up: milli_rounded_down,
+    mib_rounded_up: mib_rounded_down,
+    count_rounded_up: count_rounded_down,
+}
 _EFFECTS = frozenset(effect.value for effect in Effect)
 _PLAIN = frozenset({"cpu", "memory", "pods", GPU})
 
@@ -34,9 +45,9 @@ def node_of(node: wire.NodeObject) -> Node:
     offered = node.status.allocatable or {}
     return Node(
         name=node.metadata.name,
-        cpu_milli=milli_offered(offered.get("cpu", "0")),
-        memory_mib=mib_offered(offered.get("memory", "0")),
-        pods=whole_offered(offered.get("pods", "0")),
+        cpu_milli=milli_rounded_down(offered.get("cpu", "0")),
+        memory_mib=mib_rounded_down(offered.get("memory", "0")),
+        pods=count_rounded_down(offered.get("pods", "0")),
         gpus=_gpus(offered, labels),
         extra=_extras(offered),
         labels=labels | {NODE_NAME: node.metadata.name},
@@ -52,15 +63,15 @@ MOST_GPUS = 512
 
 
 def _gpus(offered: Mapping[str, str], labels: Mapping[str, str]) -> tuple[Gpu, ...]:
-    memory = max(1, whole_offered(labels.get(MEMORY, "0")))
-    is_renamed = whole_offered(offered.get(SHARED, "0")) > 0
+    memory = max(1, count_rounded_down(labels.get(MEMORY, "0")))
+    is_renamed = count_rounded_down(offered.get(SHARED, "0")) > 0
     gpu = Gpu(model_of(labels), memory, charged_milli=device_milli(labels, is_renamed))
-    return (gpu,) * min(whole_offered(offered.get(GPU, "0")), MOST_GPUS)
+    return (gpu,) * min(count_rounded_down(offered.get(GPU, "0")), MOST_GPUS)
 
 
 def _extras(offered: Mapping[str, str]) -> dict[str, int]:
     names = sorted(set(offered) - _PLAIN)
-    return {name: _OFFERED[reader_of(name).__name__](offered[name]) for name in names}
+    return {name: _ROUNDED_DOWN[reader_of(name)](offered[name]) for name in names}
 
 
 def _taints(spec: wire.NodeSpec) -> tuple[Taint, ...]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from windlass.checkpoint import protocol
 from windlass.checkpoint.protocol import Ack, RequestMode, read_ack
-from windlass.model.durations import clock, seconds
+from windlass.model.units import format_duration, parse_duration
 from windlass.workloads.objects.annotations import LATENCY_CRITICAL
 from windlass.workloads.objects.wire import Pod
 
@@ -74,16 +74,16 @@ def complaints(pod: Pod) -> Iterator[str]:
     if mode and mode not in set(RequestMode):
         yield f"annotation {protocol.MODE} is {mode}; it must be signal, file, http or none"
     for name in (protocol.BUDGET, protocol.EVERY):
-        if name in notes and not seconds(notes[name]):
+        if name in notes and not parse_duration(notes[name]):
             yield f"annotation {name} is {notes[name]}; it must be a time such as 90s, 45m or 2h30m"
     if (_span(notes, protocol.BUDGET) or 0) > LONGEST_S:
-        yield f"{_written(notes, protocol.BUDGET)}; it counts as {clock(LONGEST_S)}"
+        yield f"{_written(notes, protocol.BUDGET)}; it counts as {format_duration(LONGEST_S)}"
     if protocol.PORT in notes and _port(notes) is None:
         yield f"{_written(notes, protocol.PORT)}; it must be a port from {LEAST_PORT}"
     if protocol.PATH in notes and not _PATH.fullmatch(notes[protocol.PATH]):
         yield f"{_written(notes, protocol.PATH)}; it must be a path such as /checkpoint"
     hurry = notes.get(LATENCY_CRITICAL, "false")
-    if hurry not in ("true", "false") and not seconds(hurry):
+    if hurry not in ("true", "false") and not parse_duration(hurry):
         yield f"annotation {LATENCY_CRITICAL} is {hurry}; it must be true, or a time such as 10s"
 
 
@@ -119,7 +119,7 @@ def _written(notes: Mapping[str, str], name: str) -> str:
 
 
 def _span(notes: Mapping[str, str], name: str) -> int | None:
-    return seconds(notes.get(name, "")) or None
+    return parse_duration(notes.get(name, "")) or None
 
 
 def _port(notes: Mapping[str, str]) -> int | None:
@@ -129,4 +129,4 @@ def _port(notes: Mapping[str, str]) -> int | None:
 
 
 def _hurry_s(text: str) -> int | None:
-    return HURRY_S if text == "true" else seconds(text) or None
+    return HURRY_S if text == "true" else parse_duration(text) or None

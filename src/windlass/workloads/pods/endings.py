@@ -9,7 +9,7 @@ from __future__ import annotations
 from windlass.checkpoint.protocol import EXIT_SAVED
 from windlass.model.events import WorkEnded
 from windlass.model.jobs import GangId
-from windlass.model.timestamps import read_if_any
+from windlass.model.units import parse_timestamp_or_none
 from windlass.workloads.objects.wire import Pod, Terminated, condition
 
 OWN = frozenset({"", "Error", "UnexpectedAdmissionError"})
@@ -22,8 +22,8 @@ def end_of(pod: Pod, gang: GangId, now: int) -> WorkEnded | None:
     if not pod.spec.node_name or not (succeeded or _failed_by_itself(pod)):
         return None
     finished = [end.finished_at for end in _terminations(pod)]
-    at = max((at for each in finished if (at := read_if_any(each))), default=now)
-    since = read_if_any(pod.status.start_time)
+    at = max((at for each in finished if (at := parse_timestamp_or_none(each))), default=now)
+    since = parse_timestamp_or_none(pod.status.start_time)
     return WorkEnded(gang, pod.spec.node_name, at if since is None else since, at, succeeded)
 
 

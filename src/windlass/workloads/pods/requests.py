@@ -14,8 +14,7 @@ from dataclasses import replace
 
 from windlass.model.gpus import GpuRequest
 from windlass.model.resources import Port, Request
-from windlass.model.validation.problems import MOST
-from windlass.workloads.objects.quantities import mib, milli, whole
+from windlass.model.units import LARGEST_AMOUNT, count_rounded_up, mib_rounded_up, milli_rounded_up
 from windlass.workloads.objects.wire import Container, ContainerStatus, Pod
 
 GPU = "nvidia.com/gpu"
@@ -42,8 +41,8 @@ def request_of(pod: Pod) -> Request:
 def reader_of(resource: str) -> Callable[[str], int]:
     """How the amounts of a resource are read, rounded up."""
     if resource == "cpu":
-        return milli
-    return mib if resource.startswith(_BYTES) else whole
+        return milli_rounded_up
+    return mib_rounded_up if resource.startswith(_BYTES) else count_rounded_up
 
 
 def _ports(pod: Pod) -> tuple[Port, ...]:
@@ -125,7 +124,7 @@ def _read(amounts: Mapping[str, str] | None) -> Sums:
 
 def _add(sums: Sums, more: Mapping[str, int]) -> None:
     for name, amount in more.items():
-        sums[name] = min(MOST, sums.get(name, 0) + amount)
+        sums[name] = min(LARGEST_AMOUNT, sums.get(name, 0) + amount)
 
 
 def _raise(sums: Sums, others: Mapping[str, int]) -> None:

@@ -9,7 +9,7 @@ from windlass.model.gpus import Slice
 from windlass.model.jobs import GangId, Shape, Task, TaskId, TaskState
 from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.resources import pairs
-from windlass.model.timestamps import read_if_any
+from windlass.model.units import parse_timestamp_or_none
 from windlass.model.validation.shapes import check_shape
 from windlass.workloads.objects.wire import Pod, PodAffinityTerm, PodSpec
 from windlass.workloads.pods.constraints import Namespaces, constraints_of
@@ -35,8 +35,8 @@ def task_of(
         state=state_of(pod),
         node=pod.spec.node_name,
         devices=devices,
-        started_at=read_if_any(pod.status.start_time),
-        releasing_since=read_if_any(pod.metadata.deletion_timestamp),
+        started_at=parse_timestamp_or_none(pod.status.start_time),
+        releasing_since=parse_timestamp_or_none(pod.metadata.deletion_timestamp),
     )
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from windlass.model.constraints import Expression, Operator, Term
+from windlass.model.units import mib_rounded_down, mib_rounded_up
 from windlass.workloads.nodes.offers import NODE_NAME
-from windlass.workloads.objects.quantities import mib, mib_offered
 from windlass.workloads.objects.storage_wire import (
     CsiCapacity,
     PersistentVolume,
@@ -201,7 +201,9 @@ def _to_be_made(
     size = (claim.spec.resources.requests or {}).get("storage", "")
     if size and book.tracks_capacity(found.provisioner):
         there = book.capacities(found.metadata.name)
-        needs.reach.append(tuple(term for each in there for term in _with_room(each, mib(size))))
+        needs.reach.append(
+            tuple(term for each in there for term in _with_room(each, mib_rounded_up(size)))
+        )
     if book.has_limit(found.provisioner):
         needs.attached.add((found.provisioner, f"to be made for {claim.metadata.name}"))
 
@@ -209,5 +211,5 @@ def _to_be_made(
 def _with_room(capacity: CsiCapacity, size_mib: int) -> Iterator[Term]:
     """The nodes that this is about, if it has room for a volume of that size."""
     room = capacity.maximum_volume_size or capacity.capacity
-    if capacity.node_topology is not None and room and mib_offered(room) >= size_mib:
+    if capacity.node_topology is not None and room and mib_rounded_down(room) >= size_mib:
         yield selector_of(capacity.node_topology)

@@ -15,9 +15,8 @@ from windlass.daemon.serving.leader_info import as_leader, is_paused, leader_of,
 from windlass.doctor.evidence import Evidence
 from windlass.doctor.required_rights import PART, Account, needed, review
 from windlass.install.chart import NAME, NAMESPACE
-from windlass.kube.client.client import Api
+from windlass.kube.client.client import Api, list_all
 from windlass.kube.client.errors import Forbidden, NotFound
-from windlass.kube.client.lists import list_all
 from windlass.kube.client.object_cache import T
 from windlass.model.viewers import Right
 from windlass.workloads.objects import wire

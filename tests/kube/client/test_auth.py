@@ -21,11 +21,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.live.support.fake_api_server import status
-from windlass.kube.client import credentials
+from windlass.kube.client import auth as credentials
 from windlass.kube.client import kubeconfig as identity
-from windlass.kube.client.auth import Access, load, namespace
+from windlass.kube.client.auth import Access, Credentials, load, namespace
 from windlass.kube.client.client import connect
-from windlass.kube.client.credentials import Credentials
 from windlass.kube.client.errors import NoAccess, Unauthorized
 
 PLUGIN = """#!{python}

@@ -56,7 +56,7 @@ class LeaderTerm:
         self._exporters = Exporters(self._inbox.put, config.dcgm.every_s)
         self._shadow = Shadow(parts.clock.now()) if config.shadow else None
         self._forecaster = Forecaster(self._no_forecast)
-        self._reign = parts.election.reign
+        self._term_number = parts.election.term_number
         self._stop = asyncio.Event()
         self._paused = False
         self._snapshot_asked = False
@@ -129,7 +129,7 @@ class LeaderTerm:
 
     def _leads(self) -> bool:
         # who lost the lease and has it again does not know what happened in between
-        return self._parts.election.leads_on(self._reign)
+        return self._parts.election.leads_in(self._term_number)
 
     # -- reading
 
@@ -263,7 +263,7 @@ def _recording(parts: DaemonContext) -> Recording | None:
     """The history of this term, if one is kept; each term is a writer of its own."""
     if not parts.config.history.url or parts.config.shadow:
         return None
-    name = f"{parts.election.identity}/{parts.election.reign}"
+    name = f"{parts.election.identity}/{parts.election.term_number}"
     return Recording(parts.config, name, parts.metrics, parts.log)
 
 

@@ -60,7 +60,7 @@ class _Daemon:
         self._metrics = Metrics()
         self._term: LeaderTerm | None = None
         self._election: Election | None = None
-        self._reign = 0
+        self._term_number = 0
         self._stop = asyncio.Event()
 
     def stop(self) -> None:
@@ -89,8 +89,10 @@ class _Daemon:
                 f"{config.replica or socket.gethostname()}_{os.getpid()}_{os.urandom(3).hex()}"
             )
             own = self._dashboard.open(access.server) if self._dashboard else ""
-            notes: dict[str, str] = {SETTINGS: published(config), DASHBOARD: own}
-            self._election = Election(unguarded, identity, terms, self._on_error, notes=notes)
+            annotations: dict[str, str] = {SETTINGS: published(config), DASHBOARD: own}
+            self._election = Election(
+                unguarded, identity, terms, self._on_error, annotations=annotations
+            )
             showing = self._dashboard.showing if self._dashboard else None
             parts = DaemonContext(config, api, self._election, self._metrics, self._log, showing)
             shadow = self._shadow_report if config.shadow else None
@@ -153,7 +155,7 @@ class _Daemon:
                 return
             self._log.line("leads", shadow=self._config.shadow)
             self._metrics.leads.set(1)
-            self._reign = parts.election.reign
+            self._term_number = parts.election.term_number
             self._term = LeaderTerm(parts)
             await self._term.run()
             self._term = None
@@ -186,7 +188,7 @@ class _Daemon:
     def _guard(self) -> None:
         if self._config.shadow or self._election is None:
             raise NotAllowed("shadow mode: nothing is written")
-        self._election.guard(self._reign)
+        self._election.guard(self._term_number)
 
     def _shadow_report(self) -> dict[str, Any]:
         return self._term.shadow_report() if self._term is not None else {}
@@ -196,7 +198,7 @@ class _Daemon:
         election = self._election
         if self._term is not None or election is None or election.is_leader or not election.leader:
             return ""
-        return election.told.get(DASHBOARD, "")
+        return election.lease_annotations.get(DASHBOARD, "")
 
     def _nothing_to_show(self) -> str:
         """Why this replica shows nothing, and where to look instead."""

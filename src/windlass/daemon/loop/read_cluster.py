@@ -23,9 +23,8 @@ from windlass.daemon.serving.leader_info import as_leader, is_paused, leader_of,
 from windlass.daemon.serving.scope import scope_of
 from windlass.engine.plan import Plan
 from windlass.kube.client.auth import load
-from windlass.kube.client.client import Api, connect
+from windlass.kube.client.client import Api, connect, list_all
 from windlass.kube.client.errors import ApiError, Forbidden, NotFound, Unauthorized
-from windlass.kube.client.lists import list_all
 from windlass.model.errors import WindlassError, one_line
 from windlass.model.jobs import TaskId
 from windlass.model.nodes import Node

@@ -33,7 +33,7 @@ async def take_up(parts: DaemonContext) -> None:
         parts.log.line("no signing key", level="error", why=str(error), advice=advice)
         key = None
     parts.signing.use(key)
-    parts.election.notes[PUBLIC_KEY] = parts.signing.public
+    parts.election.annotations[PUBLIC_KEY] = parts.signing.public
 
 
 async def _key(parts: DaemonContext, namespace: str, name: str) -> bytes:

@@ -38,7 +38,7 @@ class Teller:
     def page(self, page: GangMessages) -> None:
         """Write all that there is to say about one gang."""
         if page.conditions:
-            self._workers.put(Urgency.SAY, self._conditions(page.conditions))
+            self._workers.put(Urgency.STATUS, self._conditions(page.conditions))
         if page.note is not None:
             self._put(self._event(page.note))
 
@@ -60,7 +60,7 @@ class Teller:
         self._put(write)
 
     def _put(self, write: Write) -> None:
-        self._workers.put(Urgency.SAY, self._binder.repeated(Urgency.SAY, write, _ignore))
+        self._workers.put(Urgency.STATUS, self._binder.repeated(Urgency.STATUS, write, _ignore))
 
     def _conditions(self, conditions: tuple[ConditionWrite, ...]) -> Write:
         async def write() -> None:

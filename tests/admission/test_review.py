@@ -15,7 +15,7 @@ from tests.support.kube_given import pod as given_pod
 from windlass.admission import certificates
 from windlass.admission.creators import path_of
 from windlass.admission.review import Rules
-from windlass.admission.server import Desk
+from windlass.admission.server import AdmissionHandler
 from windlass.certificates import Authority
 from windlass.crds.queue_access import Choice
 from windlass.workloads.objects.wire import ObjectMeta, OwnerRef
@@ -59,7 +59,7 @@ class World:
             )
             for name, creator in creators.items()
         }
-        self._desk = Desk(RULES, self._choose, self._find)
+        self._desk = AdmissionHandler(RULES, self._choose, self._find)
 
     def _choose(self, asked: str, _namespace: str) -> Choice | None:
         self.asked.append(asked)

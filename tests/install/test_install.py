@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from tests.support.checkout import ROOT
 from tests.support.rendered_chart import render, usable_helm
 from windlass import __version__
-from windlass.admission.creators import MAKERS
+from windlass.admission.creators import CREATOR_KINDS
 from windlass.cli.commands.install import install, uninstall
 from windlass.daemon.loop.watches import NEEDED, OWNERS
 from windlass.daemon.serving.webhook import HOOK
@@ -237,7 +237,7 @@ def test_nobody_may_create_leases_or_secrets_or_touch_those_of_others():
 
 
 def test_the_webhook_is_asked_about_the_kinds_that_carry_a_creator_and_may_read_them():
-    expected = {(group, plural) for (_, group), plural in MAKERS.items()}
+    expected = {(group, plural) for (_, group), plural in CREATOR_KINDS.items()}
     hook = made()["MutatingWebhookConfiguration", "windlass"]["webhooks"][0]
     policy = made()["ValidatingAdmissionPolicy", "windlass-creator"]["spec"]["matchConstraints"]
     for rules in (hook["rules"], policy["resourceRules"]):

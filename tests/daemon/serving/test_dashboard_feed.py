@@ -14,7 +14,7 @@ from tests.given import ask, cluster, job, node, schedule
 from windlass.daemon.decide.finished_gangs import MOST, Endings
 from windlass.daemon.decide.step import SchedulerStep
 from windlass.daemon.decide.step_output import StepOutput
-from windlass.daemon.serving.dashboard_feed import NOTE_AT_LEAST_S, Showing
+from windlass.daemon.serving.dashboard_feed import NOTE_AT_LEAST_S, DashboardFeed
 from windlass.engine.plan import Plan
 from windlass.forecast.eta import StartEta
 from windlass.kube.ingest.scope import Scope
@@ -34,7 +34,7 @@ class Stage:
     def __init__(self) -> None:
         self.board = LiveState("run")
         self.trouble = ""
-        self.showing = Showing(self.board, lambda: self.trouble)
+        self.showing = DashboardFeed(self.board, lambda: self.trouble)
         self.brain = SchedulerStep(Scope(frozenset({"windlass"})), 0)
 
     def step(self, plan: Plan, now: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Endpoints of pods: told at once, asked how far they are, and not trusted."""
+"""CheckpointEndpoints of pods: told at once, asked how far they are, and not trusted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from windlass.checkpoint.endpoint import Endpoint
 from windlass.checkpoint.protocol import Ack, CheckpointRequest, SaveState
-from windlass.kube.writers.checkpoint_http import Endpoints
+from windlass.kube.writers.checkpoint_http import CheckpointEndpoints
 from windlass.model.jobs import TaskId
 
 TASK = TaskId("ml/a/1")
@@ -26,10 +26,10 @@ def pod() -> Iterator[Endpoint]:
 
 
 @asynccontextmanager
-async def asking() -> AsyncIterator[tuple[Endpoints, list[Ack]]]:
+async def asking() -> AsyncIterator[tuple[CheckpointEndpoints, list[Ack]]]:
     """What asks, and the answers that it reported."""
     heard: list[Ack] = []
-    endpoints = Endpoints(lambda _task, ack: heard.append(ack))
+    endpoints = CheckpointEndpoints(lambda _task, ack: heard.append(ack))
     task = asyncio.create_task(endpoints.run())
     try:
         yield endpoints, heard

@@ -10,16 +10,19 @@ from tests.support.kube_given import Stage, crew, node, pod, queue
 from windlass.engine.plan import Decision, Plan, Verdict
 from windlass.kube.writers.binder import PodRef
 from windlass.kube.writers.conditions import (
+    CONDITION_REASONS,
     HOLDS_FOR_S,
+    LONGEST,
     RENEW_AFTER_S,
+    ConditionReason,
     ConditionWrite,
     ConditionWriter,
     EventMessage,
     WaitingPod,
     body_of,
+    message_of,
     patch_of,
 )
-from windlass.kube.writers.say import LONGEST, SAYS, ConditionReason, message_of
 from windlass.model.jobs import GangId, TaskId
 from windlass.model.reasons import SENTENCES, Reason, ReasonCode
 from windlass.workloads.objects.annotations import GANG
@@ -79,7 +82,7 @@ def test_unschedulable_is_said_only_of_gangs_that_lack_nodes(why: ReasonCode):
 
 
 def test_every_reason_is_either_mapped_or_lacks_nodes():
-    assert set(SAYS) | LACKS_NODES | NEVER_FIRST == set(ReasonCode) == set(SENTENCES)
+    assert set(CONDITION_REASONS) | LACKS_NODES | NEVER_FIRST == set(ReasonCode) == set(SENTENCES)
 
 
 def test_the_first_reason_decides_and_all_are_told():

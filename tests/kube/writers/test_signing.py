@@ -7,7 +7,7 @@ import pytest
 
 from tests.daemon.decide.test_suspended_gangs import GANG, LOW, Play
 from tests.support.kube_given import KEY, Reading, Stage, container, job, marked, node, queue
-from windlass.daemon.loop.writers import told
+from windlass.daemon.loop.writers import unsigned_log_fields
 from windlass.daemon.serving.leader_info import seal_of
 from windlass.kube.client.leader_election import LeaseRecord
 from windlass.kube.ingest.scope import Scope
@@ -121,7 +121,7 @@ def test_what_ends_for_good_is_suspended_without_a_mark_and_needs_no_key():
 def test_an_owner_with_an_unsigned_mark_is_told_once_with_how_to_resume_it():
     stage = Stage(node("n1", gpus=2), TEAM, owner({SUSPENDED: SAID}))
     (unsigned,) = stage.step().work.unsigned
-    said = told(unsigned)
+    said = unsigned_log_fields(unsigned)
     assert said["owner"] == "ml/low"
     command = 'kubectl patch job.batch low -n ml --type merge -p \'{"spec":{"suspend":false}}\''
     assert said["advice"] == command

@@ -17,7 +17,7 @@ from tests.laws.invariants import broken_laws
 from tests.support.kube_given import Stage, Step, decoded, job, namespace, node, queue
 from tests.support.odd_pods import batches
 from windlass.kube.writers.binder import BindRejected
-from windlass.kube.writers.say import ConditionReason
+from windlass.kube.writers.conditions import ConditionReason
 from windlass.model.jobs import TaskState
 from windlass.state.snapshot import Snapshot
 from windlass.workloads.objects import wire

@@ -1,4 +1,4 @@
-"""What the daemon serves or does beside the event loop of scheduling.
+"""The services of the daemon beside its event loop: ports, dashboard, forecasts and history.
 
     context          the objects that all terms of a daemon share
     health           the port for health, readiness, metrics and the shadow report

@@ -247,7 +247,7 @@ class LeaderTerm:
         # Inputs of a burst are gathered, so that a gang whose pods come one by one is decided once.
         await asyncio.sleep(cycle.at_least_ms / 1000)
 
-    # -- telling
+    # -- reporting
 
     def _report(self, output: StepOutput, inputs: int, took_s: float) -> None:
         plan, metrics = output.plan, self._context.metrics

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.laws.invariants import broken_laws
 from tests.support.kube_given import Stage, Step, decoded, job, namespace, node, queue
 from tests.support.odd_pods import batches
-from windlass.kube.writers.say import ConditionReason
+from windlass.kube.writers.conditions import ConditionReason
 from windlass.model.events import BindFailed
 from windlass.model.jobs import TaskState
 from windlass.state.snapshot import Snapshot
@@ -112,7 +112,7 @@ def left_over(there: Stage) -> Iterator[str]:
     """What is still remembered of pods, by the name of the place."""
     cluster, translator, pods = there.cluster, there.translator, there.translator._pods
     places: Json = {
-        "scribe": there.brain._conditions._said,
+        "scribe": there.brain._conditions._records,
         "promised": there.brain._nominations._written,
         "allotments": pods.devices._nodes,
         "binds": translator.assumed._binds,

@@ -176,9 +176,9 @@ def _reference(made: bytes) -> dict[str, str]:
 
 async def _check_name(api: Api, what: str, name: str, path: str) -> None:
     """A name that nothing has is a slip of the pen; who may not read the names is not asked."""
+    from windlass.kube.client.client import list_all
     from windlass.kube.client.errors import Forbidden
     from windlass.kube.client.errors import NotFound as NotServed
-    from windlass.kube.client.lists import list_all
     from windlass.model.errors import UnknownName
     from windlass.workloads.objects.wire import Owner
 

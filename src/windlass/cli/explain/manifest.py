@@ -102,7 +102,7 @@ def _as_seen(made: Made) -> list[StepInput]:
 def _terms(
     config: Config, namespace: str, now: int, pieces: Iterable[StepInput] | None = None
 ) -> ClusterDefaults:
-    from windlass.daemon.serving.scope import scope_of
+    from windlass.daemon.serving.context import scope_of
     from windlass.kube.refs import ObjectObserved
     from windlass.model.units import format_timestamp
     from windlass.workloads.manifests.expand import ClusterDefaults
@@ -123,7 +123,7 @@ def _of_manifests(wanted: ManifestFile, cluster: Cluster, namespace: str) -> lis
     """The events of the pods, in a cluster of which only its file is known: it opens all queues."""
     from windlass.config import Config
     from windlass.crds.read import OwnedQueue, Users
-    from windlass.daemon.serving.scope import scope_of
+    from windlass.daemon.serving.context import scope_of
     from windlass.kube.ingest.translator import Translator
 
     made = made_of(wanted, _terms(Config(), namespace, cluster.now))

@@ -13,7 +13,7 @@ from windlass.crds.read import read_gang
 from windlass.daemon.decide.queue_status import SOONEST_S, Written, ready_in
 from windlass.engine.plan import Decision, Plan
 from windlass.kube.ingest.gangs import gang_id
-from windlass.kube.writers.say import ConditionReason, message_of
+from windlass.kube.writers.conditions import ConditionReason, message_of
 from windlass.model import units
 from windlass.model.jobs import ACTIVE, GangId, Task, TaskState
 from windlass.model.reasons import ReasonCode

@@ -21,8 +21,8 @@ import msgspec
 from windlass.engine.plan import Decision, Plan, Verdict
 from windlass.kube.ingest.suspended_gangs import COME_WITHIN_S, SuspendedGang
 from windlass.kube.ingest.translator import Translator
+from windlass.kube.writers.conditions import lacks_nodes
 from windlass.kube.writers.placement_promises import Promise, hold_of, promise_of, read
-from windlass.kube.writers.say import lacks_nodes
 from windlass.kube.writes import To, Turn, TurnFailed
 from windlass.model import events
 from windlass.model.actions import Bind, EvictionRule, Hold, PlaceClaim

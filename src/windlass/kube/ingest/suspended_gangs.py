@@ -219,7 +219,8 @@ class SuspendedGangs:
 
 def _explained(pod: Pod, owner_mark: Mark, state: OwnerState) -> Pod:
     """Return a placeholder with a condition that says why it waits, for readers of conditions."""
-    text = f"Its owner was suspended at {format_timestamp(owner_mark.at)} for {owner_mark.gainer or 'others'}"
+    at, preemptor = format_timestamp(owner_mark.at), owner_mark.gainer or "others"
+    text = f"Its owner was suspended at {at} for {preemptor}"
     more = (
         "it is resumed when there is room"
         if state is OwnerState.SUSPENDED

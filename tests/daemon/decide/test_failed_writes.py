@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.kube_given import Stage, crew, made_by, node, pod, queue, task_id
-from windlass.kube.writers.evictor import EvictRefused
+from windlass.kube.writes import EvictRefused
 from windlass.model.events import BindFailed
 from windlass.model.jobs import TaskState
 from windlass.workloads.objects.annotations import PREEMPTIBLE

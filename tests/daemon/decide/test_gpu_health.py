@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.kube_given import Stage, namespace, node, pod, queue
 from windlass.daemon.decide.gpu_health import KEPT_S, LOOK_EVERY_S, GpuHealth
-from windlass.kube.client.dcgm_scraper import Measured
+from windlass.kube.writes import Measured
 from windlass.model.nodes import NodeStanding
 from windlass.workloads.nodes.dcgm import Reading
 from windlass.workloads.nodes.dcgm_exporters import exporter_of

@@ -12,8 +12,7 @@ import pytest
 
 from tests.support.kube_given import Stage, container, job, node, pod, policy, queue
 from windlass.kube.ingest.assumed import KEPT_FOR_S
-from windlass.kube.writers.evictor import EvictRefused, Victim
-from windlass.kube.writes import To
+from windlass.kube.writes import EvictRefused, To, Victim
 from windlass.model.actions import EvictionRule
 from windlass.workloads.objects import wire
 

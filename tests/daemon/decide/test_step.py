@@ -22,8 +22,8 @@ from windlass.daemon.decide.step import SchedulerStep
 from windlass.kube.ingest.assumed import EXPIRES_AFTER_S
 from windlass.kube.ingest.scope import Scope
 from windlass.kube.refs import Lost, ObjectObserved, PodLost, PodRead, PodRef
-from windlass.kube.writers.evictor import EvictRefused
 from windlass.kube.writers.placement_promises import hold_of, promise_of, read
+from windlass.kube.writes import EvictRefused
 from windlass.model.actions import Hold, PlaceClaim
 from windlass.model.events import BindFailed
 from windlass.model.gpus import WHOLE, GpuRequest, Slice

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.kube_given import Json, Stage, node, pod, policy, queue
 from windlass.daemon.decide.stuck_pods import AGAIN_S, SLACK_S
-from windlass.kube.writers.force_delete import is_dead
+from windlass.kube.writes import is_dead
 from windlass.model.nodes import NodeStanding, NodeTrouble
 from windlass.model.units import format_timestamp, parse_timestamp
 from windlass.workloads.nodes.health import OUT_OF_SERVICE

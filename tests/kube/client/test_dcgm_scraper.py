@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 
 from windlass.kube.client import dcgm_scraper
-from windlass.kube.client.dcgm_scraper import AT_ONCE, Exporters, Measured
+from windlass.kube.client.dcgm_scraper import AT_ONCE, Exporters
+from windlass.kube.writes import Measured
 from windlass.workloads.nodes.dcgm import LONGEST, Reading
 from windlass.workloads.nodes.dcgm_exporters import Exporter
 

@@ -27,9 +27,8 @@ from windlass.checkpoint.protocol import (
     read_request,
 )
 from windlass.daemon.decide.checkpoint_requests import RequestOutcome
-from windlass.kube.writers.checkpoint import Asking, Heard, Unasked
-from windlass.kube.writers.evictor import EvictRefused
 from windlass.kube.writers.placement_promises import read
+from windlass.kube.writes import Asking, EvictRefused, Heard, Unasked
 from windlass.model.jobs import TaskState
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.annotations import LATENCY_CRITICAL, SAVED, STOPS

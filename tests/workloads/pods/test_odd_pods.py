@@ -123,17 +123,17 @@ def left_over(there: Stage) -> Iterator[str]:
         "choosy": pods.shapes._choosy,
         "users": translator._storage._users,
         "used by": translator._storage._used_by,
-        "ports": cluster._layout.ports._asked,
+        "ports": cluster._layout.ports._counts,
         "subjects": cluster._layout.subjects,
     }
     places |= {"records": pods._records, "on": pods._on}
     places |= {"orphans": translator.orphans._pods, "orphans.on": translator.orphans._on}
     for name in ("tasks", "gangs", "stamps", "holds", "broken", "active", "searched"):
         places[f"cluster.{name}"] = getattr(cluster, name)
-    for name in ("members", "_there", "leaving"):
-        places[f"roll.{name}"] = getattr(cluster._roll, name)
+    for name in ("members", "_working", "leaving"):
+        places[f"index.{name}"] = getattr(cluster._index, name)
     for name in ("waiting", "wanted", "on_node"):
-        places[f"roll.{name}"] = {k: v for k, v in getattr(cluster._roll, name).items() if v}
+        places[f"index.{name}"] = {k: v for k, v in getattr(cluster._index, name).items() if v}
     yield from (f"{name}: {found}" for name, found in places.items() if found)
 
 

@@ -22,8 +22,8 @@ from windlass.checkpoint.protocol import (
     read_request,
 )
 from windlass.kube.refs import PodRef
-from windlass.kube.writers.checkpoint import Heard, Unasked
 from windlass.kube.writers.conditions import EventMessage, GangMessages
+from windlass.kube.writes import Heard, Unasked
 from windlass.model import events
 from windlass.model.actions import PendingCheckpoint
 from windlass.model.jobs import Gang, GangId, TaskId

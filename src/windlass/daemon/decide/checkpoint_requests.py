@@ -18,7 +18,7 @@ from windlass.engine.draft.restart_cost import harm
 from windlass.engine.explain.reasons import displaced
 from windlass.engine.plan import Plan
 from windlass.kube.refs import PodRef
-from windlass.kube.writers.checkpoint import Asking, CheckpointTarget, Withdrawal
+from windlass.kube.writes import Asking, CheckpointTarget, Withdrawal
 from windlass.model.actions import Evict, PendingCheckpoint
 from windlass.model.jobs import ACTIVE, GangId, TaskId
 from windlass.state.cluster import Cluster

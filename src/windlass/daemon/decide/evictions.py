@@ -14,8 +14,7 @@ from windlass.engine.plan import Plan
 from windlass.kube.ingest.translator import Translator
 from windlass.kube.refs import PodRef
 from windlass.kube.writers.conditions import GangMessages, displaced
-from windlass.kube.writers.evictor import GangEvictions, Victim
-from windlass.kube.writes import To, Turn
+from windlass.kube.writes import GangEvictions, To, Turn, Victim
 from windlass.model.actions import Evict, EvictionRule
 from windlass.model.jobs import Gang, GangId, Overrun, TaskId
 from windlass.state.cluster import Cluster

@@ -22,13 +22,10 @@ from windlass.daemon.decide.quarantine import QuarantineMarks
 from windlass.daemon.decide.queue_status import QueueStatuses
 from windlass.daemon.decide.suspended_gangs import GangResumer
 from windlass.engine.preemption.repeat_protection import DisplacedGangs
-from windlass.kube.client.dcgm_scraper import Measured
 from windlass.kube.ingest.gangs import GANGS
 from windlass.kube.ingest.translator import Translator
 from windlass.kube.refs import Kind, Lost, ObjectObserved, Observation, PodLost, PodRead
-from windlass.kube.writers.checkpoint import Heard, Unasked
-from windlass.kube.writers.evictor import EvictRefused
-from windlass.kube.writes import TurnFailed
+from windlass.kube.writes import EvictRefused, Heard, Measured, TurnFailed, Unasked
 from windlass.model import events
 from windlass.model.events import BindFailed, Event
 from windlass.model.reasons import ReasonCode

@@ -55,12 +55,18 @@ from windlass.kube.ingest.owners import Unsigned
 from windlass.kube.ingest.scope import Scope
 from windlass.kube.ingest.translator import Translator
 from windlass.kube.refs import PodRef
-from windlass.kube.writers.checkpoint import Asking, Saved, Withdrawal
 from windlass.kube.writers.conditions import ConditionWriter, GangMessages, works_on
-from windlass.kube.writers.evictor import GangEvictions
-from windlass.kube.writers.force_delete import Stranded
 from windlass.kube.writers.placement_promises import promise_of, text_of
-from windlass.kube.writes import Binding, GangBinds, Turn
+from windlass.kube.writes import (
+    Asking,
+    Binding,
+    GangBinds,
+    GangEvictions,
+    Saved,
+    Stranded,
+    Turn,
+    Withdrawal,
+)
 from windlass.model import events
 from windlass.model.actions import Bind, EvictionRule, PlaceClaim
 from windlass.model.jobs import COUNTED, GangId, TaskId, TaskState

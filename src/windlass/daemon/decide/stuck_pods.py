@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from windlass.kube.ingest.translator import Translator
 from windlass.kube.refs import PodRef
-from windlass.kube.writers.force_delete import Stranded, is_dead
+from windlass.kube.writes import Stranded, is_dead
 from windlass.model.jobs import TaskId
 from windlass.model.units import parse_timestamp_or_none
 from windlass.state.cluster import Cluster

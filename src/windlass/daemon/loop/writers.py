@@ -20,12 +20,12 @@ from windlass.kube.client.write_queue import WriteQueue
 from windlass.kube.ingest.owners import Unsigned
 from windlass.kube.refs import PodRead
 from windlass.kube.writers.binder import Binder
-from windlass.kube.writers.checkpoint import CheckpointRequester, Heard, Unasked
-from windlass.kube.writers.evictor import EvictionLimits, Evictor, EvictRefused, Victim
+from windlass.kube.writers.checkpoint import CheckpointRequester
+from windlass.kube.writers.evictor import EvictionLimits, Evictor
 from windlass.kube.writers.force_delete import ForceDeleter
 from windlass.kube.writers.status_writer import StatusWriter
 from windlass.kube.writers.suspend import Turner
-from windlass.kube.writes import BindResult, TurnFailed
+from windlass.kube.writes import BindResult, EvictRefused, Heard, TurnFailed, Unasked, Victim
 from windlass.model.events import BindFailed
 from windlass.workloads.kinds.suspension import with_field
 from windlass.workloads.objects.annotations import SUSPENDED

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import aiohttp
 
+from windlass.kube.writes import Measured
 from windlass.workloads.nodes.dcgm import LONGEST, Reading, read
 from windlass.workloads.nodes.dcgm_exporters import Exporter
 
@@ -25,13 +25,6 @@ PAUSE_S = 0.05
 """The pause between two requests of one worker: it spreads the load on a large cluster."""
 GATHER_S = 1.0
 """Answers are gathered for so long before they are reported: each report may start a cycle."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The readings of some exporters."""
-
-    readings: tuple[tuple[Exporter, Reading], ...]
 
 
 class Exporters:

@@ -11,73 +11,26 @@ request that can never be written is reported; the daemon then does not wait for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.checkpoint.protocol import REQUEST, Ack, CheckpointRequest
+from windlass.checkpoint.protocol import REQUEST, CheckpointRequest
 from windlass.kube.client.client import Api, Patch
 from windlass.kube.client.errors import ApiError, Conflict, NotFound
 from windlass.kube.client.write_queue import Urgency, WriteQueue
 from windlass.kube.refs import PodRef
 from windlass.kube.writers.binder import Binder
 from windlass.kube.writers.checkpoint_http import CheckpointEndpoints
-from windlass.kube.writers.evictor import EvictRefused
+from windlass.kube.writes import (
+    Asking,
+    CheckpointTarget,
+    EvictRefused,
+    Heard,
+    Saved,
+    Unasked,
+    Withdrawal,
+)
 from windlass.model.jobs import TaskId
 from windlass.workloads.objects.annotations import SAVED
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointTarget:
-    """A pod that is to checkpoint, and the URL of its endpoint if it has one."""
-
-    pod: PodRef
-    url: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """A checkpoint request to the pods of one gang, and the promise to write before it."""
-
-    request: CheckpointRequest
-    pods: tuple[CheckpointTarget, ...]
-    gainer: PodRef | None = None
-    """The pod of the preemptor that carries the promise; None if there is no preemptor."""
-    promise: str = ""
-    """The text of the promise; empty if none is to be written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Withdrawal:
-    """A request that is withdrawn, and the pods that carry it."""
-
-    id: str
-    pods: tuple[CheckpointTarget, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """A checkpoint that was accepted as saved, to be noted on its pod."""
-
-    pod: PodRef
-    ack: Ack
-
-
-@dataclass(frozen=True, slots=True)
-class Unasked:
-    """The report of a request that can never be written on a pod."""
-
-    task: TaskId
-    id: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """An answer of the endpoint of a pod."""
-
-    task: TaskId
-    ack: Ack
-
 
 News: TypeAlias = Unasked | Heard | EvictRefused
 Report: TypeAlias = Callable[[News], None]

@@ -39,10 +39,9 @@ from windlass.kube.refs import PodRef
 from windlass.kube.writers import suspend
 from windlass.kube.writers.binder import Binder
 from windlass.kube.writers.eviction_api import Denied, Evictions
-from windlass.kube.writes import Turn
+from windlass.kube.writes import EvictRefused, GangEvictions, Turn, Victim
 from windlass.model import units
 from windlass.model.actions import FOR_NOBODY, EvictionRule
-from windlass.model.jobs import TaskId
 from windlass.workloads.objects.signed_marks import NO_SEAL
 
 INSISTING = frozenset({EvictionRule.GUARANTEE, EvictionRule.PRIORITY}) | FOR_NOBODY
@@ -50,44 +49,6 @@ INSISTING = frozenset({EvictionRule.GUARANTEE, EvictionRule.PRIORITY}) | FOR_NOB
 ASK_AGAIN_S = 5.0
 """The pause between two dry runs after a denial."""
 MINUTE_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Victim:
-    """A pod to be evicted, with the rule, its queue, and the message for its condition."""
-
-    pod: PodRef
-    gang: str
-    queue: str
-    rule: EvictionRule
-    message: str
-    grace_s: int
-    """Its termination grace, in seconds, from SIGTERM to SIGKILL."""
-    turn: Turn | None = None
-    """The suspension of its owner, if its gang is stopped in that way."""
-    fails_owner: bool = False
-    """Its owner would fail for good if its gang were evicted pod by pod."""
-
-
-@dataclass(frozen=True, slots=True)
-class GangEvictions:
-    """The victims of one preemptor, and the promise to write on it first."""
-
-    victims: tuple[Victim, ...]
-    gainer: PodRef | None = None
-    """The pod of the preemptor that carries the promise; None if there is no preemptor."""
-    promise: str = ""
-    """The text of the promise; empty if none is to be written."""
-
-
-@dataclass(frozen=True, slots=True)
-class EvictRefused:
-    """The report that an eviction will not happen."""
-
-    task: TaskId
-    why: str
-    fails_owner: bool = False
-    """It was refused because the owner of the pod would have failed for good."""
 
 
 Report: TypeAlias = Callable[[EvictRefused], None]

@@ -12,7 +12,6 @@ of it may be old.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 import msgspec
 
@@ -21,32 +20,11 @@ from windlass.kube.client.errors import ApiError, NotAllowed, NotFound
 from windlass.kube.client.write_queue import Urgency, WriteQueue
 from windlass.kube.refs import PodRef
 from windlass.kube.writers.binder import Binder
-from windlass.model.nodes import NodeStanding, NodeTrouble
-from windlass.workloads.nodes.health import OUT_OF_SERVICE, trouble_of
+from windlass.kube.writes import Stranded, is_dead
+from windlass.workloads.nodes.health import trouble_of
 from windlass.workloads.objects.wire import NodeObject
 
 _node = msgspec.json.Decoder(NodeObject)
-
-
-@dataclass(frozen=True, slots=True)
-class Stranded:
-    """A stuck pod: its grace is over, and the kubelet of its node has not ended it."""
-
-    pod: PodRef
-    node: str
-    silent_before: int | None = None
-    """A node that has been silent since this second or earlier counts as dead; None: silence alone
-    never counts."""
-
-
-def is_dead(trouble: NodeTrouble | None, silent_before: int | None) -> bool:
-    """Return whether no process can still run on a node with this trouble."""
-    if trouble is None or trouble.stand is not NodeStanding.LOST:
-        return False
-    if not trouble.since:
-        # A shutdown is not enough: the machine may come up again and use its disks.
-        return trouble.taint == OUT_OF_SERVICE
-    return silent_before is not None and trouble.since <= silent_before
 
 
 class ForceDeleter:

@@ -218,7 +218,7 @@ class CheckpointComplaints:
 
     def __init__(self, gang_of: Callable[[TaskId], GangId | None]) -> None:
         self._gang_of = gang_of
-        self._told: dict[tuple[GangId, str], None] = {}
+        self._reported: dict[tuple[GangId, str], None] = {}
         """The complaints that were reported, the oldest first; at most `MOST`."""
         self._due: list[GangMessages] = []
 
@@ -227,11 +227,11 @@ class CheckpointComplaints:
         if not pod.metadata.annotations or not (wrong := "; ".join(complaints(pod))):
             return
         gang = self._gang_of(task_id(pod))
-        if gang is None or (gang, wrong) in self._told:
+        if gang is None or (gang, wrong) in self._reported:
             return
-        self._told[gang, wrong] = None
-        if len(self._told) > MOST:
-            self._told.pop(next(iter(self._told)))
+        self._reported[gang, wrong] = None
+        if len(self._reported) > MOST:
+            self._reported.pop(next(iter(self._reported)))
         text = wrong[:1].upper() + wrong[1:]
         note = EventMessage(PodRef.of(pod), "CheckpointUnreadable", text, is_warning=True)
         self._due.append(GangMessages(note=note))

@@ -68,7 +68,7 @@ class OpenRequests:
 
     def ended(self, plan: Plan) -> list[EndedRequest]:
         """Return the requests that end with this plan; call it before the plan is assumed."""
-        now, found = self._cluster.now, list[EndedRequest]()
+        now, ended = self._cluster.now, list[EndedRequest]()
         withdrawn = {each.id for each in plan.withdrawals}
         evicted = {self._cluster.tasks[each.task].gang for each in plan.evictions}
         for gang, pending in self._open.items():
@@ -82,8 +82,8 @@ class OpenRequests:
             elif gang in evicted and last is not None:
                 outcome = self._evicted(last)
             if outcome is not None:
-                found.append(EndedRequest(last or pending, outcome, now - pending.asked_at))
-        return found
+                ended.append(EndedRequest(last or pending, outcome, now - pending.asked_at))
+        return ended
 
     def asks(self, promises: Mapping[GangId, tuple[PodRef, str]]) -> Iterator[Asking]:
         """Yield the requests to write, each with the promise to write before it.
@@ -159,14 +159,14 @@ def lost_by_rule(cluster: Cluster, evictions: tuple[Evict, ...]) -> dict[str, in
     for each in evictions:
         key = (cluster.tasks[each.task].gang, each.rule.value)
         gangs.setdefault(key, []).append(each.task)
-    found: dict[str, int] = {}
+    lost_by: dict[str, int] = {}
     for (name, rule), tasks in gangs.items():
         # as if it had no checkpoints: it is stopped now
         gang = replace(cluster.gangs[name], saves_within_s=None)
         rest = [each for each in cluster.members(name) if each.id not in tasks]
         lost = harm(gang, [cluster.tasks[e] for e in tasks], cluster.now, is_torn(gang, rest))
-        found[rule] = found.get(rule, 0) + lost
-    return found
+        lost_by[rule] = lost_by.get(rule, 0) + lost
+    return lost_by
 
 
 def _target_of(pod: Pod) -> CheckpointTarget:

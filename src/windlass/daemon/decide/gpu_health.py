@@ -50,11 +50,11 @@ class GpuHealth:
         self._translator, self._apply = translator, apply
         self._namespaces = frozenset(namespaces)
         """The namespaces of trusted exporters; empty: all that have no queue."""
-        self._found: dict[str, Exporter] = {}
+        self._candidates: dict[str, Exporter] = {}
         """All pods that look like an exporter."""
         self._chosen: dict[str, Exporter] = {}
         """The exporter that is scraped for each node."""
-        self._told: dict[str, _ExporterReading] = {}
+        self._readings: dict[str, _ExporterReading] = {}
         self._looked_at = 0
         self.is_stale = False
         """A pod, queue, namespace or node has changed: other exporters may have to be scraped."""
@@ -65,16 +65,16 @@ class GpuHealth:
 
     def see(self, pod: wire.Pod) -> None:
         """Take note of a pod that is new or has changed."""
-        task, found = task_id(pod), exporter_of(pod)
-        if found != self._found.get(task):
+        task, exporter = task_id(pod), exporter_of(pod)
+        if exporter != self._candidates.get(task):
             self.lose(pod)
             self.is_stale = True
-            if found is not None:
-                self._found[task] = found
+            if exporter is not None:
+                self._candidates[task] = exporter
 
     def lose(self, pod: wire.Pod) -> None:
         """Forget a pod that is gone."""
-        if self._found.pop(task_id(pod), None) is not None:
+        if self._candidates.pop(task_id(pod), None) is not None:
             self.is_stale = True
 
     def due(self) -> list[Exporter] | None:
@@ -93,13 +93,13 @@ class GpuHealth:
 
     def _trusted(self) -> Iterable[Exporter]:
         """Return the trusted exporters, the oldest first."""
-        places = {each.namespace for each in self._found.values()}
+        places = {each.namespace for each in self._candidates.values()}
         if self._namespaces:
             trusted = places & self._namespaces
         else:
             trusted = {each for each in places if not self._translator.gangs.is_named(each)}
-        found = (each for each in self._found.values() if each.namespace in trusted)
-        return sorted(found, key=lambda each: (each.created, each.process))
+        exporters = (each for each in self._candidates.values() if each.namespace in trusted)
+        return sorted(exporters, key=lambda each: (each.created, each.process))
 
     # -- readings
 
@@ -114,18 +114,18 @@ class GpuHealth:
         if now < self._looked_at + LOOK_EVERY_S:
             return
         self._looked_at = now
-        for node in [node for node, told in self._told.items() if now >= told.at + KEPT_S]:
-            del self._told[node]
+        for node in [node for node, last in self._readings.items() if now >= last.at + KEPT_S]:
+            del self._readings[node]
             self.utilisation.pop(node, None)
             self._apply(self._translator.node_ill(node, None))
 
     def _hear(self, exporter: Exporter, reading: Reading, now: int) -> None:
-        node, before = exporter.node, self._told.get(exporter.node)
+        node, before = exporter.node, self._readings.get(exporter.node)
         known = before.suspects if before and before.process == exporter.process else {}
-        found = suspects(known, reading)
+        suspected = suspects(known, reading)
         since = before.since if before and before.suspects else now
-        self._told[node] = _ExporterReading(exporter.process, now, since, found)
+        self._readings[node] = _ExporterReading(exporter.process, now, since, suspected)
         self.utilisation.pop(node, None)
         if reading.utilisation:
             self.utilisation[node] = reading.utilisation
-        self._apply(self._translator.node_ill(node, trouble_of(found, since)))
+        self._apply(self._translator.node_ill(node, trouble_of(suspected, since)))

@@ -45,69 +45,71 @@ class _QueueStatusWritten:
     object: wire.Owner
     queue: Queue | None
     complaints: tuple[str, ...]
-    told: dict[str, Any]
-    told_at: int
+    written: dict[str, Any]
+    written_at: int
 
 
 class QueueStatuses:
     """All Queue objects, and the status that was written last on each."""
 
     def __init__(self) -> None:
-        self._files: dict[str, _QueueStatusWritten] = {}
+        self._objects: dict[str, _QueueStatusWritten] = {}
 
-    def read(self, found: wire.Owner) -> None:
+    def read(self, owner: wire.Owner) -> None:
         """Take note of an object that is new or has changed."""
-        name = found.metadata.name
-        read = read_queue(name, found.spec)
-        before = self._files.get(name)
+        name = owner.metadata.name
+        read = read_queue(name, owner.spec)
+        before = self._objects.get(name)
         queue = read.noun.queue if read.noun else before.queue if before else None
-        told, at = (before.told, before.told_at) if before else (_steady(found.status), 0)
-        self._files[name] = _QueueStatusWritten(found, queue, read.complaints, told, at)
+        written, at = (before.written, before.written_at) if before else (_steady(owner.status), 0)
+        self._objects[name] = _QueueStatusWritten(owner, queue, read.complaints, written, at)
 
     def lose(self, name: str) -> None:
         """Forget an object that was deleted."""
-        self._files.pop(name, None)
+        self._objects.pop(name, None)
 
     def restore(self, cluster: Cluster) -> None:
         """Put the usage in the statuses into the ledger of the cluster."""
         half_life_s = cluster.settings.half_life_s
-        for name, file in sorted(self._files.items()):
-            for used in read_ledger(file.object.status.get("ledger"), half_life_s, cluster.now):
+        for name, known in sorted(self._objects.items()):
+            for used in read_ledger(known.object.status.get("ledger"), half_life_s, cluster.now):
                 holder = Holder(name, used.user, used.model)
                 cluster.ledger.restore(holder, used.milli_seconds, cluster.now)
 
     def due(self, cluster: Cluster, plan: Plan) -> list[Written]:
         """Return the statuses to write now."""
         now = cluster.now
-        waiting = [name for name, file in self._files.items() if now >= file.told_at + SOONEST_S]
+        waiting = [
+            name for name, known in self._objects.items() if now >= known.written_at + SOONEST_S
+        ]
         if not waiting:
             return []
         numbers = queue_numbers(cluster, plan)
         verdicts = self._verdicts()
-        found: list[Written] = []
+        due: list[Written] = []
         for name in sorted(waiting):
-            file = self._files[name]
+            known = self._objects[name]
             if name not in numbers:
                 continue
             ready = condition(
                 verdicts[name],
-                _generation(file),
+                _generation(known),
                 units.format_timestamp(now),
-                ready_in(file.object.status),
+                ready_in(known.object.status),
             )
-            status = queue_status(numbers[name], now, _generation(file), [ready]).as_json()
-            if _steady(status) != file.told or now >= file.told_at + LATEST_S:
-                file.told, file.told_at = _steady(status), now
-                found.append(Written(QUEUE.path(name, sub="status"), status))
-        return found
+            status = queue_status(numbers[name], now, _generation(known), [ready]).as_json()
+            if _steady(status) != known.written or now >= known.written_at + LATEST_S:
+                known.written, known.written_at = _steady(status), now
+                due.append(Written(QUEUE.path(name, sub="status"), status))
+        return due
 
     def _verdicts(self) -> dict[str, QueueVerdict]:
         # the oldest first: of queues that ask for too much together, the newest gets the verdict
-        files = sorted(self._files.items(), key=lambda each: (_age(each[1]), each[0]))
-        verdicts = judge([file.queue for _, file in files if file.queue is not None])
-        for name, file in files:
-            if file.complaints:
-                verdicts[name] = unreadable(file.complaints)
+        queues = sorted(self._objects.items(), key=lambda each: (_age(each[1]), each[0]))
+        verdicts = judge([known.queue for _, known in queues if known.queue is not None])
+        for name, known in queues:
+            if known.complaints:
+                verdicts[name] = unreadable(known.complaints)
         return verdicts
 
 
@@ -115,12 +117,12 @@ def _steady(status: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in status.items() if key not in _MOVES_ALWAYS}
 
 
-def _age(file: _QueueStatusWritten) -> str:
-    return file.object.metadata.creation_timestamp or ""
+def _age(known: _QueueStatusWritten) -> str:
+    return known.object.metadata.creation_timestamp or ""
 
 
-def _generation(file: _QueueStatusWritten) -> int:
-    return file.object.metadata.generation
+def _generation(known: _QueueStatusWritten) -> int:
+    return known.object.metadata.generation
 
 
 def ready_in(status: dict[str, Any]) -> StatusCondition | None:

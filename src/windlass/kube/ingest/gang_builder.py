@@ -143,33 +143,41 @@ def gang_of(
     # mostly there is one claim: `repr` of each would take longer than all the rest
     said = sorted(crew.said, key=repr) if len(crew.said) > 1 else list(crew.said)
     first = said[0]
-    refusals = [refusal, *(each.member.refusal or each.refusal for each in said), *_doubts(said)]
+    refusals = [
+        refusal,
+        *(claims.member.refusal or claims.refusal for claims in said),
+        *_doubts(said),
+    ]
     is_lost = not forgives(crew, orphans)
-    preemptible = all(_is_preemptible(each, is_lost) for each in said)
-    never = any(each.never_displaces for each in said)
-    keeps = any(_is_kept(each, is_lost) for each in said)
+    preemptible = all(_is_preemptible(claims, is_lost) for claims in said)
+    never = any(claims.never_displaces for claims in said)
+    keeps = any(_is_kept(claims, is_lost) for claims in said)
     return Gang(
         id=crew.id,
         queue=queue,
         job=JobId(f"{first.namespace}/{first.member.job}"),
-        groups=(Group(minimum=max(each.member.minimum for each in said)),),
+        groups=(Group(minimum=max(claims.member.minimum for claims in said)),),
         namespace=first.namespace,
-        priority=max(each.priority for each in said),
+        priority=max(claims.priority for claims in said),
         preemptible=preemptible,
         created_at=crew.created_at,
-        user=min(each.creator for each in said)[:LONGEST_USER] if trusts_creator else "",
-        duration_s=next((s for each in said if (s := parse_duration(each.duration))), None),
+        user=min(claims.creator for claims in said)[:LONGEST_USER] if trusts_creator else "",
+        duration_s=next((s for claims in said if (s := parse_duration(claims.duration))), None),
         displaces_after_s=None if never else 0,
         # work that would be lost for good is never evicted only because its gang is incomplete
         stale_after_s=-1 if keeps else None,
-        remade_within_s=max(each.member.remade_within_s for each in said),
+        remade_within_s=max(claims.member.remade_within_s for claims in said),
         stops_with=_stops_with(said),
         # a pod without checkpoints, such as a launcher, has nothing to save while others have
         saves_within_s=max((s for e in said if (s := e.saving.within_s)), default=None),
         unsaved_at_most_s=_unsaved_at_most_s(said),
-        terminates_s=max(each.grace_s for each in said),
-        max_run_s=min((s for each in said if (s := parse_duration(each.max_run))), default=None),
-        overrun=Overrun(next((each.overrun for each in said if _is_known(each)), Overrun.END)),
+        terminates_s=max(claims.grace_s for claims in said),
+        max_run_s=min(
+            (s for claims in said if (s := parse_duration(claims.max_run))), default=None
+        ),
+        overrun=Overrun(
+            next((claims.overrun for claims in said if _is_known(claims)), Overrun.END)
+        ),
         stops_at_most=min((int(e.stops) for e in said if _is_count(e.stops)), default=None),
         hurry_s=min((s for e in said if (s := e.saving.hurry_s) is not None), default=None),
         refusal=next((each for each in refusals if each is not None), None),
@@ -186,9 +194,9 @@ def _is_count(text: str) -> bool:
 
 def _unsaved_at_most_s(said: list[PodClaims]) -> int | None:
     """Return the largest bound on unsaved seconds; None if a pod with checkpoints names none."""
-    bounds = [each.saving.at_most_s for each in said if each.saving.saves]
-    found = [each for each in bounds if each is not None]
-    return max(found) if found and len(found) == len(bounds) else None
+    bounds = [claims.saving.at_most_s for claims in said if claims.saving.saves]
+    known = [bound for bound in bounds if bound is not None]
+    return max(known) if known and len(known) == len(bounds) else None
 
 
 def forgives(crew: GangMembers, orphans: int) -> bool:
@@ -202,15 +210,15 @@ def forgiven(crew: GangMembers) -> tuple[int, str]:
 
     A user who labels the gang preemptible has accepted that it fails.
     """
-    counted = [each.member for each in crew.said if each.preemptible != "true"]
+    counted = [claims.member for claims in crew.said if claims.preemptible != "true"]
     least = min(counted, key=lambda each: (each.forgives, each.counted_by), default=None)
     return (least.forgives, least.counted_by) if least else (UNLIMITED, "")
 
 
 def _stops_with(said: list[PodClaims]) -> str:
     """Return the owner that stops all members at once; empty if there is none."""
-    found = {each.member.stops_with for each in said}
-    return found.pop() if len(found) == 1 else ""
+    owners = {claims.member.stops_with for claims in said}
+    return owners.pop() if len(owners) == 1 else ""
 
 
 def _is_preemptible(claims: PodClaims, is_lost: bool) -> bool:
@@ -227,12 +235,12 @@ def _is_kept(claims: PodClaims, is_lost: bool) -> bool:
 
 
 def _doubts(said: list[PodClaims]) -> list[Reason]:
-    if len(named := {each.queue or "none" for each in said}) > 1:
+    if len(named := {claims.queue or "none" for claims in said}) > 1:
         queues = " and ".join(sorted(named)[:2])
         return [
             Reason(ReasonCode.UNREADABLE, {"what": f"its pods name different queues, {queues}"})
         ]
-    if any(each.preemptible not in ("", "true", "false") for each in said):
+    if any(claims.preemptible not in ("", "true", "false") for claims in said):
         return [
             Reason(ReasonCode.UNREADABLE, {"what": f"label {PREEMPTIBLE} must be true or false"})
         ]
@@ -241,11 +249,11 @@ def _doubts(said: list[PodClaims]) -> list[Reason]:
         if text and parse_duration(text) is None:
             what = f"annotation {name} must be a time such as 90s, 45m or 2h30m"
             return [Reason(ReasonCode.UNREADABLE, {"what": what})]
-    if any(each.overrun and not _is_known(each) for each in said):
+    if any(claims.overrun and not _is_known(claims) for claims in said):
         return [
             Reason(ReasonCode.UNREADABLE, {"what": f"annotation {OVERRUN} must be end or requeue"})
         ]
-    if any(each.stops and not _is_count(each.stops) for each in said):
+    if any(claims.stops and not _is_count(claims.stops) for claims in said):
         return [
             Reason(
                 ReasonCode.UNREADABLE, {"what": f"annotation {STOPS} must be a number such as 2"}

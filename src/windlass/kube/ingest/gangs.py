@@ -1,4 +1,4 @@
-"""The gangs of the observed pods, as the engine is told of them.
+"""The gangs of the observed pods, as the engine knows them.
 
 A gang follows from its pods (`gang_builder.py`), from its queue, from the PriorityClass that its
 owner names and from its Gang object. Whenever one of these changes, the gang is made again, and an
@@ -159,9 +159,9 @@ class GangRegistry:
         concerned = self._objects.lose_topology(name)
         return [event for gang in concerned for event in self.refresh(gang)]
 
-    def priority_seen(self, found: PriorityClass, *, gone: bool = False) -> list[Event]:
+    def priority_seen(self, priority: PriorityClass, *, gone: bool = False) -> list[Event]:
         """Take note of a PriorityClass that is new, has changed or is gone; return the events."""
-        return self._refresh_all() if self.priorities.see(found, gone) else []
+        return self._refresh_all() if self.priorities.see(priority, gone) else []
 
     def queue_seen(self, owned: OwnedQueue) -> list[Event]:
         """Take note of a queue that is new or has changed; return the events."""
@@ -183,10 +183,10 @@ class GangRegistry:
 
     def _refresh_all(self, changes: Iterable[Event] = ()) -> list[Event]:
         # queues first: a gang is never in a queue that the engine does not know
-        found = list(changes)
+        made = list(changes)
         for gang in sorted(self._crews):
-            found += self.refresh(gang)
-        return found
+            made += self.refresh(gang)
+        return made
 
 
 class GangObjects:

@@ -22,7 +22,7 @@ class Queues:
         self._default = default
         self._owned: dict[str, OwnedQueue] = {}
         """The queues as their objects describe them."""
-        self._told: dict[str, Queue] = {}
+        self._reported: dict[str, Queue] = {}
         """The queues as the engine knows them; a parent that makes no sense is removed."""
         self._labels: dict[str, Mapping[str, str]] = {}
         self._doors = Doors((), default)
@@ -52,7 +52,7 @@ class Queues:
         return is_chosen or self.is_managed(name) != was_managed
 
     def is_managed(self, namespace: str) -> bool:
-        """Return whether the webhook writes the creator of pods in a namespace, and nobody else."""
+        """Return whether the webhook writes the creator of pods in a namespace, and no user can."""
         return self._labels.get(namespace, {}).get(MANAGED) == "true"
 
     def lose_namespace(self, name: str) -> None:
@@ -86,12 +86,12 @@ class Queues:
         self._doors = Doors(owned, self._default)
         # a queue whose parent makes no sense stands at the top until that is mended
         queues = {queue.name: queue for queue in mended([each.queue for each in owned])}
-        for name in sorted(set(self._told) - set(queues)):
-            del self._told[name]
+        for name in sorted(set(self._reported) - set(queues)):
+            del self._reported[name]
             yield events.QueueGone(name)
         for name, queue in queues.items():
-            if self._told.get(name) != queue:
-                self._told[name] = queue
+            if self._reported.get(name) != queue:
+                self._reported[name] = queue
                 yield events.QueueSeen(queue)
 
 
@@ -110,13 +110,13 @@ class Priorities:
         self.version = 0
         """Counts the observed changes; what is made from classes compares it."""
 
-    def see(self, found: PriorityClass, gone: bool) -> bool:
+    def see(self, priority: PriorityClass, gone: bool) -> bool:
         """Store a class, or remove it if it is gone; return whether its value has changed."""
         self.version += 1
-        name, is_meek = found.metadata.name, found.preemption_policy == "Never"
-        for names, belongs in ((self.meek, is_meek), (self._usual, found.global_default)):
+        name, is_meek = priority.metadata.name, priority.preemption_policy == "Never"
+        for names, belongs in ((self.meek, is_meek), (self._usual, priority.global_default)):
             (names.add if belongs and not gone else names.discard)(name)
-        value = None if gone else found.value
+        value = None if gone else priority.value
         if self.named.get(name) == value:
             return False
         if value is None:

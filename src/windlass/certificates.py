@@ -1,7 +1,7 @@
-"""Certificates that sign themselves: for a control plane of the lab, and for the webhook.
+"""Certificates of a self-signed authority, for the webhook and for the control plane of the lab.
 
-Keys are elliptic (P-256): quick to make and accepted by every part of Kubernetes. A client
-certificate carries the user as its common name and the groups as organizations.
+Keys are on the elliptic curve P-256: fast to make, and accepted by every part of Kubernetes. A
+client certificate carries the user as its common name and the groups as organizations.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALID = timedelta(days=365)
 MARGIN = timedelta(days=1)
-"""Valid since yesterday, for tests that turn a clock back and for clocks that are wrong."""
+"""Certificates are valid from so long before their creation: clocks may differ, and tests turn a
+clock back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +48,19 @@ class Pair:
 
     @property
     def ends_at(self) -> datetime:
-        """When the certificate is no longer valid."""
+        """The time at which the certificate expires."""
         return x509.load_pem_x509_certificate(self.certificate).not_valid_after_utc
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The names and addresses that the certificate is for."""
-        found = x509.load_pem_x509_certificate(self.certificate).extensions
-        names = found.get_extension_for_class(x509.SubjectAlternativeName).value
-        return frozenset(str(each.value) for each in names)
+        """The host names and addresses that the certificate is for."""
+        extensions = x509.load_pem_x509_certificate(self.certificate).extensions
+        names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        return frozenset(str(name.value) for name in names)
 
 
 class Authority:
-    """Who signs: make one, or go on with one that was written down."""
+    """A certificate authority: a new one by `make`, or one that was stored, from its pair."""
 
     def __init__(self, own: Pair) -> None:
         self.own = own
@@ -68,7 +69,7 @@ class Authority:
 
     @classmethod
     def make(cls, name: str, valid: timedelta = VALID) -> Authority:
-        """A new one, which nobody trusts yet."""
+        """Return a new self-signed authority."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _subject(name, ())
         builder = _unsigned(subject, subject, key.public_key(), valid)
@@ -80,17 +81,17 @@ class Authority:
 
     @property
     def certificate(self) -> bytes:
-        """What others trust, as PEM."""
+        """The certificate of the authority, as PEM."""
         return self.own.certificate
 
     def serving(self, hosts: Sequence[str], valid: timedelta = VALID) -> Pair:
-        """A certificate for a server that is reached under these names and addresses."""
-        alternatives = x509.SubjectAlternativeName([_host(each) for each in hosts])
+        """Return a certificate for a server with these host names and addresses."""
+        alternatives = x509.SubjectAlternativeName([_host(host) for host in hosts])
         use = ExtendedKeyUsageOID.SERVER_AUTH
         return self._issue(_subject(hosts[0][:64], ()), use, alternatives, valid)
 
     def client(self, user: str, groups: Sequence[str] = ()) -> Pair:
-        """A certificate that says who asks."""
+        """Return a certificate that authenticates a client as this user with these groups."""
         use = ExtendedKeyUsageOID.CLIENT_AUTH
         return self._issue(_subject(user, groups), use, None, VALID)
 
@@ -113,14 +114,14 @@ class Authority:
 
 
 def signing_keys() -> tuple[bytes, bytes]:
-    """A private key to sign service account tokens, and its public half."""
+    """Return a private key to sign service account tokens, and its public half, as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     return _private_pem(key), public
 
 
 def write_secret(path: Path, data: bytes) -> None:
-    """Write a file that was never readable by others, not even for a moment."""
+    """Write a file that only its owner can read, from its creation on."""
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
         stream.write(data)

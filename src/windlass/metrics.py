@@ -1,4 +1,4 @@
-"""What Prometheus is told, from plans and writes; docs/reference/metrics.md explains each."""
+"""The Prometheus metrics of the daemon, from plans and writes; see docs/reference/metrics.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CYCLE_BUCKETS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Metrics:
-    """One registry per daemon, so that several can live in one process."""
+    """The metrics of one daemon, in a registry of their own: tests run several in one process."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -75,11 +75,13 @@ class Metrics:
         )
 
     def planned(self, plan: Plan, cluster: Cluster) -> None:
-        """Take over the figures of one step."""
+        """Update the metrics from the plan of one step."""
         self.binds.inc(len(plan.binds))
         self.requests.inc(len(plan.asks))
         waits = Tally(
-            each.queue for each in plan.decisions if each.verdict in (Verdict.WAITS, Verdict.NEVER)
+            decision.queue
+            for decision in plan.decisions
+            if decision.verdict in (Verdict.WAITS, Verdict.NEVER)
         )
         for queue in cluster.queues:
             self.waiting.labels(queue).set(waits.get(queue, 0))
@@ -87,10 +89,10 @@ class Metrics:
             self.shares.labels(queue).set(plan.shares.get(queue, {}).get(GPU, 0) / 1000)
 
     def save_ended(self, outcome: str, waited_s: int) -> None:
-        """A request to save is over."""
+        """Count a checkpoint request that has ended, and the seconds it took."""
         self.saves.labels(outcome).inc()
         self.save_wait.observe(waited_s)
 
     def text(self) -> bytes:
-        """Everything, as Prometheus reads it."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self.registry)

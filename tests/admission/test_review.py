@@ -1,4 +1,4 @@
-"""What happens to pods and jobs while they are being created in a managed namespace."""
+"""The admission webhook: patches and warnings for pods and jobs, and its certificates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.kube_given import pod as given_pod
 from windlass.admission import certificates
 from windlass.admission.creators import path_of
 from windlass.admission.review import Rules
-from windlass.admission.server import Desk
+from windlass.admission.server import AdmissionHandler
 from windlass.certificates import Authority
 from windlass.crds.queue_access import Choice
 from windlass.workloads.objects.wire import ObjectMeta, OwnerRef
@@ -47,50 +47,50 @@ def pod(**spec: Any) -> dict[str, Any]:
 
 
 class World:
-    """A desk, the objects that it can find, and what it looked for."""
+    """A handler, the objects that it can read, and a record of what it requested."""
 
     def __init__(self, choice: Choice | None = TEAM, **creators: str) -> None:
-        self.asked: list[str] = []
-        self.sought: list[str] = []
+        self.queues_named: list[str] = []
+        self.paths_read: list[str] = []
         self._choice = choice
-        self._there = {
+        self._objects = {
             f"/apis/batch/v1/namespaces/team-a/jobs/{name}": ObjectMeta(
                 name, uid="1", annotations={"windlass.dev/creator": creator}
             )
             for name, creator in creators.items()
         }
-        self._desk = Desk(RULES, self._choose, self._find)
+        self._handler = AdmissionHandler(RULES, self._choose, self._find)
 
-    def _choose(self, asked: str, _namespace: str) -> Choice | None:
-        self.asked.append(asked)
+    def _choose(self, queue: str, _namespace: str) -> Choice | None:
+        self.queues_named.append(queue)
         return self._choice
 
     async def _find(self, path: str) -> ObjectMeta | None:
-        self.sought.append(path)
-        return self._there.get(path)
+        self.paths_read.append(path)
+        return self._objects.get(path)
 
     async def answer(self, body: bytes) -> dict[str, Any]:
-        return json.loads(await self._desk.answer(body))["response"]
+        return json.loads(await self._handler.answer(body))["response"]
 
     async def patch(self, body: bytes) -> dict[str, Any]:
-        said = await self.answer(body)
-        assert said["allowed"] is True
-        steps = json.loads(b64decode(said["patch"])) if "patch" in said else []
-        return {each["path"]: each.get("value") for each in steps}
+        response = await self.answer(body)
+        assert response["allowed"] is True
+        steps = json.loads(b64decode(response["patch"])) if "patch" in response else []
+        return {operation["path"]: operation.get("value") for operation in steps}
 
 
-async def test_a_new_pod_gets_our_scheduler_the_queue_of_its_namespace_and_its_creator():
-    found = await World().patch(review("ann", pod()))
-    assert found[SCHEDULER] == "windlass"
-    assert found[QUEUE] == "team-a"
-    assert found[CREATOR] == "ann"
+async def test_a_new_pod_gets_scheduler_name_queue_and_creator():
+    patch = await World().patch(review("ann", pod()))
+    assert patch[SCHEDULER] == "windlass"
+    assert patch[QUEUE] == "team-a"
+    assert patch[CREATOR] == "ann"
 
 
 async def test_a_pod_keeps_the_queue_that_it_names():
     named = pod() | {"metadata": {"labels": {"windlass.dev/queue": "mine"}}}
     world = World(Choice("mine"))
     assert QUEUE not in await world.patch(review("ann", named))
-    assert world.asked == ["mine"]
+    assert world.queues_named == ["mine"]
 
 
 @pytest.mark.parametrize(
@@ -102,55 +102,55 @@ async def test_a_pod_keeps_the_queue_that_it_names():
     ],
     ids=["another scheduler", "a node of its own", "a DaemonSet"],
 )
-async def test_a_pod_whose_place_is_decided_elsewhere_is_left_alone(left: dict[str, Any]):
-    found = await World().patch(review("ann", left))
-    assert list(found) in ([CREATOR], ["/metadata/annotations", CREATOR])
+async def test_a_pod_that_is_not_ours_to_place_is_not_changed(left: dict[str, Any]):
+    patch = await World().patch(review("ann", left))
+    assert list(patch) in ([CREATOR], ["/metadata/annotations", CREATOR])
 
 
-async def test_a_user_is_told_at_once_that_a_pod_will_wait_for_a_queue():
-    said = await World(Choice(sentence="no queue names it")).answer(review("ann", pod()))
-    assert said["warnings"] == ["it will wait: no queue names it"]
+async def test_a_pod_without_a_usable_queue_causes_a_warning():
+    response = await World(Choice(sentence="no queue names it")).answer(review("ann", pod()))
+    assert response["warnings"] == ["it will wait: no queue names it"]
 
 
-async def test_while_queues_are_not_known_yet_a_pod_gets_no_queue_and_no_warning():
+async def test_before_queues_are_read_a_pod_gets_no_queue_and_no_warning():
     world = World(None)
     assert QUEUE not in await world.patch(review("ann", pod()))
     assert "warnings" not in await world.answer(review("ann", pod()))
 
 
-async def test_a_creator_that_a_user_wrote_is_replaced():
+async def test_a_forged_creator_is_replaced():
     forged = pod() | {"metadata": {"annotations": {"windlass.dev/creator": "boss"}}}
     assert (await World().patch(review("ann", forged)))[CREATOR] == "ann"
 
 
-async def test_what_a_controller_makes_belongs_to_the_creator_of_its_owner():
+async def test_a_pod_of_a_controller_gets_the_creator_of_its_owner():
     made = pod() | {"metadata": {"ownerReferences": [JOB]}}
     world = World(train="ann")
     assert (await world.patch(review(CONTROLLER, made)))[CREATOR] == "ann"
     assert (await world.patch(review(CONTROLLER, made)))[CREATOR] == "ann"
-    assert len(world.sought) == 1  # a job of a thousand pods is read once
+    assert len(world.paths_read) == 1  # the owner of a thousand pods is read once
 
 
-async def test_a_user_who_names_an_owner_is_the_creator_all_the_same():
+async def test_a_user_who_sets_an_owner_reference_is_still_the_creator():
     made = pod() | {"metadata": {"ownerReferences": [JOB]}}
     assert (await World(train="boss").patch(review("ann", made)))[CREATOR] == "ann"
 
 
-async def test_an_owner_of_the_same_name_that_came_later_is_not_asked():
+async def test_a_later_owner_of_the_same_name_is_not_used():
     made = pod() | {"metadata": {"ownerReferences": [JOB | {"uid": "2"}]}}
     assert CREATOR not in await World(train="ann").patch(review(CONTROLLER, made))
 
 
 async def test_a_forged_creator_in_a_template_does_not_reach_the_pods():
     forged = {"ownerReferences": [JOB], "annotations": {"windlass.dev/creator": "boss"}}
-    found = await World().patch(review(CONTROLLER, pod() | {"metadata": forged}))
-    assert found[CREATOR] is None  # removed: the owner has no creator
-    assert CREATOR in found
+    patch = await World().patch(review(CONTROLLER, pod() | {"metadata": forged}))
+    assert patch[CREATOR] is None  # removed: the owner has no creator
+    assert CREATOR in patch
 
 
-async def test_a_job_notes_its_creator_and_nothing_else():
-    found = await World().patch(review("ann", {"metadata": {}, "spec": {}}, "jobs"))
-    assert set(found) == {"/metadata/annotations", CREATOR}
+async def test_a_job_gets_its_creator_and_nothing_else():
+    patch = await World().patch(review("ann", {"metadata": {}, "spec": {}}, "jobs"))
+    assert set(patch) == {"/metadata/annotations", CREATOR}
 
 
 async def test_an_update_leaves_the_creator_as_it_was():
@@ -165,12 +165,12 @@ async def test_an_update_of_a_pod_does_not_touch_its_scheduler_or_queue():
     assert await World().patch(body) == {}
 
 
-async def test_what_is_no_review_is_refused_as_unreadable():
+async def test_a_malformed_review_is_refused():
     with pytest.raises(msgspec.DecodeError):
         await World().answer(b"{}")
 
 
-def test_owners_are_found_in_their_own_group_and_version():
+def test_owners_are_read_in_their_own_group_and_version():
     core = OwnerRef("Pod", "leader", "1", "v1")
     custom = OwnerRef("JobSet", "js", "1", "jobset.x-k8s.io/v1alpha2")
     assert path_of(core, "a") == "/api/v1/namespaces/a/pods/leader"
@@ -178,27 +178,27 @@ def test_owners_are_found_in_their_own_group_and_version():
     assert path_of(OwnerRef("Notebook", "n", "1", "kubeflow.org/v1"), "a") is None
 
 
-# --- papers ---
+# --- certificates ---
 
 HOSTS = ("windlass-webhook.windlass-system.svc",)
 NOW = datetime.now(UTC)
 
 
-def test_papers_survive_being_written_down():
-    made = certificates.make(HOSTS)
-    assert certificates.read(certificates.written(made)) == made
+def test_certificates_survive_a_round_trip_through_a_secret():
+    papers = certificates.make(HOSTS)
+    assert certificates.read(certificates.written(papers)) == papers
 
 
 @pytest.mark.parametrize("data", [{}, {"ca.crt": "!"}, {"ca.crt": "", "ca.key": ""}], ids=str)
-def test_papers_that_cannot_be_read_are_none(data: dict[str, str]):
+def test_unreadable_certificates_are_none(data: dict[str, str]):
     assert certificates.read(data) is None
 
 
-def test_good_papers_stay():
+def test_valid_certificates_are_not_renewed():
     assert certificates.renewed(certificates.make(HOSTS), HOSTS, NOW) is None
 
 
-def test_a_certificate_is_renewed_a_month_before_it_ends_by_the_same_authority():
+def test_a_certificate_is_renewed_a_month_before_it_expires_by_the_same_authority():
     old = certificates.make(HOSTS)
     late = old.serving.ends_at - timedelta(days=29)
     new = certificates.renewed(old, HOSTS, late)
@@ -207,13 +207,13 @@ def test_a_certificate_is_renewed_a_month_before_it_ends_by_the_same_authority()
     assert new.serving != old.serving
 
 
-def test_a_certificate_is_made_anew_when_the_webhook_is_reached_under_another_name():
+def test_a_new_host_name_causes_a_new_certificate():
     new = certificates.renewed(certificates.make(HOSTS), ("other.svc", "127.0.0.1"), NOW)
     assert new is not None
     assert new.serving.hosts == {"other.svc", "127.0.0.1"}
 
 
-def test_after_a_new_authority_the_former_one_is_still_believed():
+def test_the_bundle_keeps_the_former_authority():
     old = certificates.make(HOSTS)
     new = certificates.renewed(old, HOSTS, old.authority.ends_at - timedelta(days=364))
     assert new is not None
@@ -221,18 +221,18 @@ def test_after_a_new_authority_the_former_one_is_still_believed():
     assert new.bundle == new.authority.certificate + old.authority.certificate
 
 
-def test_an_authority_that_was_written_down_signs_as_before():
+def test_a_stored_authority_can_sign():
     first = Authority.make("test")
     assert Authority(first.own).serving(["a.svc"]).hosts == {"a.svc"}
 
 
-# --- what the scheduler makes of it ---
+# --- the scheduler reads the creator ---
 
 
-def test_who_made_a_pod_is_believed_in_a_managed_namespace_and_nowhere_else():
-    there = Reading(given_pod("a", annotations={"windlass.dev/creator": "ann"}))
-    assert there.gang_of("a").user == ""
-    there.translator.namespace_seen(NAMESPACE, {"windlass.dev/managed": "true"})
-    assert there.gang_of("a").user == "ann"
-    there.translator.namespace_seen(NAMESPACE, {})
-    assert there.gang_of("a").user == ""
+def test_the_creator_of_a_pod_is_trusted_only_in_a_managed_namespace():
+    reading = Reading(given_pod("a", annotations={"windlass.dev/creator": "ann"}))
+    assert reading.gang_of("a").user == ""
+    reading.apply(reading.translator.namespace_seen(NAMESPACE, {"windlass.dev/managed": "true"}))
+    assert reading.gang_of("a").user == "ann"
+    reading.apply(reading.translator.namespace_seen(NAMESPACE, {}))
+    assert reading.gang_of("a").user == ""

@@ -11,7 +11,7 @@ import pytest
 from tests.support.checkout import ROOT
 from windlass.cli import COMMANDS
 from windlass.engine.explain.suggestions.catalog import ChangeKind
-from windlass.kube.writers.say import ConditionReason
+from windlass.kube.writers.conditions import ConditionReason
 from windlass.metrics import Metrics
 from windlass.model.reasons import SENTENCES, ReasonCode
 from windlass.model.settings import Settings

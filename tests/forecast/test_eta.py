@@ -26,7 +26,7 @@ from windlass.forecast.experience import Experience
 from windlass.forecast.sampling import Draws, RunRandomness
 from windlass.forecast.survival import Survival
 from windlass.forecast.text import eta_by_the_clock, eta_sentence, found_in
-from windlass.kube.writers.say import message_of
+from windlass.kube.writers.conditions import message_of
 from windlass.model.events import GangGone
 from windlass.model.jobs import GangId, JobId
 from windlass.model.reasons import Reason, ReasonCode

@@ -27,13 +27,13 @@ from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan
 from windlass.history import tables
 from windlass.history.location import HistoryError, shown, url_of
-from windlass.history.record import start_to_bytes, to_bytes
+from windlass.history.record import RecordedCycle, StretchStart, digest_of, start_to_bytes, to_bytes
 from windlass.history.recorder import Recorder
+from windlass.history.replay import again
 from windlass.history.store import HistoryStore, Keep
 from windlass.history.writer import HistoryWriter
-from windlass.kube.writers.binder import BindRejected
 from windlass.model.actions import Hold, PlaceClaim
-from windlass.model.events import TaskStarted
+from windlass.model.events import BindFailed, HoldSeen, TaskStarted
 from windlass.model.jobs import GangId
 from windlass.sim.run import Simulation
 from windlass.state.cluster import Cluster
@@ -89,8 +89,8 @@ def test_recording_does_not_change_the_plans(tmp_path: Path):
     assert with_record.cluster.snapshot() == without.cluster.snapshot()
 
 
-def test_a_hold_without_an_event_is_recorded(tmp_path: Path):
-    """Holds change without an event if a successor takes over promises, or a bind fails."""
+def test_a_hold_besides_the_plan_is_recorded_as_an_event(tmp_path: Path):
+    """As when a new leader honours a promise, or the place of a failed bind is held."""
     where = str(tmp_path / "h")
     known = cluster(node("n1", gpus=2), job("a", 1), job("b", 1))
     writer = HistoryWriter(HistoryStore(where), "one", Keep(), print)
@@ -101,19 +101,38 @@ def test_a_hold_without_an_event_is_recorded(tmp_path: Path):
             task = next(iter(known.members(GangId("a"))))
             known.apply(TaskStarted(task.id))
             claim = PlaceClaim(task.id, "n1", task.devices, task.shape.request)
-            known.holds = {task.gang: Hold(task.gang, (claim,), 2, firm=True)}
+            known.apply(HoldSeen(Hold(task.gang, (claim,), 2, firm=True)))
         made = plan(known)
         recorder.note(known, made)
         known.assume(made)
     writer.close()
     found = HistoryStore(where).cycle("one", 2)
     assert found is not None
-    assert found.holds is not None
+    assert [type(each) for each in found.heard[1:]] == [TaskStarted, HoldSeen]
     assert played_again(where) == 2
 
 
-def test_replay_gives_the_plans_of_a_daemon(tmp_path: Path):
-    """The run has promises, failed binds, evictions and deleted pods."""
+def test_holds_that_older_versions_recorded_without_an_event_are_replayed():
+    known = cluster(node("n1", gpus=2), job("a", 1), job("b", 1))
+    known.advance(1)
+    start, first = StretchStart.of(known), plan(known)
+    known.assume(first)
+    task = next(iter(known.members(GangId("a"))))
+    claim = PlaceClaim(task.id, "n1", task.devices, task.shape.request)
+    hold = Hold(task.gang, (claim,), 2, firm=True)
+    known.apply(TaskStarted(task.id))
+    known.apply(HoldSeen(hold))
+    cycles = [
+        RecordedCycle(1, 1, (), None, first.actions, (), (), 0, digest_of(first)),
+        RecordedCycle(
+            2, 1, (TaskStarted(task.id),), (hold,), (), (), (), 0, digest_of(plan(known))
+        ),
+    ]
+    assert [each.is_same for each in again(start, cycles)] == [True, True]
+
+
+def test_what_a_daemon_decides_comes_back_too(tmp_path: Path):
+    """With promises, failed binds, evictions and pods that go."""
     where = str(tmp_path / "h")
     team = kube_given.queue("team", "ml", guarantee={"gpu": 4})
     urgent = kube_given.queue("urgent", "other", guarantee={"gpu": 4})
@@ -122,7 +141,7 @@ def test_replay_gives_the_plans_of_a_daemon(tmp_path: Path):
     there.brain._note = Recorder(writer).note
     there.see(*kube_given.crew("a", 4), *kube_given.crew("b", 3))
     there.step()
-    there.see(BindRejected(kube_given.task_id("a-1"), "the node said no"))
+    there.see(BindFailed(kube_given.task_id("a-1"), "the node said no"))
     for _ in range(5):
         there.step(7)
     there.lose(*kube_given.crew("b", 3))
@@ -251,6 +270,7 @@ import sys
 import time
 from tests.support.recordings import SHORT, work
 from windlass.history.recorder import Recorder
+from windlass.history.replay import again
 from windlass.history.store import HistoryStore, Keep
 from windlass.history.writer import HistoryWriter
 from windlass.sim.run import Simulation

@@ -1,4 +1,4 @@
-"""What goes into the image: the wheel with its chart, and a container file that fits the chart."""
+"""The contents of the image: the wheel with its chart, and the container file."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_the_wheel_holds_what_the_image_runs(unpacked: Path):
     assert (unpacked / "windlass/daemon/serving/webhook.py").is_file()
 
 
-def test_the_container_file_copies_only_what_is_there():
+def test_the_container_file_copies_only_existing_files():
     copied = [line.split()[1:-1] for line in LINES if re.match(r"COPY (?!--from)", line)]
     assert copied
     assert [path for paths in copied for path in paths if not (ROOT / path).exists()] == []
 
 
-def test_every_package_of_the_image_is_checked_by_its_hash():
+def test_every_package_of_the_image_is_pinned_by_its_hash():
     installs = [line for line in LINES if "pip install" in line]
     assert [line for line in installs if not re.search("--require-hashes|--no-deps", line)] == []
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from tests.support.checkout import ROOT
 from tests.support.rendered_chart import render, usable_helm
 from windlass import __version__
-from windlass.admission.creators import MAKERS
+from windlass.admission.creators import CREATOR_KINDS
 from windlass.cli.commands.install import install, uninstall
 from windlass.daemon.loop.watches import NEEDED, OWNERS
 from windlass.daemon.serving.webhook import HOOK
@@ -50,14 +50,14 @@ EVERYTHING = {
 
 
 @cache
-def made(*pairs: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """The objects of an installation by kind and name."""
+def installed(*pairs: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the objects of an installation by kind and name."""
     objects = render(overrides(pairs=pairs))
     return {(thing["kind"], thing["metadata"]["name"]): thing for thing in objects}
 
 
 def granted(role: dict[str, Any], *verbs: str) -> set[tuple[str, str]]:
-    """The groups and resources for which a role allows all of these."""
+    """Return the API groups and resources for which a role allows all of these verbs."""
     return {
         (group, resource)
         for rule in role["rules"]
@@ -70,13 +70,13 @@ def granted(role: dict[str, Any], *verbs: str) -> set[tuple[str, str]]:
 # --- the chart ---
 
 
-def test_the_chart_in_the_repository_is_the_one_that_this_version_makes():
-    there = {
+def test_the_chart_in_the_repository_is_up_to_date():
+    stored = {
         str(path.relative_to(folder())): path.read_text()
         for path in folder().rglob("*")
         if path.is_file()
     }
-    assert there == chart_files(), "run: windlass install --chart deploy/chart"
+    assert stored == chart_files(), "run: windlass install --chart deploy/chart"
 
 
 def test_the_chart_has_the_version_of_the_program():
@@ -84,7 +84,7 @@ def test_the_chart_has_the_version_of_the_program():
     assert chart["version"] == chart["appVersion"] == __version__
 
 
-def test_every_object_can_be_told_to_belong_to_its_release():
+def test_every_object_has_the_labels_of_its_release():
     for thing in render(EVERYTHING, Release("mine", "there")):
         labels = thing["metadata"]["labels"]
         if thing["kind"] == DEFINITION:
@@ -114,29 +114,29 @@ def test_the_chart_holds_the_definitions_unless_they_are_not_wanted():
         assert definition["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
 
 
-def test_what_is_switched_off_is_not_there():
-    there = made("webhook.enabled=false", "policy.enabled=false")
-    kinds = {kind for kind, _ in there}
+def test_disabled_parts_are_not_rendered():
+    objects = installed("webhook.enabled=false", "policy.enabled=false")
+    kinds = {kind for kind, _ in objects}
     assert not kinds & {"MutatingWebhookConfiguration", "ValidatingAdmissionPolicy"}
-    assert ("Secret", "windlass-webhook") not in there
+    assert ("Secret", "windlass-webhook") not in objects
     assert "ServiceMonitor" not in kinds
-    assert ("Service", "windlass-dashboard") in made()
-    assert ("Service", "windlass-dashboard") not in made("dashboard.enabled=false")
-    assert ("ServiceMonitor", "windlass-scheduler") in made("serviceMonitor.enabled=true")
+    assert ("Service", "windlass-dashboard") in installed()
+    assert ("Service", "windlass-dashboard") not in installed("dashboard.enabled=false")
+    assert ("ServiceMonitor", "windlass-scheduler") in installed("serviceMonitor.enabled=true")
 
 
 def test_a_changed_configuration_makes_new_pods():
     def digest(*pairs: str) -> str:
-        pods = made(*pairs)["Deployment", "windlass-scheduler"]["spec"]["template"]
+        pods = installed(*pairs)["Deployment", "windlass-scheduler"]["spec"]["template"]
         return pods["metadata"]["annotations"]["windlass.dev/config"]
 
     assert digest() == digest()
     assert digest() != digest("config.default_queue=everyone")
 
 
-def test_the_pods_run_with_nothing_that_the_restricted_standard_forbids():
+def test_the_pods_meet_the_restricted_pod_security_standard():
     for name in ("windlass-scheduler", "windlass-webhook"):
-        pod = made()["Deployment", name]["spec"]["template"]["spec"]
+        pod = installed()["Deployment", name]["spec"]["template"]["spec"]
         container = pod["containers"][0]["securityContext"]
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert container["readOnlyRootFilesystem"] is True
@@ -153,12 +153,12 @@ def test_one_scheduler_may_keep_its_history_in_a_file_and_several_in_a_database(
         ("history.enabled=true", "history.secret=mine"),
     ):
         jsonschema.validate(read_values(pairs=pairs), schema)
-    assert "history" not in json.dumps(made()["Deployment", "windlass-scheduler"])
+    assert "history" not in json.dumps(installed()["Deployment", "windlass-scheduler"])
 
 
-def test_the_file_lies_on_the_volume_and_the_url_comes_from_the_secret():
+def test_the_history_file_is_on_the_volume_and_the_url_is_from_the_secret():
     def pod(*pairs: str) -> dict[str, Any]:
-        found = made("history.enabled=true", *pairs)
+        found = installed("history.enabled=true", *pairs)
         return found["Deployment", "windlass-scheduler"]["spec"]["template"]["spec"]
 
     def url(pod: dict[str, Any]) -> dict[str, Any]:
@@ -175,16 +175,16 @@ def test_the_file_lies_on_the_volume_and_the_url_comes_from_the_secret():
     in_database = pod("history.secret=mine")
     assert url(in_database)["valueFrom"] == {"secretKeyRef": {"name": "mine", "key": "url"}}
     assert "history" not in {each["name"] for each in in_database["volumes"]}
-    policies = made("history.enabled=true", "history.secret=mine", "history.port=6432")
+    policies = installed("history.enabled=true", "history.secret=mine", "history.port=6432")
     (rule,) = policies["NetworkPolicy", "windlass-history"]["spec"]["egress"]
     assert rule["ports"] == [{"protocol": "TCP", "port": 6432}]
 
 
-def test_the_exporters_of_the_nodes_can_be_reached_if_they_are_asked():
-    policies = made("dcgm.port=9500")
+def test_the_network_policy_allows_dcgm_exporters_if_they_are_enabled():
+    policies = installed("dcgm.port=9500")
     (rule,) = policies["NetworkPolicy", "windlass-dcgm"]["spec"]["egress"]
     assert rule["ports"] == [{"protocol": "TCP", "port": 9500}]
-    without = made("dcgm.enabled=false")
+    without = installed("dcgm.enabled=false")
     assert ("NetworkPolicy", "windlass-dcgm") not in without
     (container,) = without["Deployment", "windlass-scheduler"]["spec"]["template"]["spec"][
         "containers"
@@ -195,14 +195,14 @@ def test_the_exporters_of_the_nodes_can_be_reached_if_they_are_asked():
 # --- rights ---
 
 
-def test_the_rights_that_can_be_read_without_helm_are_those_that_are_granted():
+def test_the_rights_file_equals_the_rendered_roles():
     rules = scheduler_rules("windlass")
-    assert made()["ClusterRole", "windlass-scheduler"]["rules"] == [
+    assert installed()["ClusterRole", "windlass-scheduler"]["rules"] == [
         *rules["cluster"],
         *rules["dashboard"],
     ]
-    assert made()["Role", "windlass-scheduler"]["rules"] == rules["namespace"]
-    without = made("dashboard.enabled=false")["ClusterRole", "windlass-scheduler"]
+    assert installed()["Role", "windlass-scheduler"]["rules"] == rules["namespace"]
+    without = installed("dashboard.enabled=false")["ClusterRole", "windlass-scheduler"]
     assert without["rules"] == rules["cluster"]
 
 
@@ -211,56 +211,60 @@ def test_the_scheduler_may_read_exactly_what_it_watches():
     watched = {re.fullmatch(r"/api(?:s/(.+))?/\w+/(\w+)", path) for path in paths}
     expected = {(found[1] or "", found[2]) for found in watched if found}
     assert len(expected) == len(set(paths))
-    assert granted(made()["ClusterRole", "windlass-scheduler"], "list", "watch") == expected
+    assert granted(installed()["ClusterRole", "windlass-scheduler"], "list", "watch") == expected
 
 
 def test_the_scheduler_may_change_exactly_the_owners_that_can_be_suspended():
     paths = [row.path for row in KINDS.values() if row.suspend]
     expected = {(path.split("/")[2], path.rpartition("/")[2]) for path in paths}
-    role = made()["ClusterRole", "windlass-scheduler"]
+    role = installed()["ClusterRole", "windlass-scheduler"]
     owners = {(path.split("/")[2], path.rpartition("/")[2]) for path in OWNERS.values()}
     assert granted(role, "patch") & owners == granted(role, "get") & owners == expected
 
 
-def test_without_a_dashboard_nobody_is_asked_about_viewers():
+def test_without_a_dashboard_there_are_no_rights_for_reviews():
     for pair, expected in (("dashboard.enabled=true", 2), ("dashboard.enabled=false", 0)):
-        role = made(pair)["ClusterRole", "windlass-scheduler"]
+        role = installed(pair)["ClusterRole", "windlass-scheduler"]
         reviews = {(g, name) for g, name in granted(role, "create") if name.endswith("reviews")}
         assert len(reviews) == expected
 
 
-def test_nobody_may_create_leases_or_secrets_or_touch_those_of_others():
+def test_rights_on_leases_and_secrets_are_limited_to_our_own():
     for role in ("windlass-scheduler", "windlass-webhook"):
-        for rule in made()["Role", role]["rules"]:
+        for rule in installed()["Role", role]["rules"]:
             assert rule["resourceNames"]
             assert "create" not in rule["verbs"]
 
 
-def test_the_webhook_is_asked_about_the_kinds_that_carry_a_creator_and_may_read_them():
-    expected = {(group, plural) for (_, group), plural in MAKERS.items()}
-    hook = made()["MutatingWebhookConfiguration", "windlass"]["webhooks"][0]
-    policy = made()["ValidatingAdmissionPolicy", "windlass-creator"]["spec"]["matchConstraints"]
+def test_the_webhook_covers_and_may_read_the_kinds_with_a_creator():
+    expected = {(group, plural) for (_, group), plural in CREATOR_KINDS.items()}
+    hook = installed()["MutatingWebhookConfiguration", "windlass"]["webhooks"][0]
+    policy = installed()["ValidatingAdmissionPolicy", "windlass-creator"]["spec"][
+        "matchConstraints"
+    ]
     for rules in (hook["rules"], policy["resourceRules"]):
-        asked = {(r["apiGroups"][0], name) for r in rules for name in r["resources"]}
-        assert asked == expected
-    role = made()["ClusterRole", "windlass-webhook"]
+        covered = {(r["apiGroups"][0], name) for r in rules for name in r["resources"]}
+        assert covered == expected
+    role = installed()["ClusterRole", "windlass-webhook"]
     others = {("admissionregistration.k8s.io", "mutatingwebhookconfigurations")}
     assert granted(role, "get") - others == expected
     assert hook["name"] == HOOK
     assert hook["failurePolicy"] == "Ignore"
 
 
-def test_more_rights_can_be_given_for_kinds_of_jobs_that_were_added():
+def test_extra_rules_are_granted_to_the_scheduler():
     rule = {"apiGroups": ["my.dev"], "resources": ["runs"], "verbs": ["list", "watch"]}
     objects = render({"rbac": {"extraRules": [rule]}})
-    roles = {each["metadata"]["name"]: each for each in objects if each["kind"] == "ClusterRole"}
+    roles = {
+        thing["metadata"]["name"]: thing for thing in objects if thing["kind"] == "ClusterRole"
+    }
     assert roles["windlass-scheduler-extra"]["rules"] == [rule]
 
 
 # --- values ---
 
 
-def test_the_defaults_keep_the_schema():
+def test_the_defaults_match_the_schema():
     jsonschema.validate(defaults(), json.loads(files()["values.schema.json"]))
     assert yaml.safe_load(files()["values.yaml"]) == defaults()
 
@@ -294,13 +298,13 @@ def test_a_value_that_cannot_be_used_is_refused_in_one_sentence(pair: str, sente
     [{"replicas": 0}, {"typo": 1}, {"config": {"port": "x"}}, {"history": {"enabled": True}}],
     ids=str,
 )
-def test_helm_refuses_the_same_by_the_schema(wrong: dict[str, Any]):
+def test_helm_refuses_the_same_values_by_the_schema(wrong: dict[str, Any]):
     schema = json.loads(files()["values.schema.json"])
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(merged(defaults(), wrong), schema)
 
 
-def test_values_are_put_together_as_helm_does_it(tmp_path: Path):
+def test_values_are_merged_as_helm_does_it(tmp_path: Path):
     file = tmp_path / "values.yaml"
     file.write_text("webhook: {replicas: 3}\nresources: {limits: null}\ntolerations: [{key: a}]\n")
     found = read_values([str(file)], ["webhook.replicas=1", "config.namespaces=[a, b]"])
@@ -322,13 +326,13 @@ def test_every_value_is_described_in_the_reference():
 # --- Helm ---
 
 
-def test_the_programs_that_were_built_are_sought_where_they_are_built():
+def test_built_programs_are_searched_in_the_folder_of_the_build():
     assert cache_folder().parent == program_cache()
     assert cache_folder().match("controlplane-*")
 
 
 def program(path: Path, version: str) -> Path:
-    """A program that says it is this version of Helm."""
+    """Write a program that reports this version of Helm."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\necho {version}\n")
     path.chmod(0o755)
@@ -337,14 +341,14 @@ def program(path: Path, version: str) -> Path:
 
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """Where Helm may lie: a folder in PATH, and one of programs that were built."""
+    """Return the folders where Helm is searched: one in PATH, and one of built programs."""
     path, built = tmp_path / "bin", tmp_path / "cache" / "controlplane-v1.36.4"
     monkeypatch.setenv("PATH", str(path))
     monkeypatch.setenv("WINDLASS_CACHE", str(built.parent))
     return path, built
 
 
-def test_helm_is_taken_from_path_before_the_programs_that_were_built(places: tuple[Path, Path]):
+def test_helm_in_path_is_preferred_to_a_built_one(places: tuple[Path, Path]):
     in_path, built = places
     second = program(built / "helm", "v3.22.0+gabc")
     assert find_helm().path == second
@@ -356,12 +360,12 @@ def test_helm_is_taken_from_path_before_the_programs_that_were_built(places: tup
     assert (find_helm().path, find_helm().version) == (second, (3, 22, 0))
 
 
-def test_without_helm_one_sentence_says_what_was_sought_and_how_to_get_it(
+def test_without_helm_the_error_says_what_was_searched_and_how_to_get_it(
     places: tuple[Path, Path],
 ):
-    with pytest.raises(HelmMissing) as told:
+    with pytest.raises(HelmMissing) as raised:
         find_helm()
-    assert str(told.value) == (
+    assert str(raised.value) == (
         "Helm 3.17 or newer is needed and was not found in PATH or below "
         f"{places[1].parent}; install it as helm.sh describes, or run `windlass cluster --build`, "
         "which builds it"
@@ -371,11 +375,11 @@ def test_without_helm_one_sentence_says_what_was_sought_and_how_to_get_it(
     with pytest.raises(HelmMissing, match=r"helm is 3\.16\.9, .*helm is no Helm that runs here"):
         find_helm()
     for command, words in ((install, ["--print"]), (install, ["--apply"]), (uninstall, ["--yes"])):
-        said = CliRunner().invoke(command, words)
-        assert isinstance(said.exception, HelmMissing)
+        result = CliRunner().invoke(command, words)
+        assert isinstance(result.exception, HelmMissing)
 
 
-def test_helm_is_not_led_to_another_cluster(
+def test_environment_variables_cannot_redirect_helm_to_another_cluster(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ):
     path = program(places[0] / "helm", "v3.22.0")
@@ -400,7 +404,7 @@ def test_an_error_of_helm_is_one_line_without_its_warnings(places: tuple[Path, P
         asyncio.run(helm.render({}, Release()))
 
 
-def test_helm_can_finish_its_record_if_the_command_is_interrupted(
+def test_an_interrupted_helm_has_time_to_finish_its_record(
     places: tuple[Path, Path], tmp_path: Path
 ):
     path = program(places[0] / "helm", "v3.22.0")
@@ -420,7 +424,7 @@ def test_helm_can_finish_its_record_if_the_command_is_interrupted(
     assert ended.exists()
 
 
-def test_a_null_reaches_helm_even_if_a_later_file_or_pair_says_it(tmp_path: Path):
+def test_a_null_in_a_later_file_or_pair_reaches_helm(tmp_path: Path):
     first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
     first.write_text("resources: {limits: {cpu: 2}}\n")
     second.write_text("resources: {limits: null}\n")
@@ -434,22 +438,22 @@ def test_a_null_reaches_helm_even_if_a_later_file_or_pair_says_it(tmp_path: Path
 
 def test_install_prints_everything_that_it_would_apply():
     usable_helm()
-    said = CliRunner().invoke(install, ["--print", "--set", "image.repository=example.com/w"])
-    assert said.exit_code == 0
-    found = list(yaml.safe_load_all(said.output))
-    assert [each["kind"] for each in found[:2]] == ["Namespace", "CustomResourceDefinition"]
-    kinds = {each["kind"] for each in found}
+    result = CliRunner().invoke(install, ["--print", "--set", "image.repository=example.com/w"])
+    assert result.exit_code == 0
+    objects = list(yaml.safe_load_all(result.output))
+    assert [thing["kind"] for thing in objects[:2]] == ["Namespace", "CustomResourceDefinition"]
+    kinds = {thing["kind"] for thing in objects}
     assert kinds == {kind for _, kind in (*CLUSTER_KINDS, *NAMESPACE_KINDS)} - {
         "ServiceMonitor"
     } | {"Namespace", DEFINITION}
-    assert f"example.com/w:{__version__}" in said.output
+    assert f"example.com/w:{__version__}" in result.output
 
 
-def test_install_asks_what_to_do():
+def test_install_without_an_action_is_refused():
     assert CliRunner().invoke(install, []).exit_code == 2
 
 
-def test_install_writes_the_chart_for_those_who_use_helm(tmp_path: Path):
+def test_install_writes_the_chart_for_use_with_helm(tmp_path: Path):
     assert CliRunner().invoke(install, ["--chart", str(tmp_path)]).exit_code == 0
     assert (tmp_path / "templates/scheduler.yaml").read_text()
     assert (tmp_path / "definitions/queues.yaml").read_text()

@@ -11,8 +11,8 @@ from aiohttp import web
 from tests.live.support.fake_api_server import served, status
 from windlass.kube.client.client import connect
 from windlass.kube.client.errors import ServerFault
-from windlass.kube.writers.binder import PodRef
-from windlass.kube.writers.eviction import MOST_FAULTS, Denied, Evictions
+from windlass.kube.refs import PodRef
+from windlass.kube.writers.eviction_api import MOST_FAULTS, Denied, Evictions
 from windlass.model.jobs import TaskId
 
 POD = PodRef(TaskId("t"), "ns", "p", "uid")

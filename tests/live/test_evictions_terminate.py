@@ -16,7 +16,7 @@ import pytest
 from tests.live.support.bound_pods import wait_until
 from tests.live.support.scene import Scene, scene
 from windlass.crds.definitions import API_VERSION
-from windlass.kube.writers.eviction import MOST_FAULTS
+from windlass.kube.writers.eviction_api import MOST_FAULTS
 from windlass_lab.api_proxy.calls import Call
 from windlass_lab.api_proxy.faults import answer
 from windlass_lab.control_plane.plane import Plane

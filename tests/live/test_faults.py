@@ -19,7 +19,10 @@ from windlass.daemon.loop.pause import set_paused
 from windlass.daemon.serving.context import Clock
 from windlass.kube.client.client import connect
 from windlass.kube.client.write_queue import WriteQueue
-from windlass.kube.writers.binder import Binder, Binding, BindRejected, GangBinds, News, PodRef
+from windlass.kube.refs import PodRef
+from windlass.kube.writers.binder import Binder
+from windlass.kube.writes import Binding, BindResult, GangBinds
+from windlass.model.events import BindFailed
 from windlass.model.jobs import TaskId
 from windlass.workloads.objects.annotations import PROMISE
 from windlass_lab.api_proxy.calls import Call
@@ -101,7 +104,7 @@ async def test_a_pod_is_not_given_up_while_its_bind_may_still_be_carried_out() -
         return web.json_response(UNBOUND, status=201)
 
     async with served(answer_it) as access, connect(access) as api:
-        workers, heard = WriteQueue(4), list[News]()
+        workers, heard = WriteQueue(4), list[BindResult]()
         working = asyncio.create_task(workers.run())
         binder = Binder(api, workers, heard.append, Random(7))
         pod = PodRef(TaskId("t"), "ns", "p", "uid")
@@ -115,7 +118,7 @@ async def test_a_pod_is_not_given_up_while_its_bind_may_still_be_carried_out() -
         binder.read(pod)
         await workers.wait_idle()
         assert asked[-1] == "GET p"
-        assert isinstance(heard[0], BindRejected)
+        assert isinstance(heard[0], BindFailed)
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
 

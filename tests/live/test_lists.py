@@ -6,9 +6,8 @@ import pytest
 from aiohttp import web
 
 from tests.live.support.fake_api_server import Stage, Thing, served
-from windlass.kube.client import lists
-from windlass.kube.client.client import connect
-from windlass.kube.client.lists import list_all
+from windlass.kube.client import client as lists
+from windlass.kube.client.client import connect, list_all
 
 PATH = "/api/v1/configmaps"
 

@@ -14,8 +14,7 @@ import pytest
 from tests.live.support.bound_pods import wait_until
 from tests.live.support.scene import Scene, scene
 from tests.live.test_leader import LONG, wait_asked
-from windlass.daemon.decide.step import SchedulerStep
-from windlass.daemon.decide.step_output import StepOutput
+from windlass.daemon.decide.step import SchedulerStep, StepOutput
 from windlass_lab.control_plane.plane import Plane
 
 BAD = "bad"

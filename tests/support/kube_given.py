@@ -1,26 +1,28 @@
-"""Small builders of Kubernetes objects as they come over the wire, and a stage to show them on.
+"""Builders of small Kubernetes objects, and a stage on which a scheduler step observes them.
 
 there = Stage(node("n1", gpus=2), queue("team", "ml"), pod("a", gpus=1))
 assert there.step().bound == {"a": "n1"}
 
-Objects are written as JSON and decoded, as the daemon does it: what is not read is lost here too.
+Objects are written as JSON and decoded as in the daemon: fields that it does not read are lost.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
 
 from windlass.crds.read import OwnedQueue, Users
-from windlass.daemon.decide.inputs import Lost, ObjectObserved, StepInput
-from windlass.daemon.decide.step import SchedulerStep
-from windlass.daemon.decide.step_output import StepOutput
+from windlass.daemon.decide.inputs import StepInput
+from windlass.daemon.decide.step import SchedulerStep, StepOutput
 from windlass.kube.ingest.scope import Scope
 from windlass.kube.ingest.translator import Translator
+from windlass.kube.refs import Lost, ObjectObserved
 from windlass.kube.writers.signing import Signing
+from windlass.model.events import Event
 from windlass.model.jobs import Gang, GangId, Task, TaskId
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
@@ -34,12 +36,12 @@ Json: TypeAlias = dict[str, Any]
 Thing: TypeAlias = wire.Pod | wire.NodeObject | wire.Owner | StepInput
 
 NAMESPACE = "ml"
-"""Where every pod and job lives that names no other place."""
+"""The default namespace of pods and jobs."""
 EARLY = "2026-01-01T00:00:00Z"
 READY = {"type": "Ready", "status": "True"}
 
 KEY = Signing(b"a key for tests, of 32 bytes ...")
-"""With which the scheduler of a test signs its marks."""
+"""The key with which the scheduler of a test signs its marks."""
 OURS = Scope(seal=KEY)
 
 _pod = msgspec.json.Decoder(wire.Pod)
@@ -51,19 +53,19 @@ _owner = msgspec.json.Decoder(wire.Owner)
 
 
 def pod(name: str, gpus: int = 0, **fields: Any) -> wire.Pod:
-    """A pod of ours with one container; `decoded` says which fields it takes."""
+    """Return a pod in scope with one container; `pod_json` lists the other fields."""
     main = fields.pop("requests", {}) | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
     fields.setdefault("containers", [container("main", **main)])
     return decoded(pod_json(name, **fields))
 
 
 def decoded(written: Json) -> wire.Pod:
-    """A pod, after a way over the wire."""
+    """Return a pod that was encoded and decoded."""
     return _pod.decode(json.dumps(written))
 
 
 def pod_json(name: str, **fields: Any) -> Json:
-    """A pod as it is written; fields that are not named here go into its spec."""
+    """Return a pod as JSON; fields that are not named here go into its spec."""
     meta = {
         "name": name,
         "namespace": fields.pop("namespace", NAMESPACE),
@@ -85,7 +87,7 @@ def pod_json(name: str, **fields: Any) -> Json:
 
 
 def _labels(fields: Json) -> dict[str, str]:
-    """`queue=` and `gang=("train", 4)` for short."""
+    """Return the labels for the short forms `queue=` and `gang=("train", 4)`."""
     labels = dict(fields.pop("labels", {}))
     if queue := fields.pop("queue", ""):
         labels[QUEUE] = queue
@@ -95,18 +97,18 @@ def _labels(fields: Json) -> dict[str, str]:
 
 
 def crew(name: str, count: int, gpus: int = 1, **fields: Any) -> list[wire.Pod]:
-    """Pods `name-0`, `name-1` ... that start together, by label."""
+    """Return pods `name-0`, `name-1` ... of one gang by label."""
     return [pod(f"{name}-{i}", gpus, gang=(name, count), **fields) for i in range(count)]
 
 
 def container(name: str = "main", sidecar: Any = False, **requests: Any) -> Json:
-    """A container and what it asks for; keywords may be given as a mapping with `**`."""
+    """Return a container with its requests; pass names with dots as a mapping with `**`."""
     policy = {"restartPolicy": "Always"} if sidecar else {}
     return {"name": name, "resources": {"requests": requests}} | policy
 
 
 def node(name: str, gpus: int = 0, **fields: Any) -> wire.NodeObject:
-    """A ready node with plenty of everything but GPUs; `labels`, `taints`, `conditions` ..."""
+    """Return a ready node with plenty of everything but GPUs; also `labels`, `taints` ..."""
     offered = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
     labels = {"kubernetes.io/hostname": name} | gfd() | fields.pop("labels", {})
     written = {
@@ -121,12 +123,12 @@ def node(name: str, gpus: int = 0, **fields: Any) -> wire.NodeObject:
 
 
 def gfd(product: str = "NVIDIA-H100-80GB-HBM3", memory: int = 81559) -> dict[str, str]:
-    """The labels that GPU Feature Discovery writes."""
+    """Return the labels that GPU Feature Discovery writes."""
     return {"nvidia.com/gpu.product": product, "nvidia.com/gpu.memory": str(memory)}
 
 
 def job(name: str, count: int = 1, **fields: Any) -> wire.Owner:
-    """An Indexed Job of so many pods at once; other fields go into its spec."""
+    """Return an Indexed Job of so many parallel pods; other fields go into its spec."""
     meta = {
         "name": name,
         "namespace": NAMESPACE,
@@ -139,38 +141,38 @@ def job(name: str, count: int = 1, **fields: Any) -> wire.Owner:
 
 
 def marked(uid: str, mark: Mark | str, key: Signing = KEY) -> dict[str, str]:
-    """The annotations of an owner with this uid that our scheduler has suspended."""
+    """Return the annotations of an owner with this uid that our scheduler has suspended."""
     said = mark if isinstance(mark, str) else text_of(mark)
     return {SUSPENDED: said, SEAL: key.sign(uid, SUSPENDED, said)}
 
 
 def reference(owner: wire.Owner, kind: str = "Job", api: str = "batch/v1") -> Json:
-    """How a pod names the one who made it."""
+    """Return the owner reference of a pod to its owner."""
     meta = owner.metadata
     named = {"kind": kind, "apiVersion": api, "name": meta.name, "uid": meta.uid}
     return named | {"controller": True}
 
 
 def made_by(kind: str, api: str = "apps/v1", name: str = "maker") -> Json:
-    """A reference to an owner that nobody has seen."""
+    """Return a reference to an owner that is not observed."""
     return {"kind": kind, "apiVersion": api, "name": name, "uid": f"{name}-uid", "controller": True}
 
 
 def queue(name: str, *namespaces: str, **spec: Any) -> ObjectObserved:
-    """A queue and who may use it; `namespaceSelector=`, `guarantee=` ... go into its spec."""
+    """Return a queue with its namespaces; `guarantee=` and others go into its spec."""
     written = {"metadata": {"name": name}, "spec": {"namespaces": list(namespaces)} | spec}
     return ObjectObserved("queues", _owner.decode(json.dumps(written)))
 
 
 def policy(**spec: Any) -> ObjectObserved:
-    """The policy in force."""
+    """Return the policy in force."""
     return ObjectObserved(
         "policies", _owner.decode(json.dumps({"metadata": {"name": "default"}, "spec": spec}))
     )
 
 
 def namespace(name: str, **labels: str) -> ObjectObserved:
-    """A namespace with labels."""
+    """Return a namespace with labels."""
     written = {"metadata": {"name": name, "labels": labels}}
     return ObjectObserved("namespaces", _owner.decode(json.dumps(written)))
 
@@ -180,13 +182,13 @@ def namespace(name: str, **labels: str) -> ObjectObserved:
 
 @dataclass
 class Step:
-    """What is to be done after a step, in a test's words."""
+    """The output of a step, in a short form for tests."""
 
     work: StepOutput
 
     @property
     def bound(self) -> dict[str, str]:
-        """The node of every pod that starts."""
+        """The node of every pod that is bound."""
         return {each.pod.name: each.node for start in self.work.starts for each in start.bindings}
 
     @property
@@ -210,7 +212,7 @@ class Step:
 
 
 class Stage:
-    """A daemon without its edges: it is shown objects and says what it would do."""
+    """A scheduler step without I/O: it observes objects and returns its output."""
 
     def __init__(self, *things: Thing, scope: Scope | None = None, now: int = 1000) -> None:
         self.now = now
@@ -226,23 +228,27 @@ class Stage:
         return self.brain._translator
 
     def see(self, *things: Thing) -> None:
-        """Objects are new or have changed; news about writes come in."""
+        """Observe objects that are new or have changed, or take results of writes."""
         self.brain.take(_piece(each) for each in things)
 
+    def apply(self, some: Iterable[Event]) -> None:
+        """Apply events of the translator, as a step does."""
+        self.brain._apply(some)
+
     def lose(self, *things: Thing) -> None:
-        """Objects are gone."""
+        """Observe that objects were deleted."""
         pieces = [_piece(each) for each in things]
         self.brain.take(
             Lost(each.kind, each.object) for each in pieces if isinstance(each, ObjectObserved)
         )
 
     def step(self, seconds: int = 0) -> Step:
-        """Decide, some time later."""
+        """Return the output of a step, some seconds later."""
         self.now += seconds
         return Step(self.brain.step(self.now))
 
     def settle(self, seconds: int = 2) -> Step:
-        """Decide twice, so that messages have held long enough to be written."""
+        """Step twice, so that messages are stable for long enough to be written."""
         self.step()
         return self.step(seconds)
 
@@ -254,28 +260,33 @@ class Stage:
 
 
 class Reading:
-    """A translator and the cluster it tells; queue `team` is open to all, and nobody decides."""
+    """A translator and a cluster that applies its events; queue `team` is open to all."""
 
     def __init__(
         self, *things: wire.Pod | wire.NodeObject | wire.Owner, scope: Scope | None = None
     ) -> None:
         self.cluster = Cluster(Settings(), 0)
-        self.translator = Translator(scope or OURS, self.cluster.apply)
+        self.translator = Translator(scope or OURS)
         self.queue("team", Users(term=()))
         self.see(*things)
 
+    def apply(self, some: Iterable[Event]) -> None:
+        """Apply events of the translator to the cluster."""
+        for event in some:
+            self.cluster.apply(event)
+
     def queue(self, name: str, users: Users) -> None:
-        self.translator.gangs.queue_seen(OwnedQueue(Queue(name), users))
+        self.apply(self.translator.queue_seen(OwnedQueue(Queue(name), users)))
 
     def see(self, *things: wire.Pod | wire.NodeObject | wire.Owner) -> None:
         for each in things:
             match each:
                 case wire.Pod():
-                    self.translator.pod_seen(each)
+                    self.apply(self.translator.pod_seen(each))
                 case wire.NodeObject():
-                    self.translator.node_seen(each)
+                    self.apply(self.translator.node_seen(each))
                 case wire.Owner():
-                    self.translator.owner_seen(Key("Job", "batch"), each)
+                    self.apply(self.translator.owner_seen(Key("Job", "batch"), each))
 
     def task(self, name: str) -> Task:
         return task_called(self.cluster, name)
@@ -289,17 +300,17 @@ class Reading:
 
 
 def task_called(cluster: Cluster, name: str) -> Task:
-    """The task of a pod with that name."""
+    """Return the task of the pod with this name."""
     return next(task for key, task in cluster.tasks.items() if key.split("/")[1] == name)
 
 
 def task_id(name: str) -> TaskId:
-    """The id of a pod that was built here."""
+    """Return the task id of a pod that was built here."""
     return TaskId(f"{NAMESPACE}/{name}/uid-of-{name}")
 
 
 def gang_id(name: str) -> GangId:
-    """The id of a gang by label."""
+    """Return the id of a gang by label."""
     return GangId(f"{NAMESPACE}/{name}")
 
 

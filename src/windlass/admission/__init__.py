@@ -1,11 +1,11 @@
-"""What happens to pods and jobs while they are being created in managed namespaces.
+"""The admission webhook: it completes pods and jobs that are created in managed namespaces.
 
-    review   AdmissionReview -> patch and warnings: pure
-    makers   which kinds carry the name of their creator on to what they make
-    papers   the webhook's own authority and certificate, and when they are renewed: pure
-    serve    the thin server around it
+    review         pure: AdmissionReview -> patch and warnings
+    creators       pure: the kinds of owners whose creator is passed on to their pods
+    certificates   pure: the webhook's own authority and certificate, and their renewal
+    server         the web application around it
 
-The webhook makes life easier and may be absent: it fails open. What must never pass is refused by
-the admission policies of the chart, inside the API server. Does not belong here: talking to the API
-server; `daemon/serving/webhook.py` does, and hands in what is needed.
+The webhook is a convenience and may be absent: it fails open. What must never be admitted is
+refused by the admission policies of the chart, inside the API server. Requests to the API server do
+not belong here: `daemon/serving/webhook.py` makes them, and passes functions in.
 """

@@ -1,7 +1,7 @@
 """The webhook's own authority and certificate: made here, kept in a Secret, renewed in time.
 
-When the authority is renewed the former one stays in the bundle, so that whoever still serves with
-its certificate is believed until it has seen the new one.
+When the authority is renewed, the former one stays in the CA bundle. So a replica that still serves
+with a certificate of the former authority is trusted until it has loaded the new one.
 """
 
 from __future__ import annotations
@@ -17,32 +17,35 @@ AUTHORITY_VALID = timedelta(days=3650)
 SERVING_VALID = timedelta(days=90)
 AUTHORITY_MARGIN = timedelta(days=365)
 SERVING_MARGIN = timedelta(days=30)
-"""What ends sooner is renewed."""
+"""The authority and the serving certificate are renewed if they expire within these times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Papers:
-    """What is needed to be believed."""
+    """The authority of the webhook and its serving certificate."""
 
     authority: Pair
     serving: Pair
     former: bytes = b""
-    """The certificate of the authority before."""
+    """The certificate of the former authority, as PEM; empty if there was none."""
 
     @property
     def bundle(self) -> bytes:
-        """Whom the API server is to believe."""
+        """The certificates of the authorities that the API server is to trust, as PEM."""
         return self.authority.certificate + self.former
 
 
 def make(hosts: Sequence[str]) -> Papers:
-    """New papers for a server that is reached under these names."""
+    """Return a new authority and certificate for a server with these host names."""
     authority = Authority.make("windlass-webhook", AUTHORITY_VALID)
     return Papers(authority.own, authority.serving(hosts, SERVING_VALID))
 
 
 def renewed(papers: Papers, hosts: Sequence[str], now: datetime) -> Papers | None:
-    """What to use from now on; None: what there is, is good."""
+    """Return renewed certificates; None if the current ones are still good.
+
+    They are not if they expire soon, or if the server has a host name they do not cover.
+    """
     if papers.authority.ends_at - now < AUTHORITY_MARGIN:
         return replace(make(hosts), former=papers.authority.certificate)
     is_short = papers.serving.ends_at - now < SERVING_MARGIN
@@ -53,7 +56,7 @@ def renewed(papers: Papers, hosts: Sequence[str], now: datetime) -> Papers | Non
 
 
 def written(papers: Papers) -> dict[str, str]:
-    """The papers as the data of a Secret."""
+    """Return the certificates and keys as the data of a Secret."""
     parts = {
         "ca.crt": papers.authority.certificate,
         "ca.key": papers.authority.key,
@@ -65,13 +68,13 @@ def written(papers: Papers) -> dict[str, str]:
 
 
 def read(data: Mapping[str, str]) -> Papers | None:
-    """The papers in the data of a Secret; None if there are none, or none that can be read."""
+    """Return the certificates in the data of a Secret; None if missing or unreadable."""
     try:
         parts = {name: b64decode(text) for name, text in data.items()}
         authority = Pair(parts["ca.crt"], parts["ca.key"])
         serving = Pair(parts["tls.crt"], parts["tls.key"])
         papers = Papers(authority, serving, parts.get("former.crt", b""))
-        _ = Authority(authority), serving.ends_at, serving.hosts
+        _ = Authority(authority), serving.ends_at, serving.hosts  # raises if they are malformed
     except (KeyError, ValueError, TypeError):
         return None
     return papers

@@ -1,14 +1,14 @@
-"""Which kinds carry the name of their creator on to what they make.
+"""The kinds of owners whose creator is passed on to the objects that they create.
 
-A Job made by Ann makes pods by way of a controller: those are Ann's. The chart's webhook is asked
-about these kinds, and may read them.
+If Ann creates a Job, a controller creates its pods; their creator is Ann. The webhook
+configuration of the chart covers these kinds, and its role may read them.
 """
 
 from __future__ import annotations
 
 from windlass.workloads.objects.wire import OwnerRef
 
-MAKERS: dict[tuple[str, str], str] = {
+CREATOR_KINDS: dict[tuple[str, str], str] = {
     ("Pod", ""): "pods",
     ("Deployment", "apps"): "deployments",
     ("ReplicaSet", "apps"): "replicasets",
@@ -27,13 +27,13 @@ MAKERS: dict[tuple[str, str], str] = {
     ("RayService", "ray.io"): "rayservices",
     ("TrainJob", "trainer.kubeflow.org"): "trainjobs",
 }
-"""Per kind and API group, the name of the resource."""
+"""The plural resource name by kind and API group."""
 
 
 def path_of(ref: OwnerRef, namespace: str) -> str | None:
-    """Where an owner is found; None if its kind carries no creator."""
+    """Return the API path of an owner; None if its kind passes no creator on."""
     group = ref.api_version.rpartition("/")[0]
-    plural = MAKERS.get((ref.kind, group))
+    plural = CREATOR_KINDS.get((ref.kind, group))
     if plural is None:
         return None
     root = f"/apis/{ref.api_version}" if group else f"/api/{ref.api_version}"

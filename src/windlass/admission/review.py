@@ -1,13 +1,13 @@
-"""AdmissionReview -> patch and warnings.
+"""Decide an AdmissionReview: the patch and the warnings for one object.
 
-What is done, in namespaces that are managed:
+In managed namespaces:
 
-    pods when created      schedulerName, if it is the default one; the queue, if they name none
-    all when created       who made it: who asks or, if a controller asks, the creator of the owner
-    all when updated       the creator stays who it was
+    new pods       schedulerName, if it is the default one; the queue label, if they have none
+    new objects    the creator: the user or, for a controller, the creator of the owner
+    updates        the creator stays as it was
 
-Left alone: pods of DaemonSets, pods that name their node, pods that name another scheduler (the
-policies refuse those that ask for GPUs). Nothing is ever refused here.
+Not changed: pods of DaemonSets, pods that name their node, pods that name another scheduler (the
+admission policies refuse those that request GPUs). The webhook itself never refuses anything.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ from windlass.workloads.objects.annotations import CREATOR, QUEUE, mark
 from windlass.workloads.objects.wire import ObjectMeta, OwnerRef, WireStruct, controller
 
 DEFAULT_SCHEDULER = "default-scheduler"
-"""What the API server writes where nothing was said; nobody can tell both apart."""
+"""The default of the API server; a pod that names it cannot be told from one that names none."""
 
 
 class User(WireStruct, frozen=True):
-    """Who asks."""
+    """The user who makes the request."""
 
     username: str = ""
 
 
 class Resource(WireStruct, frozen=True):
-    """What is asked about."""
+    """The resource of the request."""
 
     group: str = ""
     resource: str = ""
 
 
 class ReviewedPodSpec(WireStruct, frozen=True):
-    """What of a pod matters here."""
+    """The fields of a pod's spec that are needed here."""
 
     scheduler_name: str = ""
     node_name: str = ""
 
 
 class ReviewedObject(WireStruct, frozen=True):
-    """Any object."""
+    """Any object, with its metadata."""
 
     metadata: ObjectMeta = ObjectMeta()
 
 
 class AnyPod(WireStruct, frozen=True):
-    """A pod."""
+    """A pod, with its spec."""
 
     spec: ReviewedPodSpec = ReviewedPodSpec()
 
 
 class AdmissionRequest(WireStruct, frozen=True):
-    """What is to be created or updated."""
+    """A request to create or update an object."""
 
     uid: str
     operation: str = ""
@@ -72,56 +72,60 @@ class AdmissionRequest(WireStruct, frozen=True):
 
     @property
     def is_new_pod(self) -> bool:
-        """Is a pod being created?"""
-        what = (self.resource.group, self.resource.resource)
-        return self.operation == "CREATE" and what == ("", "pods")
+        """Return whether a pod is being created."""
+        resource = (self.resource.group, self.resource.resource)
+        return self.operation == "CREATE" and resource == ("", "pods")
 
 
 class Review(WireStruct, frozen=True):
-    """The envelope."""
+    """An AdmissionReview: the envelope of a request."""
 
     request: AdmissionRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the webhook is told from outside."""
+    """The settings of the webhook."""
 
     scheduler: str = "windlass"
+    """The schedulerName to set."""
     controllers: tuple[str, ...] = ()
-    """Who makes pods for others; a name may end in a star."""
+    """The users that create objects on behalf of others; a name may end in a star."""
 
     def is_controller(self, user: str) -> bool:
-        """Does this user make what belongs to others?"""
+        """Return whether this user creates objects on behalf of others."""
         return any(
-            user.startswith(known[:-1]) if known.endswith("*") else user == known
-            for known in self.controllers
+            user.startswith(name[:-1]) if name.endswith("*") else user == name
+            for name in self.controllers
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewAnswer:
-    """What is changed, and what the user is told."""
+    """The JSON patch of the object, and the warnings for the user."""
 
     patch: tuple[dict[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 def read(body: bytes) -> AdmissionRequest:
-    """The request in a review; msgspec.DecodeError if it is none."""
+    """Return the request in a review; raises `msgspec.DecodeError` if it cannot be decoded."""
     return _review.decode(body).request
 
 
 def meta_of(request: AdmissionRequest) -> ObjectMeta:
-    """The identity of what is created or updated."""
+    """Return the metadata of the object that is created or updated."""
     return _thing.decode(request.object).metadata
 
 
 def creator_of(request: AdmissionRequest, rules: Rules) -> str | OwnerRef:
-    """Who made it: a name or, if a controller asks, the owner whose creator it is."""
+    """Return the creator of the object: a user name, empty if unknown.
+
+    For a controller, return the owner of the object instead: its creator is to be looked up.
+    """
     if request.operation != "CREATE":
-        before = _old.decode(request.old_object)
-        return _said(before.metadata) if before else ""
+        before = _old_object.decode(request.old_object)
+        return _creator_in(before.metadata) if before else ""
     user = request.user_info.username
     owner = controller(meta_of(request))
     return owner if owner is not None and rules.is_controller(user) else user
@@ -130,13 +134,16 @@ def creator_of(request: AdmissionRequest, rules: Rules) -> str | OwnerRef:
 def decide(
     request: AdmissionRequest, creator: str, choice: Choice | None, rules: Rules
 ) -> ReviewAnswer:
-    """What to change; `choice` is the queue that the namespace has for the pod, if it is known."""
+    """Return the patch and the warnings for an object.
+
+    `choice` is the queue that the namespace gives to a pod; None if that is not known.
+    """
     meta = meta_of(request)
-    notes = _noted(meta, creator)
+    notes = _creator_changes(meta, creator)
     if not request.is_new_pod:
         return ReviewAnswer(tuple(_patched(meta.annotations, "annotations", notes)))
     spec = _pod.decode(request.object).spec
-    becomes_ours = _is_open(spec, controller(meta))
+    becomes_ours = _has_no_scheduler(spec, controller(meta))
     patch = [_replace_scheduler(rules.scheduler)] if becomes_ours else []
     labels: dict[str, str | None] = {}
     warnings: tuple[str, ...] = ()
@@ -150,39 +157,39 @@ def decide(
 
 
 def response(uid: str, answer: ReviewAnswer) -> bytes:
-    """The review that goes back."""
-    said: dict[str, Any] = {"uid": uid, "allowed": True}
+    """Return the AdmissionReview that answers the request with this uid, as JSON."""
+    body: dict[str, Any] = {"uid": uid, "allowed": True}
     if answer.patch:
-        said["patchType"] = "JSONPatch"
-        said["patch"] = b64encode(msgspec.json.encode(answer.patch)).decode()
+        body["patchType"] = "JSONPatch"
+        body["patch"] = b64encode(msgspec.json.encode(answer.patch)).decode()
     if answer.warnings:
-        said["warnings"] = answer.warnings
-    whole = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": said}
-    return msgspec.json.encode(whole)
+        body["warnings"] = answer.warnings
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": body}
+    return msgspec.json.encode(review)
 
 
 _review = msgspec.json.Decoder(Review)
 _thing = msgspec.json.Decoder(ReviewedObject)
-_old = msgspec.json.Decoder(ReviewedObject | None)
+_old_object = msgspec.json.Decoder(ReviewedObject | None)
 _pod = msgspec.json.Decoder(AnyPod)
 
 
-def _said(meta: ObjectMeta) -> str:
+def _creator_in(meta: ObjectMeta) -> str:
     return (meta.annotations or {}).get(CREATOR, "")
 
 
-def _noted(meta: ObjectMeta, creator: str) -> dict[str, str | None]:
-    """The annotation to write, or to take away if somebody else wrote it."""
-    if _said(meta) == creator:
+def _creator_changes(meta: ObjectMeta, creator: str) -> dict[str, str | None]:
+    """Return the change of the creator annotation; None as its value removes a forged one."""
+    if _creator_in(meta) == creator:
         return {}
     return {CREATOR: creator or None}
 
 
-def _is_open(spec: ReviewedPodSpec, owner: OwnerRef | None) -> bool:
-    """Is it undecided who places the pod?"""
+def _has_no_scheduler(spec: ReviewedPodSpec, owner: OwnerRef | None) -> bool:
+    """Return whether the pod names no scheduler and no node, and is not of a DaemonSet."""
     is_default = spec.scheduler_name in ("", DEFAULT_SCHEDULER)
-    is_of_node = owner is not None and owner.kind == "DaemonSet"
-    return is_default and not spec.node_name and not is_of_node
+    is_of_daemon_set = owner is not None and owner.kind == "DaemonSet"
+    return is_default and not spec.node_name and not is_of_daemon_set
 
 
 def _replace_scheduler(name: str) -> dict[str, Any]:
@@ -190,16 +197,16 @@ def _replace_scheduler(name: str) -> dict[str, Any]:
 
 
 def _patched(
-    there: dict[str, str] | None, field: str, changes: dict[str, str | None]
+    current: dict[str, str] | None, field: str, changes: dict[str, str | None]
 ) -> Iterator[dict[str, Any]]:
+    """Yield the JSON patch operations for changes of labels or annotations; None removes a key."""
     if not changes:
         return
-    if there is None:
+    if current is None:  # a JSON patch cannot add a key to a mapping that does not exist
         yield {"op": "add", "path": f"/metadata/{field}", "value": {}}
     for key, value in changes.items():
         path = f"/metadata/{field}/{key.replace('~', '~0').replace('/', '~1')}"
-        yield {"op": "remove", "path": path} if value is None else _added(path, value)
-
-
-def _added(path: str, value: str) -> dict[str, Any]:
-    return {"op": "add", "path": path, "value": value}
+        if value is None:
+            yield {"op": "remove", "path": path}
+        else:
+            yield {"op": "add", "path": path, "value": value}

@@ -1,4 +1,4 @@
-"""The thin server around the review: load what it takes to decide, decide, answer."""
+"""The web application of the webhook: load what a decision needs, decide, answer."""
 
 from __future__ import annotations
 
@@ -20,22 +20,25 @@ from windlass.workloads.objects.annotations import CREATOR, QUEUE, mark
 from windlass.workloads.objects.wire import ObjectMeta, OwnerRef
 
 MOST_REMEMBERED = 10_000
-"""Owners whose creator is remembered: a job of a thousand pods is read once."""
+"""Owners whose creator is cached: so the owner of a thousand pods is read once."""
 
 
 @dataclass(slots=True)
-class Desk:
-    """Answers reviews."""
+class AdmissionHandler:
+    """Answers AdmissionReviews."""
 
     rules: Rules
     choose: Callable[[str, str], Choice | None]
-    """The queue for who asks for one (or none), in a namespace; None: that is not known yet."""
+    """Returns the queue for a pod, given the queue it names (or "") and its namespace; None if the
+    queues have not been read yet."""
     find: Callable[[str], Awaitable[ObjectMeta | None]]
-    """The object at a path; None if it cannot be had."""
+    """Returns the metadata of the object at a path; None if it cannot be read."""
     _creators: dict[str, str] = field(default_factory=dict[str, str])
+    """Creators by the uid of the owner, the oldest entry first. The creator of an object never
+    changes, so entries do not expire."""
 
     async def answer(self, body: bytes) -> bytes:
-        """The answer to a review."""
+        """Return the answer to a review; raises `msgspec.DecodeError` if it is none."""
         request = review.read(body)
         creator = review.creator_of(request, self.rules)
         if isinstance(creator, OwnerRef):
@@ -49,25 +52,28 @@ class Desk:
         return self.choose(mark(review.meta_of(request), QUEUE), request.namespace)
 
     async def _creator_of(self, owner: OwnerRef, namespace: str) -> str:
-        """Who made an owner; nobody, if that was not noted or cannot be read."""
+        """Return the creator of an owner; empty if it is not recorded or cannot be read."""
         if owner.uid in self._creators:
             return self._creators[owner.uid]
         path = path_of(owner, namespace)
-        found = await self.find(path) if path else None
-        if found is None or found.uid != owner.uid:
+        meta = await self.find(path) if path else None
+        if meta is None or meta.uid != owner.uid:  # another object may have the same name
             return ""
-        self._creators[owner.uid] = (found.annotations or {}).get(CREATOR, "")
+        self._creators[owner.uid] = (meta.annotations or {}).get(CREATOR, "")
         for uid in list(islice(self._creators, max(0, len(self._creators) - MOST_REMEMBERED))):
             del self._creators[uid]
         return self._creators.get(owner.uid, "")
 
 
-def application(desk: Desk, trouble: Callable[[], str]) -> Starlette:
-    """`trouble` says in a sentence why this process is not ready; empty if it is."""
+def application(handler: AdmissionHandler, trouble: Callable[[], str]) -> Starlette:
+    """Return the web application of the webhook.
+
+    `trouble` returns why this process is not ready, in a sentence; empty if it is ready.
+    """
 
     async def mutate(request: HttpRequest) -> Response:
         try:
-            answer = await desk.answer(await request.body())
+            answer = await handler.answer(await request.body())
         except msgspec.DecodeError as error:
             return PlainTextResponse(f"this is no AdmissionReview: {error}\n", 400)
         return Response(answer, media_type="application/json")
@@ -76,8 +82,8 @@ def application(desk: Desk, trouble: Callable[[], str]) -> Starlette:
         return PlainTextResponse("ok\n")
 
     async def readyz(_request: HttpRequest) -> Response:
-        found = trouble()
-        return PlainTextResponse(f"{found or 'ok'}\n", 503 if found else 200)
+        sentence = trouble()
+        return PlainTextResponse(f"{sentence or 'ok'}\n", 503 if sentence else 200)
 
     return Starlette(
         routes=[

@@ -70,10 +70,10 @@ def parse_time(text: str, option: str) -> int:
 
     Raise a usage error that names the option if the text is not a time.
     """
-    from windlass.sim.scenario.amounts import seconds
+    from windlass.model.units import parse_seconds
 
     try:
-        return 0 if text == "0" else seconds(text)
+        return 0 if text == "0" else parse_seconds(text)
     except ValueError as error:
         raise click.UsageError(f"{option}: {error}") from None
 

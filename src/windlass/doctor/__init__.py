@@ -1,13 +1,13 @@
-"""`windlass doctor`: is this cluster fit for Windlass, and does Windlass work on it?
+"""`windlass doctor`: checks that a cluster is fit for Windlass, and that Windlass works on it.
 
-    evidence   what was read of the cluster, as plain objects
-    read       reads it
-    rights     what the scheduler must be allowed to do
-    checks     the table of checks; each is a pure function from the evidence to findings
-    own        checks of Windlass itself: definitions, rights, leader, queues, pods that wait
-    gpus       checks of the GPUs and of what NVIDIA's operator puts around them
-    around     checks of the rest: the server's version, autoscalers
+    evidence          the objects that were read of a cluster, and the findings of checks
+    collect           reads the evidence (I/O)
+    required_rights   the rights that the scheduler needs; asks the API server for them (I/O)
+    catalog           the table of checks; each is a pure function: evidence -> findings
+    windlass_checks   checks of Windlass itself: definitions, rights, leader, queues, pending pods
+    gpu_checks        checks of the GPUs, and of the components of NVIDIA's GPU Operator
+    cluster_checks    checks of the rest: the version of the API server, autoscalers
 
-Only `read` and `rights` ask the API server, and nothing is written. A further check is a function
-and its row in the table.
+Only `collect` and `required_rights` send requests, and nothing is written. To add a check, write a
+function and add its row to the table. Repairs do not belong here: a finding says what to do.
 """

@@ -1,4 +1,4 @@
-"""The table of checks, in the order in which one would look."""
+"""The table of checks, in the order in which their findings are printed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.doctor.evidence import Check, DoctorFinding, Evidence
 
 @dataclass(frozen=True, slots=True)
 class CheckRow:
-    """A check, and the parts of the evidence without which it would be wrong."""
+    """A check, and the parts of the evidence that it needs."""
 
     check: Check
     needs: tuple[str, ...] = ()
@@ -37,9 +37,9 @@ CHECKS: dict[str, CheckRow] = {
 }
 
 
-def examine(found: Evidence) -> Iterator[tuple[str, DoctorFinding]]:
-    """Every finding, with the name of its check."""
+def examine(evidence: Evidence) -> Iterator[tuple[str, DoctorFinding]]:
+    """Yield every finding with the name of its check; skip checks whose evidence is hidden."""
     for name, row in CHECKS.items():
-        if found.hidden.keys().isdisjoint(row.needs):
-            for finding in row.check(found):
+        if evidence.hidden.keys().isdisjoint(row.needs):
+            for finding in row.check(evidence):
                 yield name, finding

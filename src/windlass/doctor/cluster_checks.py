@@ -1,4 +1,4 @@
-"""Checks of what is neither ours nor a GPU's: the API server, and who adds nodes."""
+"""Checks of the cluster around Windlass: the version of the API server, and autoscalers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from windlass.doctor.evidence import DoctorFinding, Evidence, fail, named, ok, place, warn
 
 OLDEST = (1, 29)
-"""The first whose CustomResourceDefinitions know rules for good."""
+"""The first version with stable validation rules in CustomResourceDefinitions."""
 ADVISED = (1, 31)
-"""The first whose Jobs forgive evictions for good."""
+"""The first version in which a Job's policy to ignore evictions is stable."""
 
 
-def server(found: Evidence) -> Iterator[DoctorFinding]:
-    """Is the API server recent enough?"""
-    parts = re.match(r"v?(\d+)\.(\d+)", found.version)
+def server(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Check that the API server is recent enough."""
+    parts = re.match(r"v?(\d+)\.(\d+)", evidence.version)
     if parts is None:
         yield warn(
             "the version of the API server is not known", "ask for the right to GET /version"
@@ -24,38 +24,38 @@ def server(found: Evidence) -> Iterator[DoctorFinding]:
     version = (int(parts[1]), int(parts[2]))
     if version < OLDEST:
         yield fail(
-            f"the API server is {found.version}, which does not know rules in definitions",
+            f"the API server is {evidence.version}, which does not know rules in definitions",
             f"upgrade Kubernetes to {_dotted(ADVISED)} or later",
         )
     elif version < ADVISED:
         yield warn(
-            f"the API server is {found.version}, where evictions may count as failures of a Job",
+            f"the API server is {evidence.version}, where evictions may count as failures of a Job",
             f"upgrade Kubernetes to {_dotted(ADVISED)} or later",
         )
     else:
-        yield ok(f"the API server is {found.version}")
+        yield ok(f"the API server is {evidence.version}")
 
 
-def autoscaler(found: Evidence) -> Iterator[DoctorFinding]:
-    """Who adds nodes, if anybody does?"""
-    scalers = named(found.deployments, "cluster-autoscaler", "karpenter")
+def autoscaler(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Report the autoscalers, and whether they are ready."""
+    scalers = named(evidence.deployments, "cluster-autoscaler", "karpenter")
     if not scalers:
         yield ok("no autoscaler was found: a gang that lacks nodes waits until somebody adds them")
         return
-    for each in scalers:
-        if each.status.get("readyReplicas", 0) < 1:
+    for scaler in scalers:
+        if scaler.status.get("readyReplicas", 0) < 1:
             yield warn(
-                f"autoscaler {place(each)} has no ready pod, so no nodes are added",
-                f"see `kubectl -n {each.metadata.namespace} describe deployment "
-                f"{each.metadata.name}`",
+                f"autoscaler {place(scaler)} has no ready pod, so no nodes are added",
+                f"see `kubectl -n {scaler.metadata.namespace} describe deployment "
+                f"{scaler.metadata.name}`",
             )
         else:
-            yield ok(f"autoscaler {place(each)} adds nodes for gangs that their queue admits")
+            yield ok(f"autoscaler {place(scaler)} adds nodes for gangs that their queue admits")
 
 
-def hidden(found: Evidence) -> Iterator[DoctorFinding]:
-    """What could not be looked at?"""
-    for what, why in found.hidden.items():
+def hidden(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Report the parts of the evidence that could not be read."""
+    for what, why in evidence.hidden.items():
         yield warn(
             f"{WORDS.get(what, what)} could not be read, so nothing is said about that: {why}",
             "run the doctor with rights to read the whole cluster",
@@ -68,7 +68,7 @@ WORDS = {
     "policies": "cluster policies",
     "version": "the version",
 }
-"""Parts of the evidence as users know them, where that differs."""
+"""The names of parts of the evidence for users, if they differ."""
 
 
 def _dotted(version: tuple[int, int]) -> str:

@@ -1,4 +1,4 @@
-"""Reads what the doctor looks at; what may not be read is noted, and the rest goes on."""
+"""Read the evidence for the checks; parts that may not be read are noted and left out."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from windlass.daemon.serving.leader_info import as_leader, is_paused, leader_of,
 from windlass.doctor.evidence import Evidence
 from windlass.doctor.required_rights import PART, Account, needed, review
 from windlass.install.chart import NAME, NAMESPACE
-from windlass.kube.client.client import Api
+from windlass.kube.client.client import Api, list_all
 from windlass.kube.client.errors import Forbidden, NotFound
-from windlass.kube.client.lists import list_all
 from windlass.kube.client.object_cache import T
 from windlass.model.viewers import Right
 from windlass.workloads.objects import wire
@@ -28,44 +27,48 @@ Found = TypeVar("Found")
 
 
 async def read(api: Api, config: Config, account: Account | None) -> Evidence:
-    """Everything, one after the other: a doctor is in no hurry."""
-    look = _Look(api)
+    """Read all evidence, one part after the other, to keep the load on the API server low.
+
+    `account` is the account of the scheduler; None: find it by itself.
+    """
+    reader = _EvidenceReader(api)
     lease = await read_lease(api, config)
     config = as_leader(config, lease)
     if lease is None:
-        look.hidden["leader"] = f"no right to get leases in namespace {config.lease.namespace}"
+        reader.hidden["leader"] = f"no right to get leases in namespace {config.lease.namespace}"
     now = int(time.time())
     return Evidence(
         now=now,
-        version=await look.at("version", _version(api)) or "",
-        definitions=await look.at("definitions", _definitions(api)) or {},
-        rights=await look.at("rights", _rights(api, config, account)) or {},
+        version=await reader.at("version", _version(api)) or "",
+        definitions=await reader.at("definitions", _definitions(api)) or {},
+        rights=await reader.at("rights", _rights(api, config, account)) or {},
         leader=leader_of(lease, now) or "",
         paused=is_paused(lease),
         schedulers=frozenset(config.scheduler_names),
-        queues=await look.list("queues", QUEUE.path(), wire.Owner) or (),
-        nodes=await look.list("nodes", "/api/v1/nodes", wire.NodeObject) or (),
-        pods=await look.list("pods", "/api/v1/pods", wire.Pod) or (),
-        daemons=await look.list("daemons", "/apis/apps/v1/daemonsets", wire.Owner) or (),
-        deployments=await look.list("deployments", "/apis/apps/v1/deployments", wire.Owner) or (),
-        policies=await look.list("policies", POLICIES, wire.Owner),
-        hidden=look.hidden,
+        queues=await reader.list("queues", QUEUE.path(), wire.Owner) or (),
+        nodes=await reader.list("nodes", "/api/v1/nodes", wire.NodeObject) or (),
+        pods=await reader.list("pods", "/api/v1/pods", wire.Pod) or (),
+        daemons=await reader.list("daemons", "/apis/apps/v1/daemonsets", wire.Owner) or (),
+        deployments=await reader.list("deployments", "/apis/apps/v1/deployments", wire.Owner) or (),
+        policies=await reader.list("policies", POLICIES, wire.Owner),
+        hidden=reader.hidden,
     )
 
 
-class _Look:
-    """Remembers what could not be read."""
+class _EvidenceReader:
+    """Reads parts of the evidence, and notes those that may not be read."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
         self.hidden: dict[str, str] = {}
+        """The error message by the name of each part that may not be read."""
 
     async def list(self, what: str, path: str, kind: type[T]) -> Sequence[T] | None:
-        """All objects at a path."""
+        """Return all objects of a collection; None as in `at`."""
         return await self.at(what, list_all(self._api, path, kind))
 
     async def at(self, what: str, reading: Awaitable[Found]) -> Found | None:
-        """What is read, or None if the server hides it or does not know it."""
+        """Return the result of a read; None if it is forbidden (noted) or does not exist."""
         try:
             return await reading
         except Forbidden as error:
@@ -85,8 +88,8 @@ async def _version(api: Api) -> str:
 
 async def _definitions(api: Api) -> dict[str, dict[str, Any] | None]:
     names = [f"{kind.plural}.{GROUP}" for kind in KINDS.values()]
-    found = await asyncio.gather(*(_definition(api, name) for name in names))
-    return dict(zip(names, found, strict=True))
+    answers = await asyncio.gather(*(_definition(api, name) for name in names))
+    return dict(zip(names, answers, strict=True))
 
 
 async def _definition(api: Api, name: str) -> dict[str, Any] | None:
@@ -104,7 +107,7 @@ async def _rights(api: Api, config: Config, account: Account | None) -> dict[Rig
 
 
 async def _installed(api: Api) -> Account | None:
-    """The account of an installed scheduler, if there is one in the usual place."""
+    """Return the account of a scheduler that is installed under the default name, or None."""
     try:
         await api.get(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{NAME}{PART}")
     except (Forbidden, NotFound):

@@ -1,4 +1,4 @@
-"""What was read of a cluster, and what was found in it."""
+"""The evidence: objects that were read of a cluster; and the findings of the checks."""
 
 from __future__ import annotations
 
@@ -14,36 +14,38 @@ SCHEDULER = "windlass"
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARN = "warn"
-    """It works, but not as well as it could, or not for everybody."""
+    """Windlass works, but not as well as it could, or not for all users."""
     FAIL = "fail"
-    """It does not work until something is done."""
+    """Windlass does not work until something is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One thing that was looked at, and what to do about it."""
+    """The result of a check, and what to do about it."""
 
     level: Severity
     said: str
+    """The result as a sentence."""
     do: str = ""
+    """The advice; empty if nothing needs to be done."""
 
 
 def ok(said: str) -> DoctorFinding:
-    """Nothing needs to be done."""
+    """Return a finding after which nothing needs to be done."""
     return DoctorFinding(Severity.OK, said)
 
 
 def warn(said: str, do: str) -> DoctorFinding:
-    """It would be better if something were done."""
+    """Return a finding that is no failure, with advice."""
     return DoctorFinding(Severity.WARN, said, do)
 
 
 def fail(said: str, do: str) -> DoctorFinding:
-    """Something must be done."""
+    """Return a failure, with advice."""
     return DoctorFinding(Severity.FAIL, said, do)
 
 
@@ -53,20 +55,23 @@ def _no_objects() -> Sequence[wire.Owner]:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that the checks look at."""
+    """The objects and facts that the checks use."""
 
     now: int = 0
     version: str = ""
-    """Of the API server, like v1.36.4."""
+    """The version of the API server, such as v1.36.4; empty if unknown."""
     definitions: Mapping[str, Mapping[str, Any] | None] = field(
         default_factory=dict[str, Mapping[str, Any] | None]
     )
     """Our CustomResourceDefinitions by name; None for one that is missing."""
     rights: Mapping[Right, bool] = field(default_factory=dict[Right, bool])
+    """The rights that the scheduler needs, and whether its account has them."""
     leader: str = ""
-    """Who leads; empty: nobody."""
+    """The identity of the leader; empty: nobody leads."""
     paused: bool = False
+    """Evictions are paused."""
     schedulers: frozenset[str] = frozenset({SCHEDULER})
+    """The scheduler names that Windlass serves."""
     queues: Sequence[wire.Owner] = field(default_factory=_no_objects)
     nodes: Sequence[wire.NodeObject] = ()
     pods: Sequence[wire.Pod] = ()
@@ -74,23 +79,25 @@ class Evidence:
     """DaemonSets of all namespaces."""
     deployments: Sequence[wire.Owner] = field(default_factory=_no_objects)
     policies: Sequence[wire.Owner] | None = None
-    """ClusterPolicy objects of the GPU Operator; None: there is no such kind."""
+    """The ClusterPolicy objects of the GPU Operator; None: the kind is not installed."""
     hidden: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Which of these could not be read, and what the server said."""
+    """The fields above that could not be read, with the message of the server."""
 
 
 Check: TypeAlias = Callable[[Evidence], Iterator[DoctorFinding]]
-"""Looks at the evidence; not called if what it needs could not be read."""
+"""A check; it is not called if evidence that it needs could not be read."""
 
 
 def named(objects: Sequence[wire.Owner], *parts: str) -> list[wire.Owner]:
-    """The workloads whose name or image contains one of these."""
+    """Return the workloads whose name or image contains one of these parts."""
     return [
-        each for each in objects if any(part in word for part in parts for word in _words(each))
+        workload
+        for workload in objects
+        if any(part in name for part in parts for name in _names(workload))
     ]
 
 
-def _words(workload: wire.Owner) -> Iterator[str]:
+def _names(workload: wire.Owner) -> Iterator[str]:
     yield workload.metadata.name
     pod = workload.spec.get("template", {}).get("spec", {})
     for container in pod.get("containers", ()):
@@ -98,5 +105,5 @@ def _words(workload: wire.Owner) -> Iterator[str]:
 
 
 def place(thing: wire.Owner) -> str:
-    """Where an object lies: namespace/name."""
+    """Return the namespace and name of an object, as namespace/name."""
     return f"{thing.metadata.namespace}/{thing.metadata.name}"

@@ -1,6 +1,7 @@
-"""Checks of the GPUs, and of what NVIDIA's operator puts around them.
+"""Checks of the GPUs, and of the components of NVIDIA's GPU Operator.
 
-Allocatable resources are what counts: labels lag behind by a minute, and others may write them.
+The number of GPUs is taken from allocatable resources: labels are late by up to a minute, and other
+programs may write them.
 """
 
 from __future__ import annotations
@@ -21,91 +22,93 @@ MIG = f"{PREFIX}mig.config"
 DRIVER = f"{PREFIX}cuda.driver-version.full"
 
 
-def nodes(found: Evidence) -> Iterator[DoctorFinding]:
-    """Are there GPUs, and does every node that has some offer them all?"""
-    total = sum(_offered(each) for each in found.nodes)
-    idle = [each for each in found.nodes if _has_hardware(each) and not _offers_any(each)]
+def nodes(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Check that there are GPUs, and that every node offers all GPUs that it has."""
+    total = sum(_offered(node) for node in evidence.nodes)
+    idle = [node for node in evidence.nodes if _has_hardware(node) and not _offers_any(node)]
     if idle:
         yield fail(
             f"GPUs are there but not offered: {_nodes(idle)}",
             f"see the device plug-in and the driver there: `kubectl describe node {_first(idle)}`",
         )
-    partial = [each for each in found.nodes if 0 < _offered(each) < _counted(each)]
+    partial = [node for node in evidence.nodes if 0 < _offered(node) < _counted(node)]
     if partial:
         yield warn(
             f"fewer GPUs are offered than are there: {_nodes(partial)}",
             "a GPU may be unhealthy: see the device plug-in's log there",
         )
     if total:
-        having = sum(_offered(each) > 0 for each in found.nodes)
-        yield ok(f"{total} GPUs are offered, by {having} node{'s' if having > 1 else ''}")
-    others = _other_names(found)
+        offering = sum(_offered(node) > 0 for node in evidence.nodes)
+        yield ok(f"{total} GPUs are offered, by {offering} node{'s' if offering > 1 else ''}")
+    others = _other_names(evidence)
     if others:
         yield ok(f"GPUs are offered under other names, and charged to queues: {listed(others)}")
     if not total and not idle and not others:
         yield warn(f"no node offers {GPU}", "add GPU nodes, and NVIDIA's GPU Operator for them")
 
 
-def operator(found: Evidence) -> Iterator[DoctorFinding]:
-    """Is NVIDIA's GPU Operator installed, and content?"""
-    if not found.policies:
-        kind = "its ClusterPolicy is missing" if found.policies is not None else "it is not there"
+def operator(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Check that NVIDIA's GPU Operator is installed and ready."""
+    if not evidence.policies:
+        kind = (
+            "its ClusterPolicy is missing" if evidence.policies is not None else "it is not there"
+        )
         yield warn(
             f"NVIDIA's GPU Operator does not look after the nodes: {kind}",
             "install it, unless drivers and device plug-in come with your nodes",
         )
         return
-    for each in found.policies:
-        state = each.status.get("state", "")
+    for policy in evidence.policies:
+        state = policy.status.get("state", "")
         if state == "ready":
-            yield ok(f"ClusterPolicy {each.metadata.name} of the GPU Operator is ready")
+            yield ok(f"ClusterPolicy {policy.metadata.name} of the GPU Operator is ready")
         else:
             yield fail(
-                f"ClusterPolicy {each.metadata.name} is {state or 'without a state'}, not ready",
-                f"see `kubectl describe clusterpolicy {each.metadata.name}`",
+                f"ClusterPolicy {policy.metadata.name} is {state or 'without a state'}, not ready",
+                f"see `kubectl describe clusterpolicy {policy.metadata.name}`",
             )
 
 
-def drivers(found: Evidence) -> Iterator[DoctorFinding]:
-    """Does one generation of the driver run everywhere?"""
-    there = {_labels(each).get(DRIVER, "") for each in _gpu_nodes(found)} - {""}
-    if len({each.partition(".")[0] for each in there}) > 1:
+def drivers(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Check that all GPU nodes run one major version of the driver."""
+    versions = {_labels(node).get(DRIVER, "") for node in _gpu_nodes(evidence)} - {""}
+    if len({version.partition(".")[0] for version in versions}) > 1:
         yield warn(
-            f"GPU nodes run drivers of several generations: {listed(sorted(there))}",
+            f"GPU nodes run drivers of several generations: {listed(sorted(versions))}",
             "upgrade the oldest: a gang may land on both, and images may need the newest",
         )
-    elif there:
-        yield ok(f"the driver is {listed(sorted(there))}")
+    elif versions:
+        yield ok(f"the driver is {listed(sorted(versions))}")
 
 
-def device_plugin(found: Evidence) -> Iterator[DoctorFinding]:
-    """Does the device plug-in run wherever it should?"""
-    plugins = named(found.daemons, "nvidia-device-plugin", "k8s-device-plugin")
+def device_plugin(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Check that the device plug-in is ready on all nodes that should run it."""
+    plugins = named(evidence.daemons, "nvidia-device-plugin", "k8s-device-plugin")
     if plugins:
         yield from _daemons(plugins, "device plug-in")
-    elif _gpu_nodes(found):
+    elif _gpu_nodes(evidence):
         yield ok("no device plug-in was found, but GPUs are offered: your provider has its own")
     else:
         yield warn("no device plug-in was found", "install NVIDIA's GPU Operator")
 
 
-def discovery(found: Evidence) -> Iterator[DoctorFinding]:
-    """Does GPU Feature Discovery say what GPUs there are?"""
-    having = _gpu_nodes(found)
-    bare = [each for each in having if not {PRODUCT, MEMORY} <= _labels(each).keys()]
+def discovery(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Check the labels of GPU Feature Discovery, and report shared GPUs and mixed MIG layouts."""
+    having = _gpu_nodes(evidence)
+    bare = [node for node in having if not {PRODUCT, MEMORY} <= _labels(node).keys()]
     if bare:
         yield warn(
             f"labels {PRODUCT} or {MEMORY} are missing, so that the model is not known and does "
             f"not count for guarantees per model: {_nodes(bare)}",
             "enable GPU Feature Discovery (gfd.enabled in the ClusterPolicy)",
         )
-    shared = [each for each in having if _labels(each).get(f"{GPU}.replicas", "1") not in "01"]
+    shared = [node for node in having if _labels(node).get(f"{GPU}.replicas", "1") not in "01"]
     if shared:
         yield ok(
             "each GPU is offered several times (time-slicing or MPS), and queues are charged for "
             f"the part: {_nodes(shared)}"
         )
-    broken = [each for each in found.nodes if "MIG-INVALID" in _labels(each).get(PRODUCT, "")]
+    broken = [node for node in evidence.nodes if "MIG-INVALID" in _labels(node).get(PRODUCT, "")]
     if broken:
         yield fail(
             "MIG layouts are mixed under mig.strategy single, so that no GPU is offered: "
@@ -113,36 +116,36 @@ def discovery(found: Evidence) -> Iterator[DoctorFinding]:
             f"give all GPUs of a node one layout ({MIG}), or use mig.strategy mixed",
         )
     if having and not (bare or shared or broken):
-        models = sorted({_labels(each)[PRODUCT] for each in having})
+        models = sorted({_labels(node)[PRODUCT] for node in having})
         yield ok(f"all GPU nodes say what they have: {listed(models)}")
 
 
-def metrics(found: Evidence) -> Iterator[DoctorFinding]:
-    """Is there anybody who measures GPUs?"""
-    exporters = named(found.daemons, "dcgm-exporter")
+def metrics(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Check that there is a DCGM exporter, and that it is ready."""
+    exporters = named(evidence.daemons, "dcgm-exporter")
     if exporters:
         yield from _daemons(exporters, "DCGM exporter")
-    elif _gpu_nodes(found):
+    elif _gpu_nodes(evidence):
         yield warn(
             "no DCGM exporter was found, so nobody sees which GPUs are idle or broken",
             "enable it (dcgmExporter.enabled in the ClusterPolicy)",
         )
 
 
-def mig(found: Evidence) -> Iterator[DoctorFinding]:
-    """Do MIG layouts that were asked for come about?"""
-    asked = [each for each in found.nodes if MIG in _labels(each)]
-    if not asked:
+def mig(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Check that the requested MIG layouts have been applied."""
+    requested = [node for node in evidence.nodes if MIG in _labels(node)]
+    if not requested:
         yield ok("no node is cut by MIG")
         return
-    managers = named(found.daemons, "mig-manager")
+    managers = named(evidence.daemons, "mig-manager")
     if not managers:
         yield warn(
-            f"a MIG layout is asked for, but no MIG manager runs: {_nodes(asked)}",
+            f"a MIG layout is asked for, but no MIG manager runs: {_nodes(requested)}",
             "enable it (migManager.enabled in the ClusterPolicy)",
         )
     yield from _daemons(managers, "MIG manager")
-    states = {each.metadata.name: _labels(each).get(f"{MIG}.state", "") for each in asked}
+    states = {node.metadata.name: _labels(node).get(f"{MIG}.state", "") for node in requested}
     for name in sorted(name for name, state in states.items() if state == "failed"):
         yield fail(
             f"node {name} could not be cut as {MIG} asks",
@@ -157,17 +160,17 @@ def mig(found: Evidence) -> Iterator[DoctorFinding]:
 
 
 def _daemons(daemons: Sequence[wire.Owner], what: str) -> Iterator[DoctorFinding]:
-    for each in daemons:
-        wanted = each.status.get("desiredNumberScheduled", 0)
-        ready = each.status.get("numberReady", 0)
+    for daemon in daemons:
+        wanted = daemon.status.get("desiredNumberScheduled", 0)
+        ready = daemon.status.get("numberReady", 0)
         if ready < wanted:
             yield fail(
-                f"{what} {place(each)} is ready on {ready} of {wanted} nodes",
-                f"see `kubectl -n {each.metadata.namespace} describe daemonset "
-                f"{each.metadata.name}`",
+                f"{what} {place(daemon)} is ready on {ready} of {wanted} nodes",
+                f"see `kubectl -n {daemon.metadata.namespace} describe daemonset "
+                f"{daemon.metadata.name}`",
             )
         else:
-            yield ok(f"{what} {place(each)} is ready on all {ready} nodes")
+            yield ok(f"{what} {place(daemon)} is ready on all {ready} nodes")
 
 
 def _labels(node: wire.NodeObject) -> dict[str, str]:
@@ -179,14 +182,14 @@ def _offered(node: wire.NodeObject) -> int:
 
 
 def _offers_any(node: wire.NodeObject) -> bool:
-    """Whole GPUs, or slices of them."""
+    """Return whether the node offers whole GPUs or slices of them."""
     offers = (node.status.allocatable or {}).items()
     return any(name.startswith(PREFIX) and count_rounded_down(amount) for name, amount in offers)
 
 
-def _other_names(found: Evidence) -> list[str]:
-    """The resources other than whole NVIDIA GPUs that nodes offer and queues are charged for."""
-    offers = (each.status.allocatable or {} for each in found.nodes)
+def _other_names(evidence: Evidence) -> list[str]:
+    """Return the resources, other than whole NVIDIA GPUs, that queues are charged for as GPUs."""
+    offers = (node.status.allocatable or {} for node in evidence.nodes)
     names = {
         name for offer in offers for name, amount in offer.items() if count_rounded_down(amount)
     }
@@ -194,7 +197,7 @@ def _other_names(found: Evidence) -> list[str]:
 
 
 def _counted(node: wire.NodeObject) -> int:
-    """What GPU Feature Discovery counts, less what is cut by MIG and offered as slices."""
+    """Return the number of GPUs that the labels announce; 0 if they are offered as MIG slices."""
     labels = _labels(node)
     if MIG in labels and labels.get(MIG) != "all-disabled":
         return 0
@@ -206,14 +209,14 @@ def _has_hardware(node: wire.NodeObject) -> bool:
     return any(_labels(node).get(name) == "true" for name in PRESENT)
 
 
-def _gpu_nodes(found: Evidence) -> list[wire.NodeObject]:
-    return [each for each in found.nodes if _offered(each)]
+def _gpu_nodes(evidence: Evidence) -> list[wire.NodeObject]:
+    return [node for node in evidence.nodes if _offered(node)]
 
 
-def _nodes(those: Sequence[wire.NodeObject]) -> str:
-    names = sorted(each.metadata.name for each in those)
+def _nodes(nodes: Sequence[wire.NodeObject]) -> str:
+    names = sorted(node.metadata.name for node in nodes)
     return f"node{'s' if len(names) > 1 else ''} {listed(names, most=3)}"
 
 
-def _first(those: Sequence[wire.NodeObject]) -> str:
-    return min(each.metadata.name for each in those)
+def _first(nodes: Sequence[wire.NodeObject]) -> str:
+    return min(node.metadata.name for node in nodes)

@@ -1,8 +1,8 @@
-"""What the scheduler must be allowed to do: exactly what the chart grants it.
+"""The rights that the scheduler needs: exactly those that the chart grants it.
 
-The rules that the chart grants are the one list of rights, and they are plain YAML, so that the
-doctor needs no Helm. It asks the API server about each of them, for the account the scheduler runs
-under or, if there is none, for whoever asks.
+The rules of the chart are the only list of rights, and they are plain YAML, so that the doctor
+needs no Helm. The API server is asked about each right, for the account of the scheduler or, if
+there is none, for the user of the command.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from windlass.kube.client.client import Api
 from windlass.model.viewers import Right
 
 PART = "-scheduler"
+"""The ending of the name of the scheduler's account, after the name of the release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def needed(namespace: str, lease: str) -> list[Right]:
 
 
 async def review(api: Api, rights: Sequence[Right], account: Account | None) -> dict[Right, bool]:
-    """Which of them an account has; without one, whoever asks."""
+    """Return for each right whether the account has it; without one, the user of the command."""
     answers = await asyncio.gather(*(_ask(api, right, account) for right in rights))
     return dict(zip(rights, answers, strict=True))
 
@@ -66,7 +67,7 @@ class _Review(msgspec.Struct):
 
 async def _ask(api: Api, right: Right, account: Account | None) -> bool:
     resource, _, sub = right.resource.partition("/")
-    asked = {
+    attributes = {
         "verb": right.verb,
         "group": right.group,
         "resource": resource,
@@ -75,7 +76,7 @@ async def _ask(api: Api, right: Right, account: Account | None) -> bool:
         "name": right.name,
     }
     kind = "SubjectAccessReview" if account else "SelfSubjectAccessReview"
-    spec: dict[str, Any] = {"resourceAttributes": asked}
+    spec: dict[str, Any] = {"resourceAttributes": attributes}
     if account:
         spec["user"] = f"system:serviceaccount:{account.namespace}:{account.name}"
         spec["groups"] = ["system:serviceaccounts", f"system:serviceaccounts:{account.namespace}"]

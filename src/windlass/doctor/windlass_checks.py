@@ -1,4 +1,4 @@
-"""Checks of Windlass itself: its definitions, its rights, who leads, queues, pods that wait."""
+"""Checks of Windlass itself: definitions, rights, leader, version, queues and pending pods."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from windlass.workloads.pods.requests import request_of
 APPLY = "run `windlass crds | kubectl apply --server-side -f -`"
 GRANT = "grant it to the account of the scheduler, as the roles in `windlass install --print` do"
 SILENT_S = 60
-"""A pod that nobody has said anything about for so long was not looked at."""
+"""A pod that has no `PodScheduled` condition for so long was overlooked by the scheduler."""
 ENDED = ("Succeeded", "Failed")
 
 
-def definitions(found: Evidence) -> Iterator[DoctorFinding]:
-    """Are our custom resources defined, and as this version defines them?"""
-    made = {f"{kind.plural}.{GROUP}": definition(kind) for kind in KINDS.values()}
-    there = {name: found.definitions.get(name) for name in sorted(made)}
-    missing = [name for name, each in there.items() if each is None]
-    unserved = [name for name, each in there.items() if each and not _is_established(each)]
-    other = [name for name, each in there.items() if each and not _is_equal(made[name], each)]
+def definitions(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Check that our custom resources are defined, served and of this version."""
+    expected = {f"{kind.plural}.{GROUP}": definition(kind) for kind in KINDS.values()}
+    live = {name: evidence.definitions.get(name) for name in sorted(expected)}
+    missing = [name for name, crd in live.items() if crd is None]
+    unserved = [name for name, crd in live.items() if crd and not _is_established(crd)]
+    other = [name for name, crd in live.items() if crd and not _is_equal(expected[name], crd)]
     if missing:
         yield fail(f"definitions are missing: {listed(missing)}", APPLY)
     if unserved:
@@ -41,39 +41,45 @@ def definitions(found: Evidence) -> Iterator[DoctorFinding]:
     if other:
         yield warn(f"definitions are of another version of Windlass: {listed(other)}", APPLY)
     if not (missing or unserved or other):
-        yield ok(f"all {len(made)} definitions are installed and of this version")
+        yield ok(f"all {len(expected)} definitions are installed and of this version")
 
 
-def _is_established(there: Mapping[str, Any]) -> bool:
-    conditions = there.get("status", {}).get("conditions", ())
-    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+def _is_established(crd: Mapping[str, Any]) -> bool:
+    conditions = crd.get("status", {}).get("conditions", ())
+    return any(
+        condition["type"] == "Established" and condition["status"] == "True"
+        for condition in conditions
+    )
 
 
-def _is_equal(wanted: Mapping[str, Any], there: Mapping[str, Any]) -> bool:
-    """All that we say is there; in a version, where we say everything, nothing else."""
-    spec, other = wanted["spec"], there.get("spec", {})
+def _is_equal(wanted: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+    """Return whether a definition on the cluster is that of this version.
+
+    The names may have further fields, which the API server fills in; the versions must be equal.
+    """
+    spec, other = wanted["spec"], live.get("spec", {})
     names = spec["names"].items() <= other.get("names", {}).items()
     return names and spec["scope"] == other.get("scope") and spec["versions"] == other["versions"]
 
 
-def rights(found: Evidence) -> Iterator[DoctorFinding]:
-    """May the scheduler do all that it does?"""
+def rights(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Check that the scheduler has all rights that it needs."""
     lacking: dict[Right, list[str]] = {}
-    for right, allowed in found.rights.items():
+    for right, allowed in evidence.rights.items():
         if not allowed:
             lacking.setdefault(replace(right, verb=""), []).append(right.verb)
     for right, verbs in lacking.items():
-        said = replace(right, verb=", ".join(verbs))
-        yield fail(f"no right to {said}", GRANT)
-    if found.rights and not lacking:
-        yield ok(f"all {len(found.rights)} rights that the scheduler needs are granted")
+        verbs_together = replace(right, verb=", ".join(verbs))
+        yield fail(f"no right to {verbs_together}", GRANT)
+    if evidence.rights and not lacking:
+        yield ok(f"all {len(evidence.rights)} rights that the scheduler needs are granted")
 
 
-def leader(found: Evidence) -> Iterator[DoctorFinding]:
-    """Is anybody at work?"""
-    waiting = len(_waiting(found))
-    if found.leader:
-        yield ok(f"{found.leader} leads")
+def leader(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Check that a scheduler leads, and report paused evictions."""
+    waiting = len(_waiting(evidence))
+    if evidence.leader:
+        yield ok(f"{evidence.leader} leads")
     elif waiting:
         yield fail(
             f"nobody leads, and pods wait: {waiting}",
@@ -81,14 +87,18 @@ def leader(found: Evidence) -> Iterator[DoctorFinding]:
         )
     else:
         yield warn("nobody leads; no pod waits for it yet", "start `windlass run`")
-    if found.paused:
+    if evidence.paused:
         yield warn("evictions are paused, so no room is made", "run `windlass resume`")
 
 
-def version(found: Evidence) -> Iterator[DoctorFinding]:
-    """Are the installed scheduler and this command of one version?"""
-    ours = [each for each in found.deployments if _label(each, "name") == "windlass"]
-    tags = {tag for each in ours for tag in _tags(each) if re.match(r"v?\d+\.\d+", tag)}
+def version(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Check that the installed scheduler and this command have the same version."""
+    ours = [
+        deployment
+        for deployment in evidence.deployments
+        if _label(deployment, "name") == "windlass"
+    ]
+    tags = {tag for deployment in ours for tag in _tags(deployment) if re.match(r"v?\d+\.\d+", tag)}
     other = sorted(tag for tag in tags if tag.removeprefix("v") != __version__)
     if other:
         yield warn(
@@ -105,31 +115,33 @@ def _label(thing: wire.Owner, name: str) -> str:
 
 def _tags(deployment: wire.Owner) -> Iterator[str]:
     containers = deployment.spec.get("template", {}).get("spec", {}).get("containers", ())
-    for each in containers:
-        yield str(each.get("image", "")).rpartition("/")[2].partition("@")[0].partition(":")[2]
+    for container in containers:
+        yield str(container.get("image", "")).rpartition("/")[2].partition("@")[0].partition(":")[2]
 
 
-def queues(found: Evidence) -> Iterator[DoctorFinding]:
-    """Are there queues, and does each make sense?"""
-    if not found.queues:
+def queues(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Check that there are queues, and that each is ready and can be used."""
+    if not evidence.queues:
         yield warn(
             "there are no queues, so pods are refused unless there is a default queue",
             "write a Queue for each team: docs/reference/queue.md",
         )
         return
-    troubles = {each.metadata.name: text for each in found.queues if (text := _trouble(each))}
+    troubles = {queue.metadata.name: text for queue in evidence.queues if (text := _trouble(queue))}
     for name, text in sorted(troubles.items()):
         yield warn(f"queue {name} is not ready: {text}", f"correct it: `kubectl edit wq {name}`")
-    parents = {each.spec.get("parent") for each in found.queues}
-    closed = [each for each in found.queues if each.metadata.name in parents and _has_users(each)]
-    for each in closed:
+    parents = {queue.spec.get("parent") for queue in evidence.queues}
+    closed = [
+        queue for queue in evidence.queues if queue.metadata.name in parents and _has_users(queue)
+    ]
+    for queue in closed:
         yield warn(
-            f"queue {each.metadata.name} names namespaces, but has queues below it and takes no "
+            f"queue {queue.metadata.name} names namespaces, but has queues below it and takes no "
             "jobs: their jobs wait",
             "name those namespaces in a queue below it",
         )
     if not troubles and not closed:
-        count = len(found.queues)
+        count = len(evidence.queues)
         yield ok("the one queue makes sense" if count == 1 else f"all {count} queues make sense")
 
 
@@ -139,18 +151,18 @@ def _has_users(queue: wire.Owner) -> bool:
 
 def _trouble(queue: wire.Owner) -> str:
     conditions = cast(list[dict[str, Any]], queue.status.get("conditions") or [])
-    for each in conditions:
-        if each.get("type") == "Ready" and each.get("status") == "False":
-            return str(each.get("message") or each.get("reason"))
+    for condition in conditions:
+        if condition.get("type") == "Ready" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason"))
     return ""
 
 
-def pods(found: Evidence) -> Iterator[DoctorFinding]:
-    """Was everybody who waits told why, and who goes past the queues?"""
-    waiting = _waiting(found)
-    silent = [each for each in waiting if _is_silent(each, found.now)]
+def pods(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Check that every pending pod has a condition; report GPU pods of other schedulers."""
+    waiting = _waiting(evidence)
+    silent = [pod for pod in waiting if _is_silent(pod, evidence.now)]
     if silent:
-        names = listed([_name(each) for each in silent], most=3)
+        names = listed([_name(pod) for pod in silent], most=3)
         yield fail(
             f"of {len(waiting)} pods that wait, the scheduler has not looked at {len(silent)}: "
             f"{names}",
@@ -160,9 +172,9 @@ def pods(found: Evidence) -> Iterator[DoctorFinding]:
         pods = "1 pod" if len(waiting) == 1 else f"{len(waiting)} pods"
         yield ok(f"everybody who waits was told why: {pods}")
     past = Counter(
-        each.spec.scheduler_name
-        for each in found.pods
-        if each.spec.scheduler_name not in found.schedulers and _runs_on_gpus(each)
+        pod.spec.scheduler_name
+        for pod in evidence.pods
+        if pod.spec.scheduler_name not in evidence.schedulers and _runs_on_gpus(pod)
     )
     for scheduler, count in sorted(past.items()):
         yield warn(
@@ -172,15 +184,15 @@ def pods(found: Evidence) -> Iterator[DoctorFinding]:
         )
 
 
-def _waiting(found: Evidence) -> list[wire.Pod]:
+def _waiting(evidence: Evidence) -> list[wire.Pod]:
     return [
-        each
-        for each in found.pods
-        if each.spec.scheduler_name in found.schedulers
-        and not each.spec.node_name
-        and not each.spec.scheduling_gates
-        and not each.metadata.deletion_timestamp
-        and each.status.phase not in ENDED
+        pod
+        for pod in evidence.pods
+        if pod.spec.scheduler_name in evidence.schedulers
+        and not pod.spec.node_name
+        and not pod.spec.scheduling_gates
+        and not pod.metadata.deletion_timestamp
+        and pod.status.phase not in ENDED
     ]
 
 

@@ -1,16 +1,19 @@
-"""Install, upgrade and uninstall: what Helm does, and what stands around it.
+"""Install, upgrade and uninstall a release, by Helm and by requests to the API server.
 
-Helm applies and deletes the objects of a release. What Helm does not do is done here, through the
-API server: the namespace and its label, the order in which a release goes, the definitions with all
-queues, and objects of the release that Helm has no record of. Running pods are no part of it:
-nobody touches them.
+Helm applies and deletes the objects of a release. What Helm does not do is done here: the namespace
+and its label, the order of an uninstall, the definitions with all queues, and objects of the
+release that Helm has no record of. Running pods of users are never touched.
 
-    install     namespace -> Helm -> leftovers go -> definitions are served
+    install     namespace -> Helm -> delete leftovers -> wait until definitions are served
     uninstall   webhook and policies -> deployments, until they are gone -> Helm -> the rest ->
                 definitions -> namespace
 
-Releases that Helm has no record of were made by `windlass install` before it called Helm, or by
-`windlass install --print | kubectl apply -f -`. The next install hands them over to Helm.
+The order of an uninstall matters: a webhook or policy without its server could block or refuse new
+pods, and a scheduler that still runs would create its lease again.
+
+Releases that Helm has no record of were made by versions of `windlass install` that did not call
+Helm, or by `windlass install --print | kubectl apply -f -`. The next install makes Helm their
+owner.
 """
 
 from __future__ import annotations
@@ -34,28 +37,29 @@ from windlass.model.errors import WindlassError
 Tell = Callable[[str], None]
 
 PATIENCE_S = 60.0
+"""Seconds to wait for an object to be served or gone."""
 BACKGROUND = {"propagationPolicy": "Background"}
 FOREGROUND = {"propagationPolicy": "Foreground"}
 FIRST = ("MutatingWebhookConfiguration", "ValidatingAdmissionPolicyBinding", "Deployment")
-"""The kinds that go before all else: first nobody is asked any more, then nobody runs any more."""
+"""The kinds that are deleted first, in this order: what intercepts requests, then what runs."""
 MANAGERS = (MANAGER, "Helm")
-"""The values of the label `managed-by` of objects that we may change."""
+"""The values of the label `managed-by` on objects that we may change."""
 OWNER = ("meta.helm.sh/release-name", "meta.helm.sh/release-namespace")
 """The annotations with which Helm marks the objects of a release."""
 FIELD_MANAGER = "windlass-install"
-"""The name under which versions before Helm was called applied objects."""
+"""The field manager with which versions that did not call Helm applied objects."""
 
 
 class NotOurs(WindlassError):
-    """The release was installed by somebody else, or is something else than Windlass."""
+    """Another tool manages the release, or it is a release of another chart."""
 
 
 class NotDone(WindlassError):
-    """The API server refuses a step; what was done so far stays, and is done again without harm."""
+    """A step failed. Completed steps stay, and it is safe to give the same command again."""
 
 
 class NotServed(WindlassError):
-    """The API server does not take a definition up."""
+    """The API server does not serve a definition in time."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -75,12 +79,12 @@ class Ref:
 
     @property
     def path(self) -> str:
-        """Return where the object lies."""
+        """Return the API path of the object."""
         return f"{self.collection}/{self.name}"
 
     @property
     def collection(self) -> str:
-        """Return where objects of its kind lie."""
+        """Return the API path of the collection that the object is in."""
         root = f"/apis/{self.api}" if "/" in self.api else f"/api/{self.api}"
         place = f"/namespaces/{self.namespace}" if self.namespace else ""
         lower = self.kind.lower()
@@ -93,7 +97,7 @@ class Ref:
 
 
 async def install(api: Api, helm: HelmProgram, values: Tree, release: Release, tell: Tell) -> None:
-    """Install a release, or bring it to this version and to these values over the defaults."""
+    """Install a release, or upgrade it to this version and to these values over the defaults."""
     await _refuse_foreign_scheduler(api, release)
     before = await installed(api, release)
     record = await helm.record(release)
@@ -111,7 +115,7 @@ async def install(api: Api, helm: HelmProgram, values: Tree, release: Release, t
     for ref in targets:
         tell(f"applied {ref}")
     for ref in sorted(before.keys() - targets.keys()):
-        await _delete(api, ref)  # unless Helm has done so
+        await _delete(api, ref)  # if Helm has not deleted it already
         tell(f"deleted {ref}")
     for ref in definitions:
         await _wait_served(api, ref)
@@ -120,18 +124,18 @@ async def install(api: Api, helm: HelmProgram, values: Tree, release: Release, t
 async def uninstall(
     api: Api, helm: HelmProgram, release: Release, tell: Tell, *, keep_queues: bool = False
 ) -> None:
-    """Take a release off the cluster; with our definitions go all queues, unless they are kept."""
+    """Uninstall a release; our definitions go too, with all queues, unless `keep_queues` is set."""
     await _refuse_foreign_scheduler(api, release)
     before = await installed(api, release)
     _refuse_foreign(await helm.record(release), release, before)
-    for ref in sorted((ref for ref in before if ref.kind in FIRST), key=_leaving):
+    for ref in sorted((ref for ref in before if ref.kind in FIRST), key=_delete_order):
         await _delete(api, ref)
         tell(f"deleted {ref}")
         if ref.kind == "Deployment":
             await _wait_gone(api, ref, tell)
     await helm.uninstall(release)
     for ref in sorted(ref for ref in before if ref.kind not in FIRST):
-        await _delete(api, ref)  # unless Helm has done so
+        await _delete(api, ref)  # if Helm has not deleted it already
         tell(f"deleted {ref}")
     if not keep_queues:
         await _delete_definitions(api, tell)
@@ -144,14 +148,14 @@ async def uninstall(
 
 
 async def installed(api: Api, release: Release) -> dict[Ref, Object]:
-    """Return the objects of a release that are there, but for its namespace and definitions."""
+    """Return the live objects of a release, without its namespace and the definitions."""
     managers = f"{MANAGED_BY} in ({','.join(MANAGERS)})"
     selector = {"labelSelector": f"{chart.PART_OF}=windlass,{INSTANCE}={release.name},{managers}"}
     objects: dict[Ref, Object] = {}
     for kind in _kinds(release):
         try:
             answer = msgspec.json.decode(await api.get(kind.collection, selector))
-        except NotFound:  # nobody has installed that kind
+        except NotFound:  # the kind is not installed
             continue
         for thing in answer["items"]:
             name = thing["metadata"]["name"]
@@ -160,14 +164,14 @@ async def installed(api: Api, release: Release) -> dict[Ref, Object]:
 
 
 def _kinds(release: Release) -> Iterable[Ref]:
-    """Yield all kinds of objects that the chart can make, as references with no name."""
+    """Yield all kinds of objects that the chart can make, as references without a name."""
     for api, kind in chart.CLUSTER_KINDS:
         yield Ref(api, kind, "", "")
     for api, kind in chart.NAMESPACE_KINDS:
         yield Ref(api, kind, release.namespace, "")
 
 
-def _leaving(ref: Ref) -> tuple[int, Ref]:
+def _delete_order(ref: Ref) -> tuple[int, Ref]:
     return FIRST.index(ref.kind), ref
 
 
@@ -188,7 +192,8 @@ def _refuse_foreign(
 ) -> None:
     """Raise `NotOurs` if the release is of another chart, or its objects are of another release.
 
-    Helm would replace or delete the objects of that chart, and take the objects over.
+    Helm would replace or delete the objects of that chart, and would take objects over from that
+    release.
     """
     if record and record.chart != chart.NAME:
         raise NotOurs(
@@ -205,7 +210,7 @@ def _refuse_foreign(
 
 
 def _refuse_pending(record: HelmRecord | None, release: Release) -> None:
-    """Raise `NotDone` if Helm is at work on the release, or was killed while it was."""
+    """Raise `NotDone` if Helm is working on the release, or was killed while it did."""
     if record and record.is_pending:
         secret = f"sh.helm.release.v1.{release.name}.v{record.revision}"
         raise NotDone(
@@ -216,7 +221,7 @@ def _refuse_pending(record: HelmRecord | None, release: Release) -> None:
 
 
 async def _make_namespace(api: Api, release: Release, tell: Tell) -> None:
-    """Create the namespace; one that is there already stays as it is, and stays when we go."""
+    """Create the namespace. An existing one is not changed, and an uninstall does not delete it."""
     own = chart.namespace(release)
     await _wait_left(api, Ref.of(own), tell)
     with suppress(Conflict):
@@ -224,17 +229,17 @@ async def _make_namespace(api: Api, release: Release, tell: Tell) -> None:
 
 
 async def _hand_over(api: Api, target: Object) -> None:
-    """Bring an object that Helm has no record of to what is wanted.
+    """Apply the wanted state to an object that Helm has no record of, before Helm takes it over.
 
-    Helm compares with its record, and has none: it would leave fields of the object that are no
-    longer wanted. The API server knows which fields we applied, and removes them.
+    Helm compares with its record, and has none: it would keep fields of the object that are no
+    longer wanted. The API server knows which fields we applied before, and removes them.
     """
     how = {"fieldManager": FIELD_MANAGER, "force": "true"}
     await api.patch(Ref.of(target).path, target, kind=Patch.APPLY, params=how, timeout_s=PATIENCE_S)
 
 
 async def _delete(api: Api, ref: Ref) -> bool:
-    """Delete an object; return whether it was there."""
+    """Delete an object; return whether it existed."""
     try:
         await api.delete(ref.path, FOREGROUND if ref.kind == "Deployment" else BACKGROUND)
     except NotFound:
@@ -255,7 +260,7 @@ async def _delete_definitions(api: Api, tell: Tell) -> None:
     for ref in ours:
         if await _delete(api, ref):
             tell(f"deleted {ref}")
-    for ref in ours:  # their objects go first
+    for ref in ours:  # a definition is gone only after all its objects are
         await _wait_gone(api, ref, tell)
 
 
@@ -263,16 +268,19 @@ async def _wait_served(api: Api, definition: Ref) -> None:
     async def is_served() -> bool:
         live = await _get(api, definition) or {}
         conditions: Iterable[Object] = live.get("status", {}).get("conditions", ())
-        return any(e["type"] == "Established" and e["status"] == "True" for e in conditions)
+        return any(
+            condition["type"] == "Established" and condition["status"] == "True"
+            for condition in conditions
+        )
 
-    if not await _comes_about(is_served):
+    if not await _wait_until(is_served):
         raise NotServed(
             f"{definition.name} is not served after {PATIENCE_S:.0f} s; look at its conditions"
         )
 
 
 async def _wait_left(api: Api, ref: Ref, tell: Tell) -> None:
-    """Wait until an object that is being deleted has gone: it takes nothing in any more."""
+    """Wait until an object that is being deleted is gone: until then it cannot be changed."""
     live = await _get(api, ref)
     if live and "deletionTimestamp" in live["metadata"]:
         await _wait_gone(api, ref, tell)
@@ -282,13 +290,14 @@ async def _wait_gone(api: Api, ref: Ref, tell: Tell) -> None:
     async def is_gone() -> bool:
         return await _get(api, ref) is None
 
-    if not await _comes_about(is_gone):
+    if not await _wait_until(is_gone):
         tell(f"{ref} is still going; going on without waiting for it")
 
 
-async def _comes_about(event: Callable[[], Awaitable[bool]]) -> bool:
+async def _wait_until(is_true: Callable[[], Awaitable[bool]]) -> bool:
+    """Wait until a condition is true; return False if it is not within `PATIENCE_S`."""
     deadline = monotonic() + PATIENCE_S
-    while not await event():
+    while not await is_true():
         if monotonic() > deadline:
             return False
         await asyncio.sleep(0.2)

@@ -1,7 +1,7 @@
 """The chart as files, and the objects of an installation that the chart does not make.
 
-The templates are Helm's business. Here is what can be said without Helm: where the chart lies,
-which kinds of objects it makes, which rights it grants to the scheduler, and the namespace.
+Helm reads the templates. Here is what is known without Helm: the folder of the chart, the kinds of
+objects that it makes, the rights that it grants to the scheduler, and the namespace.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from windlass.install.values import files
 Object: TypeAlias = dict[str, Any]
 """An object of Kubernetes."""
 Rule: TypeAlias = dict[str, list[str]]
-"""A rule of a role: verbs, resources, their groups and, if only some are meant, their names."""
+"""A rule of a role: verbs, resources, their API groups and, if it is limited to some, their
+names."""
 
 NAME = "windlass"
 """The usual name of a release, and the name of the chart."""
 NAMESPACE = "windlass-system"
 MANAGER = "windlass"
-"""The value of the label `managed-by` of a namespace that `windlass install` made. Versions before
-Helm was called gave it to all objects; an object of a chart says `Helm`."""
+"""The value of the label `managed-by` on a namespace that `windlass install` made. Versions that
+did not call Helm gave it to all objects; objects of the chart now have `Helm`."""
 PART_OF = "app.kubernetes.io/name"
 INSTANCE = "app.kubernetes.io/instance"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 DEFINITION = "CustomResourceDefinition"
 RIGHTS = "rights/scheduler.yaml"
 RELEASE_WORD = "RELEASE"
-"""Stands for the name of the release in the file of rights."""
+"""The placeholder for the name of the release in the file of rights."""
 
 CLUSTER_KINDS = (
     ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
@@ -55,19 +56,19 @@ NAMESPACE_KINDS = (
     ("v1", "Service"),
     ("v1", "ServiceAccount"),
 )
-"""With `CLUSTER_KINDS`, all kinds of objects that the chart can make, but for definitions."""
+"""With `CLUSTER_KINDS`, all kinds of objects that the chart can make, except definitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One installation: what it is called and where its own objects lie."""
+    """One installation: its name, and the namespace of its objects."""
 
     name: str = NAME
     namespace: str = NAMESPACE
 
 
 def folder() -> Path:
-    """Return where the chart lies: inside the installed package, or in the checkout."""
+    """Return the folder of the chart: inside the installed package, or in the checkout."""
     inside = Path(__file__).parent / "helm"
     return inside if inside.is_dir() else Path(__file__).parents[3] / "deploy" / "chart"
 
@@ -78,7 +79,7 @@ def definitions() -> list[Object]:
 
 
 def namespace(release: Release) -> Object:
-    """Return the namespace of an installation, under the strictest standard for pods."""
+    """Return the namespace object of an installation, with the restricted pod security standard."""
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -97,8 +98,8 @@ def namespace(release: Release) -> Object:
 def scheduler_rules(release_name: str) -> dict[str, list[Rule]]:
     """Return the rules that the chart grants to the scheduler of a release.
 
-    They stand under `cluster`, `dashboard` (on the whole cluster, if the dashboard is enabled) and
-    `namespace` (in that of the release).
+    The keys are `cluster`, `dashboard` (also for the whole cluster, if the dashboard is enabled)
+    and `namespace` (for the namespace of the release).
     """
     text = (folder() / RIGHTS).read_text(encoding="utf-8")
     return yaml.safe_load(text.replace(RELEASE_WORD, release_name))
@@ -111,7 +112,7 @@ def as_text(objects: Iterable[Object], release: Release) -> str:
 
 
 def chart_files() -> dict[str, str]:
-    """Return the whole chart as it belongs to this version, by path."""
+    """Return the texts of all files of the chart of this version, by path."""
     kept = {
         str(path.relative_to(folder())): path.read_text(encoding="utf-8")
         for path in sorted(folder().rglob("*"))

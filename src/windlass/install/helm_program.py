@@ -1,6 +1,6 @@
 """Find Helm, and call it.
 
-Helm renders the chart, applies the objects, and keeps the record of each release. It is sought in
+Helm renders the chart, applies the objects, and keeps the record of each release. It is searched in
 PATH and then among the programs that Windlass has built.
 """
 
@@ -28,26 +28,29 @@ from windlass.model.errors import WindlassError, one_line
 Version: TypeAlias = tuple[int, ...]
 
 OLDEST: Version = (3, 17)
-"""The first Helm with `--take-ownership`."""
+"""The first version of Helm with `--take-ownership`."""
 SERVER_SIDE: Version = (4,)
-"""The first Helm that applies on the server's side, where it can find conflicts."""
+"""The first version of Helm that applies server-side, where conflicts can occur."""
 KUBE_VERSION = "1.30.0"
-"""The oldest Kubernetes that the chart accepts. Nothing in the chart depends on the version, but
-Helm wants to know one where it renders without a cluster."""
+"""The oldest version of Kubernetes that the chart accepts. Nothing in the chart depends on the
+version, but Helm needs one to render without a cluster."""
 ASKING_S = 60
+"""Seconds within which a program must report its version."""
 ENDING_S = 30
+"""Seconds that Helm has to end after an interruption."""
 UNWANTED = ("HELM_KUBE", "HELM_DEBUG")
-"""Variables of the environment that begin so are kept from Helm: which cluster is meant is said by
-our own options, and by KUBECONFIG, which both read."""
+"""Environment variables with these prefixes are not passed to Helm: our own options select the
+cluster, and KUBECONFIG, which both programs read."""
 NO_RELEASE = "release: not found"
+"""Part of Helm's error for a release that it has no record of."""
 
 
 class HelmMissing(WindlassError):
-    """There is no Helm that can be used."""
+    """No usable Helm was found."""
 
 
 class HelmRefusal(WindlassError):
-    """Helm ended with an error, which is the text."""
+    """Helm ended with an error; the text is Helm's message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,36 +61,37 @@ class HelmRecord:
     """The name of the chart."""
     revision: int
     status: str
-    """A word such as deployed, failed or pending-upgrade."""
+    """The status in Helm's terms, such as deployed, failed or pending-upgrade."""
 
     @property
     def is_pending(self) -> bool:
-        """Return whether Helm is at work on the release, or was killed while it was."""
+        """Return whether Helm is working on the release, or was killed while it did."""
         return self.status.startswith("pending")
 
 
 @dataclass(frozen=True, slots=True)
 class HelmProgram:
-    """A Helm that can be run here, and the cluster on which it is to work."""
+    """A usable Helm program, and the cluster on which it works."""
 
     path: Path
     version: Version
     kubeconfig: str = ""
-    """A kubeconfig file, or a list of them; empty: where Helm looks by itself, as we do."""
+    """A kubeconfig file, or a list of them; empty: the default, which is the same for Helm and
+    us."""
     context: str = ""
     """A context of the kubeconfig; empty: its current one."""
 
     async def render(self, values: Tree, release: Release) -> list[Object]:
-        """Return the objects that the chart makes with these values over its defaults."""
+        """Return the objects of the chart with these values over its defaults."""
         words = ("template", release.name, str(folder()), "--kube-version", KUBE_VERSION)
         text = await self._call(*words, *_at(release), "--values", "-", values=values)
         return [thing for thing in yaml.safe_load_all(text) if thing]
 
     async def upgrade(self, values: Tree, release: Release) -> None:
-        """Install the release, or bring it to this chart and these values over its defaults.
+        """Install the release, or upgrade it to this chart and these values over its defaults.
 
-        Helm takes over objects that exist already: those of installations that Helm did not make,
-        and definitions, which several releases share.
+        Helm takes ownership of objects that exist already: those of installations that Helm did
+        not make, and definitions, which several releases share.
         """
         words = ["upgrade", release.name, str(folder()), "--install", "--take-ownership"]
         if self.version >= SERVER_SIDE:
@@ -112,7 +116,10 @@ class HelmProgram:
         return HelmRecord(answer["chart"], int(answer["revision"]), answer["status"])
 
     async def _call(self, *words: str, values: Tree | None = None) -> str:
-        """Return what Helm prints; these values are what Helm reads as its input."""
+        """Run Helm and return its output; `values` are its standard input, as JSON.
+
+        Raises `HelmRefusal` if Helm fails.
+        """
         process = await asyncio.create_subprocess_exec(
             *(str(self.path), *words),
             *([f"--kube-context={self.context}"] if self.context else []),
@@ -122,11 +129,12 @@ class HelmProgram:
             env=_environment(self.kubeconfig),
         )
         try:
-            # strings stay strings in JSON, whatever another reader of YAML makes of them
+            # JSON, because another YAML parser could read some plain strings as numbers or booleans
             text = json.dumps(values, default=str) if values is not None else ""
             output, complaint = await process.communicate(text.encode())
         except asyncio.CancelledError:
-            # Helm writes into its record that it was interrupted; a killed one cannot
+            # SIGTERM and not SIGKILL: Helm then records that it was interrupted. A killed one would
+            # leave the release pending.
             process.terminate()
             with suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), ENDING_S)
@@ -137,7 +145,7 @@ class HelmProgram:
 
 
 def find_helm(kubeconfig: str = "", context: str = "") -> HelmProgram:
-    """Return the Helm to use on that cluster; raises `HelmMissing` if there is none."""
+    """Return the Helm program to use on a cluster; raises `HelmMissing` if there is none."""
     rejects: list[str] = []
     for path in _candidates():
         version = _version(path)
@@ -155,9 +163,9 @@ def find_helm(kubeconfig: str = "", context: str = "") -> HelmProgram:
 
 
 def program_cache() -> Path:
-    """Return the folder of this user below which programs are kept that Windlass has built.
+    """Return the folder of this user in which the programs are that Windlass has built.
 
-    Each set of programs has a folder of its own in it, named after the version of Kubernetes.
+    Each set of programs is in a folder of its own in it, named after the version of Kubernetes.
     """
     if own := os.environ.get("WINDLASS_CACHE"):
         return Path(own)
@@ -165,7 +173,7 @@ def program_cache() -> Path:
 
 
 def _candidates() -> Iterator[Path]:
-    """Yield each file that may be a Helm, the one to prefer first."""
+    """Yield each file that may be a Helm, the preferred one first."""
     if in_path := shutil.which("helm"):
         yield Path(in_path)
     yield from sorted(program_cache().glob("controlplane-*/helm"), reverse=True)
@@ -180,12 +188,13 @@ def _version(path: Path) -> Version | None:
         )
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    numbers = re.search(r"v(\d+(?:\.\d+)+)", answer.stdout)  # one that `go install` built says v4.3
+    # A Helm that was built by `go install` reports only two numbers, such as v4.3.
+    numbers = re.search(r"v(\d+(?:\.\d+)+)", answer.stdout)
     return tuple(map(int, numbers[1].split("."))) if numbers else None
 
 
 def _environment(kubeconfig: str = "") -> dict[str, str]:
-    """Return our environment, without `UNWANTED` and with this kubeconfig if one is named."""
+    """Return our environment without `UNWANTED`, and with this kubeconfig unless it is empty."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(UNWANTED)}
     return own | ({"KUBECONFIG": kubeconfig} if kubeconfig else {})
 

@@ -1,4 +1,4 @@
-"""What an administrator can choose: one model behind values.yaml, its schema and the reference."""
+"""The values of the chart: one model behind values.yaml, its schema and its reference."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ CONTROLLERS = [
         )
     ),
 ]
-"""Who makes pods for others. Only administrators can make accounts in these namespaces."""
+"""The users that create pods on behalf of others. Only administrators can create accounts in these
+namespaces, so nobody else can pass as one of them."""
 
 
 class ValuesSection(BaseModel):
-    """What all parts share: names as Helm users write them, and no unknown keys."""
+    """The base of all sections: camelCase names, as in Helm, and no unknown keys."""
 
     model_config = ConfigDict(
         strict=True,
@@ -53,52 +54,52 @@ class Image(ValuesSection):
     """The container image of both programs."""
 
     repository: Text = "windlass"
-    """Where the image lies; build it with deploy/Containerfile."""
+    """The repository of the image; build it with deploy/Containerfile."""
     tag: str = ""
-    """Its tag; empty: the version of the chart."""
+    """The tag of the image; empty: the version of the chart."""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
-    """When nodes fetch it."""
+    """The policy by which nodes pull the image."""
     pull_secrets: list[dict[str, str]] = []
-    """Secrets to fetch it with, such as [{name: regcred}]."""
+    """Secrets to pull the image with, such as [{name: regcred}]."""
 
 
 class DashboardValues(ValuesSection):
-    """Who has the GPUs and why a job waits, in a browser: everybody sees what they may list."""
+    """The web dashboard: who has the GPUs and why a job waits. Viewers see what they may list."""
 
     enabled: bool = True
-    """Serve it, and give it a Service."""
+    """Serve the dashboard, and create a Service for it."""
 
 
 class DcgmValues(ValuesSection):
-    """What the DCGM exporters of the nodes tell: broken GPUs are avoided, busy ones are shown."""
+    """Metrics of the nodes' DCGM exporters: broken GPUs are avoided, busy ones are shown."""
 
     enabled: bool = True
-    """Have the scheduler ask the exporters."""
+    """Let the scheduler read the exporters."""
     port: Annotated[int, Field(ge=1, le=65_535)] = 9400
-    """Where exporters listen, for the network policy."""
+    """The port of the exporters, for the network policy."""
 
 
 class Webhook(ValuesSection):
-    """Sets schedulerName and queue, and records who made a pod, in namespaces that say so."""
+    """Sets schedulerName and queue, and records the creator of a pod, in managed namespaces."""
 
     enabled: bool = True
     """Run the webhook."""
     replicas: Replicas = 2
-    """So many pods answer."""
+    """The number of webhook pods."""
     timeout_seconds: Annotated[int, Field(ge=1, le=30)] = 3
-    """The API server waits so long; then the pod is created as it is."""
+    """Seconds that the API server waits for an answer; then the pod is created unchanged."""
     controllers: list[Text] = CONTROLLERS
-    """Who makes pods for others: what they make belongs to the creator of its owner. A name may
-    end in a star."""
+    """Users that create pods on behalf of others: the creator of such a pod is the creator of its
+    owner. A name may end in a star."""
     resources: Tree = {
         "requests": {"cpu": "50m", "memory": "128Mi"},
         "limits": {"memory": "512Mi"},
     }
-    """Of each of its pods."""
+    """Resources of each webhook pod."""
 
 
 class PolicyValues(ValuesSection):
-    """Admission policies that keep GPU pods from slipping past the queues."""
+    """Admission policies that keep GPU pods from bypassing the queues."""
 
     enabled: bool = True
     """Refuse, in managed namespaces, GPU pods of other schedulers and forged creators."""
@@ -107,58 +108,58 @@ class PolicyValues(ValuesSection):
 
 
 class NetworkPolicy(ValuesSection):
-    """Who may talk to whom."""
+    """Network policies of the pods of Windlass."""
 
     enabled: bool = True
-    """Allow only what is needed."""
+    """Allow only the connections that are needed."""
     metrics_from: list[Tree] = []
-    """Peers that may read the metrics, as in a NetworkPolicy; empty: everybody."""
+    """Peers that may read the metrics, as in a NetworkPolicy; empty: all."""
     dashboard_from: list[Tree] = []
-    """Peers that may reach the dashboard; empty: everybody."""
+    """Peers that may reach the dashboard; empty: all."""
     egress: list[Tree] = [
         {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]},
         {"ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 6443}]},
     ]
-    """What may be reached: names, and the API server on its usual ports."""
+    """Allowed outgoing connections: DNS, and the API server on its usual ports."""
 
 
 class ServiceMonitor(ValuesSection):
-    """For clusters with the Prometheus Operator."""
+    """A ServiceMonitor, for clusters with the Prometheus Operator."""
 
     enabled: bool = False
-    """Have the metrics scraped."""
+    """Let Prometheus scrape the metrics."""
     labels: dict[str, str] = {}
-    """More labels, by which your Prometheus chooses its monitors."""
+    """Further labels, by which your Prometheus selects its monitors."""
     interval: Text = "30s"
-    """How often."""
+    """The scrape interval."""
 
 
 class Rbac(ValuesSection):
-    """Rights."""
+    """Rights of the scheduler."""
 
     extra_rules: list[Tree] = []
-    """More rules for the scheduler: to list and watch kinds of jobs that you added."""
+    """Further rules for the scheduler, such as to list and watch job kinds that you added."""
 
 
 class Crds(ValuesSection):
-    """Custom resources."""
+    """Definitions of custom resources."""
 
     install: bool = True
     """Install and upgrade the definitions of Queue, Topology, Policy and Gang."""
 
 
 class HistoryValues(ValuesSection):
-    """The record of what was decided, for `windlass replay`."""
+    """The history of decisions, for `windlass replay`."""
 
     enabled: bool = False
     """Record every cycle."""
     secret: str = ""
-    """A Secret whose key `url` holds the URL of a PostgreSQL; several replicas need one. Empty: a
-    file of SQLite."""
+    """A Secret whose key `url` holds the URL of a PostgreSQL database; several replicas need one.
+    Empty: an SQLite file."""
     port: Annotated[int, Field(ge=1, le=65_535)] = 5432
-    """Of the PostgreSQL, for the network policy."""
+    """The port of the PostgreSQL database, for the network policy."""
     volume: Tree = {"emptyDir": {}}
-    """Where the file of SQLite lies, as a volume of the pod."""
+    """The volume of the pod for the SQLite file."""
 
 
 NO_DATABASE = (
@@ -172,11 +173,11 @@ IN_CONFIG = (
 
 
 class Values(ValuesSection):
-    """All that can be chosen."""
+    """All values of the chart."""
 
     image: Image = Image()
     replicas: Replicas = 2
-    """So many schedulers run; one of them leads."""
+    """The number of scheduler pods; one of them leads."""
     config: Config = Config(scheduler_names=["windlass"])
     """The configuration of the daemon, as in its own reference. Ports, Lease and snapshot folder
     are set by the chart."""
@@ -184,13 +185,14 @@ class Values(ValuesSection):
         "requests": {"cpu": "500m", "memory": "512Mi"},
         "limits": {"memory": "2Gi"},
     }
-    """Of each scheduler."""
+    """Resources of each scheduler pod."""
     priority_class_name: str = "system-cluster-critical"
-    """Of all pods of Windlass: they must not wait for what they schedule."""
+    """The priority class of all pods of Windlass: they must not wait for pods that they
+    schedule."""
     node_selector: dict[str, str] = {}
-    """Where the pods of Windlass run."""
+    """Labels of the nodes on which the pods of Windlass run."""
     tolerations: list[Tree] = []
-    """Taints that they accept."""
+    """Tolerations of the pods of Windlass."""
     dashboard: DashboardValues = DashboardValues()
     dcgm: DcgmValues = DcgmValues()
     webhook: Webhook = Webhook()
@@ -202,7 +204,7 @@ class Values(ValuesSection):
     history: HistoryValues = HistoryValues()
 
     @model_validator(mode="after")
-    def _can_share_the_history(self) -> Values:
+    def _check_history(self) -> Values:
         if self.history.enabled and self.replicas > 1 and not self.history.secret:
             raise ValueError(NO_DATABASE)
         if self.config.history.url:
@@ -211,21 +213,21 @@ class Values(ValuesSection):
 
 
 def read_values(files: Sequence[str] = (), pairs: Sequence[str] = ()) -> Tree:
-    """Return the values of an installation, as Helm puts them together, with the defaults."""
+    """Return the values of an installation with the defaults, merged as Helm does it."""
     return merged(defaults(), overrides(files, pairs))
 
 
 def overrides(files: Sequence[str] = (), pairs: Sequence[str] = ()) -> Tree:
-    """Return the values that files and pairs set over the defaults, the last one counting most.
+    """Return the values that files and `key=value` pairs set; later ones override earlier ones.
 
-    A null takes the default away. Raises `InputError` if the values cannot be used.
+    A null removes the default. Raises `InputError` if the values cannot be used.
     """
     choices: Tree = {}
     for file in files:
         choices = _overlay(choices, _loaded(file))
     for pair in pairs:
         choices = _overlay(choices, _pair(pair))
-    choices.pop("global", None)  # Helm hands that to every chart
+    choices.pop("global", None)  # Helm passes that to every chart
     _refuse_missing_sections(choices)
     try:
         Values.model_validate(merged(defaults(), choices))
@@ -236,28 +238,28 @@ def overrides(files: Sequence[str] = (), pairs: Sequence[str] = ()) -> Tree:
 
 
 def defaults() -> Tree:
-    """What holds if nothing is said."""
+    """Return the default values."""
     made = Values().model_dump(by_alias=True, mode="json", exclude={"config"})
     config = {"config": Values().config.model_dump(mode="json", exclude_unset=True)}
     return {name: (made | config)[name] for name in _names(Values)}
 
 
 def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
-    """Two trees: what is said later counts, mappings are joined, null takes away."""
-    found: Tree = dict(under)
+    """Return two trees merged: `over` wins, mappings are merged, a null removes the key."""
+    tree: Tree = dict(under)
     for key, value in over.items():
-        below = found.get(key)
+        below = tree.get(key)
         if value is None:
-            found.pop(key, None)
+            tree.pop(key, None)
         elif isinstance(value, dict) and isinstance(below, dict):
-            found[key] = merged(cast(Tree, below), cast(Tree, value))
+            tree[key] = merged(cast(Tree, below), cast(Tree, value))
         else:
-            found[key] = value
-    return found
+            tree[key] = value
+    return tree
 
 
 def _overlay(under: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
-    """Return two trees as one, like `merged`, but with each null: it is meant for the defaults."""
+    """Return two trees merged like `merged`, but keep each null: it removes a default later."""
     tree: Tree = dict(under)
     for key, value in over.items():
         below = tree.get(key)
@@ -269,12 +271,12 @@ def _overlay(under: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
 
 
 def files() -> dict[str, str]:
-    """The files of the chart that follow from this model."""
+    """Return the files of the chart that are generated from this model, by name."""
     return {"values.yaml": _values_yaml(), "values.schema.json": _schema()}
 
 
 def keys(section: type[BaseModel] = Values, above: str = "") -> Iterator[tuple[str, Any, str]]:
-    """Every key with its default and its meaning, for the reference."""
+    """Yield every key with its default and its description, for the reference."""
     for name, field in section.model_fields.items():
         key = above + (field.alias or name)
         if isinstance(field.default, ValuesSection):
@@ -287,7 +289,7 @@ def keys(section: type[BaseModel] = Values, above: str = "") -> Iterator[tuple[s
 
 
 def _refuse_missing_sections(choices: Tree) -> None:
-    """Raise `InputError` if a null takes a whole section away: the chart looks into each."""
+    """Raise `InputError` if a null removes a whole section: the templates read each of them."""
     for name, field in Values.model_fields.items():
         key = field.alias or name
         if isinstance(field.default, BaseModel) and choices.get(key, field.default) is None:
@@ -302,13 +304,13 @@ def _names(section: type[BaseModel]) -> list[str]:
 def _loaded(file: str) -> Tree:
     try:
         with open(file, encoding="utf-8") as stream:
-            found: Any = yaml.safe_load(stream) or {}
+            content: Any = yaml.safe_load(stream) or {}
     except (OSError, ValueError, yaml.YAMLError) as error:
         why = getattr(error, "strerror", None) or getattr(error, "problem", None) or error
         raise InputError(file, None, f"it cannot be read ({why}); check it") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise InputError(file, None, "it holds no mapping; write lines like replicas: 2")
-    return cast(Tree, found)
+    return cast(Tree, content)
 
 
 def _complaint(error: ErrorDetails) -> str:
@@ -319,8 +321,8 @@ def _complaint(error: ErrorDetails) -> str:
         return f'the key "{path}" is not known; {hint}'
     if error["type"] == "value_error":
         return f"{path}{': ' if path else ''}{error.get('ctx', {})['error']}"
-    said = error["msg"].removeprefix("Input should be ")
-    return f'{path}: expected {said}, found "{str(error["input"])[:40]}"; correct it'
+    expected = error["msg"].removeprefix("Input should be ")
+    return f'{path}: expected {expected}, found "{str(error["input"])[:40]}"; correct it'
 
 
 def _pair(pair: str) -> Tree:

@@ -1,11 +1,15 @@
-"""What happened: the only way the state of a cluster changes."""
+"""The events: besides the actions of a plan, the only way the state of a cluster changes.
+
+Events are recorded by the name of their class (`history/record.py`), so a class that was released
+keeps its name and its fields.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.model.actions import PendingCheckpoint
+from windlass.model.actions import Hold, PendingCheckpoint
 from windlass.model.jobs import Gang, GangId, Task, TaskId
 from windlass.model.nodes import Node
 from windlass.model.queues import Queue
@@ -22,7 +26,7 @@ class NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class NodeGone:
-    """A node left; what ran on it is lost."""
+    """A node was deleted; the tasks on it are lost."""
 
     name: str
 
@@ -64,7 +68,7 @@ class SettingsSeen:
 
 @dataclass(frozen=True, slots=True)
 class GangSeen:
-    """A gang is new or has changed; its tasks follow."""
+    """A gang is new or has changed; the events of its tasks follow."""
 
     gang: Gang
 
@@ -85,7 +89,7 @@ class TaskSeen:
 
 @dataclass(frozen=True, slots=True)
 class TaskStarted:
-    """A bound task runs."""
+    """A bound task has begun to run."""
 
     task: TaskId
 
@@ -107,19 +111,19 @@ class TaskGone:
 
 @dataclass(frozen=True, slots=True)
 class WorkEnded:
-    """Work of a gang ended by itself on a node; also told of tasks that nobody has seen."""
+    """Work of a gang ended by itself on a node; also for tasks that were never observed."""
 
     gang: GangId
     node: str
     since: int
-    """When it began."""
+    """The second at which it began."""
     at: int
     succeeded: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTrusted:
-    """What failed on a node until then does not count against it any more."""
+    """Failures on a node until `at` do not count against it any more."""
 
     name: str
     at: int
@@ -127,7 +131,7 @@ class NodeTrusted:
 
 @dataclass(frozen=True, slots=True)
 class BindFailed:
-    """A bind we had assumed did not happen; the task waits again."""
+    """A bind that was assumed did not happen; the task waits again."""
 
     task: TaskId
     why: str = ""
@@ -135,7 +139,7 @@ class BindFailed:
 
 @dataclass(frozen=True, slots=True)
 class EvictFailed:
-    """An eviction we had assumed was refused; the task runs on."""
+    """An eviction that was assumed was refused; the task runs on."""
 
     task: TaskId
     why: str = ""
@@ -143,19 +147,38 @@ class EvictFailed:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRequestSeen:
-    """A gang was asked to save before we came; that stands."""
+    """A previous leader requested a checkpoint of a gang; the request is still pending."""
 
     parting: PendingCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A task answers a request to save: its work is safe, or it will not save."""
+    """A task has answered a checkpoint request: its work is saved, or it will not save."""
 
     task: TaskId
     id: str
-    """Of the request; what names another is stale or forged."""
+    """The id of the request; an answer that names another is stale or forged."""
     saved: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class HoldSeen:
+    """Places are held for a gang, by a promise or because a bind of it failed.
+
+    It replaces a hold that the gang has already. `docs/holds.md` draws the states of a hold.
+    """
+
+    hold: Hold
+
+
+@dataclass(frozen=True, slots=True)
+class HoldGone:
+    """The hold of a gang ends, if there is one; the places are free for others."""
+
+    gang: GangId
+    retry_searches: bool = False
+    """Forget the searches for victims that failed: the places may help one of them."""
 
 
 Event: TypeAlias = (
@@ -178,4 +201,6 @@ Event: TypeAlias = (
     | EvictFailed
     | CheckpointRequestSeen
     | Answered
+    | HoldSeen
+    | HoldGone
 )

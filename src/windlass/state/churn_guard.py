@@ -118,6 +118,8 @@ def _is_from_outside(event: Event, known: StateBefore) -> bool:
             | events.EvictFailed()
             | events.CheckpointRequestSeen()
             | events.Answered()
+            | events.HoldSeen()
+            | events.HoldGone()
         ):
             return False
         case _:

@@ -1,9 +1,9 @@
-"""The state of a cluster: told what happened, asked what is.
+"""The state of a cluster, changed by events and by the actions of assumed plans.
 
-Events are applied one by one; nothing is rebuilt per cycle. What there is then, and all that
-follows from it, is the inventory (`inventory.py`); here is what happens to it, and what was
-promised. What the engine remembers between cycles hangs here too (`recall`), so that it lives
-exactly as long as the columns it describes.
+Events are applied one by one; nothing is rebuilt per cycle. The objects and the indexes over them
+are the inventory (`inventory.py`). This module applies events to it, and keeps holds, pending
+checkpoints and failures. The caches of the engine are attached here too (`recall`), so that they
+live exactly as long as the columns that they describe.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Memory = TypeVar("Memory")
 
 
 class Promises(Protocol):
-    """What `assume` needs of a plan."""
+    """The parts of a plan that `assume` needs."""
 
     @property
     def actions(self) -> Iterable[Action]: ...
@@ -55,20 +55,22 @@ class Cluster(Inventory):
     """Everything known about a cluster."""
 
     heard: list[Event | int] | None = None
-    """Events and moves of the clock since a recorder emptied it; None: nobody wants to know."""
+    """The events and moves of the clock since a recorder emptied it; None without a recorder."""
 
     def __init__(self, settings: Settings | None = None, now: int = 0) -> None:
         super().__init__(settings or Settings(), now)
         self.version = 0
-        """Moves with every change that could matter to a decision."""
+        """Grows with every change that could matter to a decision; the plan cache compares it."""
         self.holds: dict[GangId, Hold] = {}
+        """Changed by `HoldSeen`, `HoldGone`, `GangGone` and `assume` only."""
         self.epoch_usage: tuple[UserUsage, ...] = ()
+        """The usage that counts for shares; set at the begin of each epoch."""
         self.gains, self.partings = ChurnGuard(), CheckpointRequests()
         self.failures, self.runs = FailureLog(), Runs()
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Cluster:
-        """The cluster that a snapshot describes."""
+        """Return the cluster that a snapshot describes."""
         cluster = cls(snapshot.settings, snapshot.now)
         for node in snapshot.nodes:
             cluster._see_node(node)
@@ -103,7 +105,7 @@ class Cluster(Inventory):
         return cluster
 
     def snapshot(self) -> Snapshot:
-        """The whole state as one value, in an order that does not depend on history."""
+        """Return the whole state as one value, in an order that does not depend on history."""
         return Snapshot(
             now=self.now,
             nodes=tuple(self.nodes[name] for name in sorted(self.nodes)),
@@ -129,10 +131,10 @@ class Cluster(Inventory):
             settings=self.settings,
         )
 
-    # -- what happens
+    # -- events
 
     def advance(self, now: int) -> None:
-        """Move the clock; usage reaches the shares only when an epoch begins."""
+        """Move the clock; past usage counts for the shares only from the next epoch on."""
         epoch_s = self.settings.epoch_s
         if self.heard is not None and now > self.now:
             self.heard.append(now)
@@ -146,13 +148,19 @@ class Cluster(Inventory):
         self.failures.forget_until(self.now - self.settings.failure_window_s)
 
     def apply(self, event: Event) -> None:
-        """Take note of one event."""
+        """Apply one event."""
         self.version += 1
         if self.heard is not None:
             self.heard.append(event)
         self.gains.heed(event, self)
         if isinstance(event, events.WorkEnded | events.NodeTrusted):
             self.failures.take(event)
+        elif isinstance(event, events.HoldSeen):
+            self.holds[event.hold.gang] = event.hold
+        elif isinstance(event, events.HoldGone):
+            self.holds.pop(event.gang, None)
+            if event.retry_searches:
+                self.searched = ()
         else:
             self._apply(event)
 
@@ -214,7 +222,7 @@ class Cluster(Inventory):
                 self._lose_task(task.id)
 
     def _recall(self, parting: PendingCheckpoint) -> None:
-        """A request that somebody else made stands: its tasks are on their way out since then."""
+        """Restore a checkpoint request of a previous leader; its tasks leave since it was made."""
         self.partings.standing[parting.gang] = parting
         for each in parting.evictions:
             task = self.tasks.get(each.task)
@@ -226,10 +234,13 @@ class Cluster(Inventory):
         was = TaskState.BOUND if task.started_at is None else TaskState.RUNNING
         self._see_task(replace(task, state=was, releasing_since=None))
 
-    # -- what is set going
+    # -- actions
 
     def assume(self, plan: Promises) -> None:
-        """Act as if the plan were already carried out; failures come back as events."""
+        """Act as if the plan were already carried out; failures come back as events.
+
+        The holds of the plan replace all others.
+        """
         self.gains.note(plan.actions, self.tasks)
         self.gains.note_holds(plan.gave_way)
         for action in plan.actions:
@@ -264,10 +275,10 @@ class Cluster(Inventory):
         task = self.tasks[name]
         self._see_task(replace(task, state=TaskState.RELEASING, releasing_since=self.now))
 
-    # -- what is
+    # -- questions
 
     def coming_free(self) -> list[Task]:
-        """The tasks on their way out that are not stuck; who is asked to save may take its time."""
+        """Return the releasing tasks that are not stuck; a pending checkpoint may take its time."""
         patience, asked = self.settings.stuck_after_s, self.partings.standing
         return [
             task
@@ -278,7 +289,7 @@ class Cluster(Inventory):
         ]
 
     def recall(self, make: Callable[[Cluster], Memory]) -> Memory:
-        """What the engine remembered about these columns; made afresh after a node changed."""
+        """Return a cache of the engine about the columns; made again after a node has changed."""
         memory = self._layout.memory
         if make not in memory:
             memory[make] = make(self)

@@ -12,9 +12,9 @@ from rich.console import Console
 from tests.support.kube_given import Stage, crew, job, node, pod, queue
 from windlass.cli.commands import jobs, queues, top
 from windlass.cli.live_view.view import TerminalSize
-from windlass.daemon.decide.inputs import ObjectObserved
 from windlass.daemon.loop.read_cluster import Sight
 from windlass.engine.cycle import plan
+from windlass.kube.refs import ObjectObserved
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.annotations import GANG, GROUP
 from windlass.workloads.pods.task import task_id

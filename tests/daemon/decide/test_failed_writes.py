@@ -1,47 +1,47 @@
-"""What is made of writes that fail: places stay with their gangs, and promises end in order."""
+"""Failed binds and refused evictions: places are held for their gang, and promises end."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tests.support.kube_given import Stage, crew, made_by, node, pod, queue, task_id
-from windlass.kube.writers.binder import BindRejected
-from windlass.kube.writers.evictor import EvictRefused
+from windlass.kube.writes import EvictRefused
+from windlass.model.events import BindFailed
 from windlass.model.jobs import TaskState
 from windlass.workloads.objects.annotations import PREEMPTIBLE
 
 BORROWS: dict[str, Any] = {"labels": {PREEMPTIBLE: "true"}}
 
 
-def test_a_place_whose_bind_failed_is_kept_from_others_while_its_gang_rests() -> None:
+def test_the_place_of_a_failed_bind_is_held_during_the_backoff_of_its_gang() -> None:
     there = Stage(queue("team", "ml"), *nodes(3), *crew("w", 3, 8, **BORROWS))
     there.step()
     there.see(*(pod(f"w-{i}", 8, gang=("w", 3), node=at, **BORROWS) for i, at in placed(there)))
-    there.see(BindRejected(task_id("w-0"), "the server said no"))
+    there.see(BindFailed(task_id("w-0"), "the server said no"))
     there.see(pod("other", 8, **BORROWS))
     assert there.step().bound == {}
     assert set(there.step(1).bound) == {"w-0"}
 
 
-def test_a_gang_whose_other_binds_come_through_after_a_failure_is_not_left_alone_for_ever() -> None:
+def test_the_backoff_of_a_gang_ends_when_its_other_binds_are_confirmed() -> None:
     queues = queue("team", "ml", guarantee={"gpu": 12}), queue("other", "ml", guarantee={"gpu": 12})
     there = Stage(*queues, *nodes(3), *crew("w", 3, 8, queue="other", **BORROWS))
     there.step()
-    there.see(BindRejected(task_id("w-0"), "the server said no"))
+    there.see(BindFailed(task_id("w-0"), "the server said no"))
     for number, at in placed(there):
         there.see(pod(f"w-{number}", 8, gang=("w", 3), queue="other", node=at, **BORROWS))
     assert set(there.step(1).bound) == {"w-0"}
 
 
-def test_no_place_is_kept_for_a_gang_of_which_no_bind_came_through() -> None:
+def test_no_place_is_held_for_a_gang_whose_binds_all_failed() -> None:
     there = Stage(queue("team", "ml"), *nodes(2), *crew("w", 2, 8, **BORROWS))
     there.step()
-    there.see(*(BindRejected(task_id(f"w-{i}"), "the server said no") for i in range(2)))
+    there.see(*(BindFailed(task_id(f"w-{i}"), "the server said no") for i in range(2)))
     there.see(pod("other", 8, **BORROWS))
     assert set(there.step().bound) == {"other"}
 
 
-def test_what_was_promised_ends_when_an_eviction_for_it_is_refused() -> None:
+def test_a_promise_ends_when_an_eviction_for_it_is_refused() -> None:
     runs = {"node": "n1", "phase": "Running", **BORROWS}
     running = [
         pod(f"b-{i}", 1, queue="loan", owner=made_by("ReplicaSet", name=f"b{i}"), **runs)
@@ -64,5 +64,5 @@ def nodes(count: int) -> list[Any]:
 
 
 def placed(there: Stage) -> list[tuple[int, str]]:
-    """The pods of the gang but the first, and where they were bound to."""
+    """Return the pods of the gang but the first, each on its node."""
     return [(number, there.task(f"w-{number}").node) for number in (1, 2)]

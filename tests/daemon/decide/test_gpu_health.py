@@ -1,12 +1,12 @@
-"""What is measured on nodes, as the daemon takes it: who is believed, and what follows."""
+"""Readings of DCGM exporters: which are trusted, and what follows for their nodes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tests.support.kube_given import Stage, namespace, node, pod, queue
-from windlass.daemon.decide.gpu_health import KEPT_S, LOOK_EVERY_S, Measures
-from windlass.kube.client.dcgm_scraper import Measured
+from windlass.daemon.decide.gpu_health import KEPT_S, LOOK_EVERY_S, GpuHealth
+from windlass.kube.writes import Measured
 from windlass.model.nodes import NodeStanding
 from windlass.workloads.nodes.dcgm import Reading, exporter_of
 from windlass.workloads.objects import wire
@@ -44,14 +44,14 @@ def ailment(there: Stage) -> str:
 
 
 def asked(there: Stage) -> list[str]:
-    """The pods that are to be asked."""
+    """Return the exporters to scrape."""
     return [each.process[0].removeprefix("uid-of-") for each in there.brain.measures.due() or ()]
 
 
 # --- what follows
 
 
-def test_a_job_waits_while_a_gpu_is_broken_and_starts_when_it_is_not():
+def test_a_job_waits_while_the_gpu_is_broken():
     there = stage(exporter())
     tell(there, exporter(), 0, 79)
     there.see(pod("a", 2))
@@ -61,14 +61,14 @@ def test_a_job_waits_while_a_gpu_is_broken_and_starts_when_it_is_not():
     assert there.step().bound == {"a": "n1"}
 
 
-def test_what_runs_there_goes_on():
+def test_a_broken_gpu_evicts_nothing():
     there = stage(exporter(), pod("a", 1, node="n1", phase="Running"))
     tell(there, exporter(), 0, 79)
     assert there.cluster.nodes["n1"].trouble is not None
     assert there.step(3600).work.plan.evictions == ()
 
 
-def test_worse_trouble_stands_and_is_back_with_the_next_look_at_the_node():
+def test_worse_trouble_of_the_node_object_wins_while_it_lasts():
     there = stage(exporter())
     tell(there, exporter(), 0, 79)
     there.see(node("n1", 2, taints=[LEAVES]))
@@ -79,7 +79,7 @@ def test_worse_trouble_stands_and_is_back_with_the_next_look_at_the_node():
     assert ailment(there) == FELL_OFF
 
 
-def test_an_answer_that_says_the_same_changes_nothing():
+def test_an_equal_reading_changes_nothing():
     there = stage(exporter())
     tell(there, exporter(), 0, 79)
     before = there.cluster.nodes["n1"]
@@ -88,7 +88,7 @@ def test_an_answer_that_says_the_same_changes_nothing():
     assert there.cluster.nodes["n1"] is before
 
 
-def test_a_silent_exporter_is_believed_for_a_while():
+def test_the_last_reading_of_a_silent_exporter_counts_for_a_while():
     there = stage(exporter())
     tell(there, exporter(), 0, 79, used=(10, 20))
     there.step(KEPT_S - 1)
@@ -97,7 +97,7 @@ def test_a_silent_exporter_is_believed_for_a_while():
     assert (ailment(there), there.brain.measures.utilisation) == ("", {})
 
 
-def test_an_error_of_an_application_hides_none_of_the_hardware_but_a_new_process_starts_afresh():
+def test_an_application_error_does_not_hide_a_hardware_error_until_the_exporter_restarts():
     there = stage(exporter())
     tell(there, exporter(), 0, 79)
     tell(there, exporter(), 0, 13)
@@ -112,12 +112,12 @@ def test_an_error_of_an_application_hides_none_of_the_hardware_but_a_new_process
 # --- who is asked
 
 
-def test_without_exporters_nobody_is_asked():
+def test_without_exporters_nothing_is_scraped():
     there = Stage(TEAM, node("n1", 2), pod("a", 1))
     assert there.brain.measures.due() is None
 
 
-def test_an_exporter_is_asked_for_each_node_of_ours():
+def test_one_exporter_is_scraped_for_each_node_in_scope():
     there = Stage(TEAM, node("n1", 2), exporter("x"), exporter("y", on="n2"))
     assert asked(there) == ["x"]
     assert there.brain.measures.due() is None
@@ -127,7 +127,7 @@ def test_an_exporter_is_asked_for_each_node_of_ours():
     assert asked(there) == ["y"]
 
 
-def test_a_pod_of_a_namespace_with_a_queue_is_not_believed():
+def test_an_exporter_in_a_namespace_with_a_queue_is_not_trusted():
     fake = exporter("fake", namespace="ml", created="2020-01-01T00:00:00Z")
     there = Stage(TEAM, node("n1", 2), fake)
     assert asked(there) == []
@@ -140,14 +140,15 @@ def test_a_pod_of_a_namespace_with_a_queue_is_not_believed():
     assert there.brain.measures.due() == []
 
 
-def test_where_namespaces_are_named_only_they_count():
-    measures = Measures(Stage(TEAM, node("n1", 2)).translator, ["ml"])
+def test_only_exporters_of_configured_namespaces_are_trusted():
+    there = Stage(TEAM, node("n1", 2))
+    measures = GpuHealth(there.translator, there.apply, ["ml"])
     far, near = exporter("far"), exporter("near", namespace="ml")
     measures.see(far)
     measures.see(near)
     assert measures.due() == [exporter_of(near)]
 
 
-def test_of_several_on_a_node_the_oldest_is_asked():
+def test_the_oldest_exporter_of_a_node_is_scraped():
     late = exporter("a-late", created="2026-02-01T00:00:00Z")
     assert asked(Stage(TEAM, node("n1", 2), late, exporter("z-early"))) == ["z-early"]

@@ -12,8 +12,7 @@ import pytest
 
 from tests.support.kube_given import Stage, container, job, node, pod, policy, queue
 from windlass.kube.ingest.assumed import KEPT_FOR_S
-from windlass.kube.writers.evictor import EvictRefused, Victim
-from windlass.kube.writers.suspend import To
+from windlass.kube.writes import EvictRefused, To, Victim
 from windlass.model.actions import EvictionRule
 from windlass.workloads.objects import wire
 
@@ -25,13 +24,13 @@ BY_LABEL = {"windlass.dev/gang": "train", "windlass.dev/minimum": "4"}
 
 
 def train(**fields: Any) -> wire.Owner:
-    """A Job of four pods with a GPU each."""
+    """Return a Job of four pods with a GPU each."""
     amounts = container("main", **{"nvidia.com/gpu": "1"})
     return job("train", 4, template={"spec": {"containers": [amounts]}}, **fields)
 
 
 def running(owner: wire.Owner, **fields: Any) -> list[wire.Pod]:
-    """Its pods, two on each of two nodes."""
+    """Return its pods, two on each of two nodes."""
     started = {"phase": "Running", "status": {"startTime": "1970-01-01T00:01:40Z"}}
     return [
         pod(f"train-{at}", 1, owner=owner, node=f"n{at // 2}", **started, **fields)
@@ -63,20 +62,20 @@ def test_a_deleted_node_stops_the_rest_of_a_gang_at_once_through_its_owner():
     assert "node n1 was deleted" in found[0].message
 
 
-def test_a_gang_that_can_do_without_the_lost_members_runs_on():
+def test_a_gang_above_its_minimum_runs_on_without_lost_members():
     there = stage(train(annotations={"windlass.dev/minimum": "2"}))
     there.lose(node("n1", gpus=2))
     assert victims(there) == []
 
 
-def test_a_job_gets_the_time_of_its_back_off_to_make_a_lost_pod_again():
+def test_a_gang_is_not_stale_during_the_backoff_of_its_job():
     there = stage(train(status={"failed": 3}), SOON)
     there.lose(running(train())[0])
     assert victims(there, 80) == []  # its fourth back-off lasts 80 s
     assert {each.rule for each in victims(there, 40)} == {EvictionRule.STALE}
 
 
-def test_a_gang_that_stays_incomplete_is_stopped_through_its_owner():
+def test_a_stale_gang_is_stopped_through_its_owner():
     there = stage(train(), SOON)
     there.lose(running(train())[0])
     turns = [each.turn for each in victims(there, 60)]
@@ -84,19 +83,19 @@ def test_a_gang_that_stays_incomplete_is_stopped_through_its_owner():
 
 
 @pytest.mark.parametrize(("limit", "goes"), [(2, False), (3, True)])
-def test_without_such_an_owner_it_goes_only_if_the_back_off_allows_it(limit: int, goes: bool):
+def test_a_stale_gang_is_evicted_pod_by_pod_only_within_the_backoff_limit(limit: int, goes: bool):
     there = stage(train(backoffLimit=limit), SOON, labels=BY_LABEL)
     there.lose(running(train(), labels=BY_LABEL)[0])
     assert bool(victims(there, 60)) is goes
 
 
 @pytest.mark.parametrize(("failed", "preemptible"), [(2, True), (3, False)])
-def test_nor_is_it_preempted_if_its_job_would_fail(failed: int, preemptible: bool):
+def test_a_gang_is_not_preemptible_if_its_job_would_fail(failed: int, preemptible: bool):
     owner = train(status={"failed": failed})
     assert stage(owner, labels=BY_LABEL).gang_of("train-0").preemptible is preemptible
 
 
-def test_failures_that_the_job_counts_meanwhile_are_minded():
+def test_failures_that_the_job_has_counted_reduce_the_backoff_limit():
     there = stage(train(), labels=BY_LABEL)
     there.see(msgspec.structs.replace(train(), status={"failed": 4}))
     assert not there.gang_of("train-0").preemptible
@@ -108,7 +107,7 @@ def test_a_job_that_ignores_disruptions_forgives_all_of_them():
     assert stage(owner, labels=BY_LABEL).gang_of("train-0").preemptible
 
 
-def test_pods_that_are_lost_with_their_node_count_before_the_job_has_counted_them():
+def test_orphan_pods_count_as_failures_before_the_job_counts_them():
     there = stage(train(backoffLimit=3), labels=BY_LABEL)
     there.lose(node("n1", gpus=2))  # its two pods will fail, and the other two would be too many
     assert victims(there) == []
@@ -136,7 +135,7 @@ def test_the_first_rule_that_matches_an_evicted_pod_decides(first: str, preempti
     assert there.gang_of("train-0").preemptible is preemptible
 
 
-def test_a_gang_whose_owner_would_fail_is_not_chosen_again_at_once():
+def test_a_gang_whose_owner_would_fail_is_no_victim_for_a_while():
     there = stage(train(backoffLimit=1))
     there.lose(node("n1", gpus=2))
     for each in victims(there):
@@ -146,7 +145,7 @@ def test_a_gang_whose_owner_would_fail_is_not_chosen_again_at_once():
     assert len(victims(there, KEPT_FOR_S)) == 2
 
 
-def test_an_owner_that_would_fail_says_so_where_it_cannot_be_suspended():
+def test_a_victim_whose_owner_would_fail_is_flagged():
     there = stage(train(backoffLimit=1), labels={**BY_LABEL, "windlass.dev/preemptible": "true"})
     there.lose(node("n1", gpus=2))
     assert [each.fails_owner for each in victims(there)] == [False, False]  # its user opted in

@@ -1,4 +1,4 @@
-"""Quarantines as the daemon sees and writes them: from pods that failed to annotations of nodes."""
+"""Quarantine marks: from failed pods to annotations of nodes, and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEAM = queue("team", "ml", guarantee={"gpu": 8})
 
 
 def ended(name: str, on: str = "n1", at: str = AT, code: int = 1, **fields: Any) -> wire.Pod:
-    """A pod that ran on a node for a minute and ended by itself."""
+    """Return a pod that ran on a node for a minute and ended by itself."""
     end = {"exitCode": code, "finishedAt": at}
     status: Json = {
         "startTime": format_timestamp(parse_timestamp(at) - 60),
@@ -39,13 +39,13 @@ def marks(there: Stage, seconds: int = 0) -> list[NodeMark]:
 
 
 def bad(*things: Any, **spec: Any) -> Stage:
-    """Three pods of different gangs failed on n1."""
+    """Return a stage on which three pods of different gangs have failed on n1."""
     names = [ended(name) for name in "xyz"]
     return Stage(TEAM, policy(**spec), node("n1", 2), *names, *things, now=NOW)
 
 
 def marked(name: str, mark: NodeMark) -> wire.NodeObject:
-    """The node as the API server shows it after the mark was written."""
+    """Return the node as the API server shows it after the mark was written."""
     made = mark.body()["metadata"]["annotations"]
     kept = {key: text for key, text in made.items() if text is not None}
     there = node(name, 2)
@@ -55,7 +55,7 @@ def marked(name: str, mark: NodeMark) -> wire.NodeObject:
 # --- what counts
 
 
-def test_a_pod_that_fails_by_itself_speaks_against_its_node():
+def test_a_failed_pod_counts_against_its_node():
     told = end_of(ended("a"), GangId("g"), NOW + 9)
     assert told is not None
     assert (told.node, told.since, told.at, told.succeeded) == ("n1", NOW - 60, NOW, False)
@@ -73,11 +73,11 @@ def test_a_pod_that_fails_by_itself_speaks_against_its_node():
         {"phase": "Running"},
     ],
 )
-def test_what_others_ended_or_what_saved_itself_does_not(fields: Json):
+def test_pods_that_did_not_fail_by_themselves_do_not_count_against_the_node(fields: Json):
     assert end_of(ended("a", **fields), GangId("g"), NOW) is None
 
 
-def test_a_device_that_could_not_be_given_does():
+def test_a_failed_device_allocation_counts_against_the_node():
     refused = ended("a", more={"reason": "UnexpectedAdmissionError", "containerStatuses": []})
     told = end_of(refused, GangId("g"), NOW)
     assert told is not None
@@ -87,7 +87,7 @@ def test_a_device_that_could_not_be_given_does():
 # --- nodes
 
 
-def test_after_three_different_pods_failed_there_the_node_is_marked_and_takes_nobody():
+def test_after_three_failed_gangs_the_node_is_quarantined():
     there = bad(pod("a", 1))
     step = there.step()
     (mark,) = step.work.marks
@@ -101,7 +101,7 @@ def test_after_three_different_pods_failed_there_the_node_is_marked_and_takes_no
     assert "1 node: quarantined: 3 gangs failed there within 1 h" in said
 
 
-def test_it_stays_so_though_the_watch_shows_an_older_node():
+def test_an_older_node_object_does_not_end_the_quarantine():
     there = bad(pod("a", 1))
     there.step()
     there.see(node("n1", 2))
@@ -109,14 +109,14 @@ def test_it_stays_so_though_the_watch_shows_an_older_node():
     assert (step.bound, step.work.marks) == ({}, [])
 
 
-def test_a_successor_finds_the_quarantine_on_the_node():
+def test_a_new_leader_reads_the_quarantine_from_the_node():
     (mark,) = marks(bad())
     heir = Stage(TEAM, marked("n1", mark), pod("a", 1), now=NOW + 60)
     step = heir.step()
     assert (step.bound, step.work.marks) == ({}, [])
 
 
-def test_when_its_time_is_over_the_node_is_trusted_again():
+def test_the_node_is_trusted_again_when_the_quarantine_expires():
     (mark,) = marks(bad())
     heir = Stage(TEAM, marked("n1", mark), pod("a", 1), now=NOW + 3599)
     assert heir.step().work.wake_at == NOW + 3600
@@ -127,7 +127,7 @@ def test_when_its_time_is_over_the_node_is_trusted_again():
     assert step.bound == {"a": "n1"}
 
 
-def test_a_person_removes_the_annotation_and_the_node_is_trusted_again():
+def test_removing_the_annotation_ends_the_quarantine():
     there = bad(pod("a", 1))
     (mark,) = marks(there)
     there.see(marked("n1", mark))
@@ -141,7 +141,7 @@ def test_a_person_removes_the_annotation_and_the_node_is_trusted_again():
     assert marks(there, 1) == []
 
 
-def test_what_a_person_writes_there_keeps_the_node_out_until_it_is_removed():
+def test_a_quarantine_written_by_a_person_lasts_until_it_is_removed():
     there = node("n1", 2)
     told = replace(there.metadata, annotations={QUARANTINE: "the fan is loud"})
     stage = Stage(TEAM, replace(there, metadata=told), pod("a", 1), now=NOW)
@@ -149,14 +149,14 @@ def test_what_a_person_writes_there_keeps_the_node_out_until_it_is_removed():
     assert marks(stage, 10**6) == []
 
 
-def test_a_successor_does_not_count_what_was_before_a_node_was_trusted():
+def test_a_new_leader_ignores_failures_before_the_node_was_trusted():
     there = node("n1", 2)
     trusted = replace(there, metadata=replace(there.metadata, annotations={TRUSTED: AT}))
     pods = [ended(name) for name in "xyz"]
     assert marks(Stage(TEAM, trusted, *pods, now=NOW + 5)) == []
 
 
-def test_pods_that_failed_before_a_term_began_count_and_the_same_ones_only_once():
+def test_earlier_failures_count_once_for_a_new_leader():
     there = Stage(TEAM, node("n1", 2), *[ended(name) for name in "xy"], now=NOW)
     there.see(ended("x"), ended("y"))
     assert marks(there, 1) == []
@@ -164,7 +164,7 @@ def test_pods_that_failed_before_a_term_began_count_and_the_same_ones_only_once(
     assert [each.node for each in marks(there, 1)] == ["n1"]
 
 
-def test_in_shadow_nothing_is_marked():
+def test_no_node_is_marked_in_shadow_mode():
     there = bad()
     there.brain._shadow = True
     assert marks(there) == []
@@ -173,7 +173,7 @@ def test_in_shadow_nothing_is_marked():
 # --- gangs
 
 
-def test_a_job_that_failed_everywhere_is_refused_while_its_owner_goes_on_making_pods():
+def test_a_job_that_fails_everywhere_is_refused_while_its_owner_creates_pods():
     owner = job("train")
     nodes = [node(f"n{i}", 1) for i in range(4)]
     failed = [

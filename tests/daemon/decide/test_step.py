@@ -1,4 +1,4 @@
-"""One step of the daemon, from wire objects to what there is to do."""
+"""One step of the daemon, from observed objects to the writes that follow."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.support.kube_given import (
     queue,
     task_id,
 )
-from windlass.daemon.decide.inputs import Lost, ObjectObserved
 from windlass.daemon.decide.step import SchedulerStep
 from windlass.kube.ingest.assumed import EXPIRES_AFTER_S
 from windlass.kube.ingest.scope import Scope
-from windlass.kube.writers.binder import BindRejected, PodLost, PodRead, PodRef
-from windlass.kube.writers.evictor import EvictRefused
+from windlass.kube.refs import Lost, ObjectObserved, PodLost, PodRead, PodRef
 from windlass.kube.writers.placement_promises import hold_of, promise_of, read
+from windlass.kube.writes import EvictRefused
 from windlass.model.actions import Hold, PlaceClaim
+from windlass.model.events import BindFailed
 from windlass.model.gpus import WHOLE, GpuRequest, Slice
 from windlass.model.jobs import TaskId, TaskState
 from windlass.model.resources import Request
@@ -50,7 +50,7 @@ def test_a_gang_is_bound_whole_in_one_start_and_promised_first():
     assert promised == {each.pod.task: each.node for each in start.bindings}
 
 
-def test_a_gang_that_does_not_fit_whole_gets_nothing_and_is_told():
+def test_a_gang_that_does_not_fit_whole_is_not_bound_and_has_a_reason():
     there = Stage(TEAM, node("n1", 2), *crew("w", 3))
     first, second = there.step(), there.step(2)
     assert (first.bound, second.bound) == ({}, {})
@@ -78,14 +78,14 @@ def test_an_indexed_job_starts_whole_and_the_pods_of_another_one_by_one():
     assert set(there.step().bound) == {"single-0", "single-1"}
 
 
-def test_elastic_pods_join_what_runs_and_are_told_that_they_may():
+def test_elastic_pods_join_a_running_gang():
     members = [pod(f"w-{i}", 1, gang=("w", 2)) for i in range(4)]
     there = Stage(TEAM, node("n1", 3), *members)
     assert set(there.step().bound) == {"w-0", "w-1", "w-2"}
     assert there.step(2).said == {"w-3": "WaitsToGrow"}
 
 
-def test_what_is_decided_is_not_decided_again_while_the_watch_is_behind():
+def test_a_plan_is_not_repeated_while_the_watch_is_behind():
     there = Stage(TEAM, node("n1", 2), *crew("w", 2))
     assert len(there.step().bound) == 2
     there.see(*crew("w", 2))
@@ -93,7 +93,7 @@ def test_what_is_decided_is_not_decided_again_while_the_watch_is_behind():
     assert {each.state for each in there.cluster.tasks.values()} == {TaskState.BOUND}
 
 
-def test_in_the_shadow_nothing_is_to_be_done():
+def test_nothing_is_written_in_shadow_mode():
     brain = SchedulerStep(Scope(), 0, shadow=True)
     pods = [ObjectObserved("pods", each) for each in crew("w", 2)]
     brain.take([TEAM, ObjectObserved("nodes", node("n1", 2)), *pods])
@@ -104,16 +104,16 @@ def test_in_the_shadow_nothing_is_to_be_done():
 # --- news of what became of it
 
 
-def test_a_failed_bind_is_tried_again_after_a_rest_and_the_others_stay():
+def test_a_failed_bind_is_retried_after_a_backoff_and_the_others_stay():
     there = Stage(TEAM, node("n1", 2), *crew("w", 2))
     there.step()
-    there.see(BindRejected(task_id("w-1"), "the webhook said no"))
+    there.see(BindFailed(task_id("w-1"), "the webhook said no"))
     assert there.step().bound == {}
     assert there.task("w-0").state is TaskState.BOUND
     assert there.step(1).bound == {"w-1": "n1"}
 
 
-def test_a_bind_of_which_nothing_is_heard_is_looked_up():
+def test_an_overdue_bind_is_read_again():
     there = Stage(TEAM, node("n1", 2), pod("a", 1))
     there.step()
     assert there.step(EXPIRES_AFTER_S - 1).work.overdue == []
@@ -123,14 +123,14 @@ def test_a_bind_of_which_nothing_is_heard_is_looked_up():
     assert there.step(EXPIRES_AFTER_S).work.overdue == []
 
 
-def test_a_pod_that_turns_out_to_be_gone_is_forgotten():
+def test_a_pod_that_a_writer_found_deleted_is_forgotten():
     there = Stage(TEAM, node("n1", 2), pod("a", 1))
     there.step()
     there.see(PodLost(PodRef(task_id("a"), "ml", "a", "uid-of-a")))
     assert (dict(there.cluster.tasks), there.step().bound) == ({}, {})
 
 
-def test_an_eviction_that_is_refused_lets_the_pod_run_on():
+def test_the_victim_of_a_refused_eviction_runs_on():
     there = full_of_borrowers()
     victims = [each.pod.task for each in there.step().work.clearings[0].victims]
     assert there.cluster.tasks[victims[0]].state is TaskState.RELEASING
@@ -138,7 +138,7 @@ def test_an_eviction_that_is_refused_lets_the_pod_run_on():
     assert there.cluster.tasks[victims[0]].state is TaskState.RUNNING
 
 
-def test_a_gang_whose_victim_is_not_evicted_is_told_why_and_tried_again_later():
+def test_a_preemptor_backs_off_with_a_reason_when_its_victim_is_not_evicted():
     there = full_of_borrowers()
     for wait_s in (1, 2):
         (clearing,) = there.step().work.clearings
@@ -152,8 +152,8 @@ def test_a_gang_whose_victim_is_not_evicted_is_told_why_and_tried_again_later():
     assert all("(a budget says no); it is tried again" in each for each in told.texts.values())
 
 
-def test_news_that_nobody_reads_is_a_mistake():
-    with pytest.raises(TypeError, match="nobody reads"):
+def test_an_input_of_an_unexpected_type_raises():
+    with pytest.raises(TypeError, match="unhandled input type: NodeObject among pods"):
         Stage(Lost("pods", node("n1")))
 
 
@@ -161,7 +161,7 @@ def test_news_that_nobody_reads_is_a_mistake():
 
 
 def full_of_borrowers() -> Stage:
-    """A node full of pods that borrow, and a gang within its guarantee."""
+    """Return a stage with a node full of borrowers, and a waiting gang within its guarantee."""
     running = [
         pod(f"b-{i}", 1, queue="loan", owner=made_by("ReplicaSet", name=f"b{i}"), **RUNS)
         for i in range(2)
@@ -181,7 +181,7 @@ RUNS: dict[str, Any] = {
 }
 
 
-def test_room_is_promised_to_the_gang_before_anybody_is_evicted():
+def test_the_promise_to_a_preemptor_is_written_before_its_victims_are_evicted():
     (clearing,) = full_of_borrowers().step().work.clearings
     assert {each.pod.name for each in clearing.victims} == {"b-0", "b-1"}
     assert clearing.gainer is not None
@@ -195,13 +195,13 @@ def test_room_is_promised_to_the_gang_before_anybody_is_evicted():
     }
 
 
-def test_a_gang_for_which_room_is_made_is_not_called_unschedulable():
+def test_a_preemptor_with_a_hold_is_not_unschedulable():
     there = full_of_borrowers()
     said = there.step().said | there.step(2).said
     assert said == {"w-0": "PlaceHeld", "w-1": "PlaceHeld"}
 
 
-def test_a_victim_has_as_much_time_to_end_as_it_asks_for_within_the_policy():
+def test_the_grace_of_a_victim_is_its_own_within_the_policy():
     there = full_of_borrowers()
     for at, own_s in enumerate((45, 315_360_000)):
         lives = RUNS | {"terminationGracePeriodSeconds": own_s}
@@ -212,7 +212,7 @@ def test_a_victim_has_as_much_time_to_end_as_it_asks_for_within_the_policy():
     assert graces == {"b-0": 45, "b-1": Settings().longest_grace_s}
 
 
-def test_while_paused_nobody_is_evicted():
+def test_nothing_is_evicted_while_paused():
     there = full_of_borrowers()
     there.brain.pause(True)
     assert there.step().work.clearings == []
@@ -238,7 +238,7 @@ def test_a_promise_is_read_as_it_was_written():
     assert hold == Hold(gang_id("w"), tuple(claims), 77, False)
 
 
-def test_each_pod_has_its_own_promised_place_two_before_ten():
+def test_promised_places_are_in_the_order_of_tasks_two_before_ten():
     claims = [PlaceClaim(TaskId(f"w-{i}"), f"n{20 - i}") for i in (10, 2, 1)]
     promise = read(promise_of(claims, None, ()))
     assert promise is not None
@@ -268,7 +268,7 @@ def test_a_promise_for_a_thousand_pods_can_be_written():
     assert 0 < len(promise_of(claims, None, ())) < 200_000
 
 
-def test_a_promise_that_is_too_long_to_be_written_is_not():
+def test_a_promise_that_is_too_long_is_empty():
     claims = [PlaceClaim(TaskId("x" * 300), f"n{i}") for i in range(1000)]
     assert promise_of(claims, None, ()) == ""
 
@@ -287,12 +287,12 @@ def test_a_promise_that_is_too_long_to_be_written_is_not():
         '{"places": {}, "starts_at": 1000000000000000000000000000000}',
     ],
 )
-def test_what_somebody_else_wrote_is_no_promise(text: str):
+def test_a_malformed_promise_is_ignored(text: str):
     assert read(text) is None
 
 
 def half_bound(promise: str, *others: Any, now: int = 1000) -> Stage:
-    """A gang of three of which one is bound to n3, and a promise that it was made."""
+    """Return a stage with a gang of three, one bound to n3, and a promise to the gang."""
     first = pod("w-0", 1, gang=("w", 3), node="n3", promise=promise)
     rest = [pod(f"w-{i}", 1, gang=("w", 3)) for i in (1, 2)]
     nodes = [node(f"n{i}", 1) for i in (0, 1, 2, 3)]
@@ -314,7 +314,7 @@ def test_a_half_bound_gang_is_completed_on_the_places_it_was_promised():
     assert there.step().bound == {"w-1": "n2", "w-2": "n1"}
 
 
-def test_nobody_takes_the_places_of_a_half_bound_gang():
+def test_the_places_of_a_half_bound_gang_are_held():
     urgent = [pod(f"u-{i}", 1, priority=1000) for i in range(2)]
     there = half_bound(promised(a="n3", b="n2", c="n1"), *urgent)
     assert there.step().bound == {"u-0": "n0", "w-1": "n2", "w-2": "n1"}
@@ -325,7 +325,7 @@ def test_a_gang_whose_promised_node_is_gone_is_completed_elsewhere():
     assert set(there.step().bound) == {"w-1", "w-2"}
 
 
-def test_a_promise_on_which_nobody_acted_is_not_kept():
+def test_a_promise_that_was_not_acted_on_is_dropped():
     text = promised(a="n3", b="n2", c="n1")
     members = [pod(f"w-{i}", 1, gang=("w", 3)) for i in range(3)]
     members[0] = pod("w-0", 1, gang=("w", 3), promise=text)
@@ -335,7 +335,7 @@ def test_a_promise_on_which_nobody_acted_is_not_kept():
     assert set(there.step().bound) == {"w-0", "w-1", "w-2"}
 
 
-def test_what_a_user_wrote_on_a_pod_is_no_promise():
+def test_a_promise_in_an_annotation_is_ignored():
     text = promised(a="n3", b="n2", c="n1")
     forged = pod("w-0", 1, gang=("w", 3), node="n3", annotations={PROMISE: text})
     there = Stage(TEAM, *(node(f"n{i}", 1) for i in (1, 2, 3)), forged)
@@ -343,7 +343,7 @@ def test_what_a_user_wrote_on_a_pod_is_no_promise():
     assert there.cluster.holds == {}
 
 
-def test_evictions_that_were_promised_before_us_are_finished():
+def test_evictions_that_a_previous_leader_promised_are_finished():
     there = full_of_borrowers()
     text = there.step().work.clearings[0].promise
     after = full_of_borrowers()
@@ -356,12 +356,12 @@ def test_evictions_that_were_promised_before_us_are_finished():
     assert after.step().bound == {"w-0": "n1", "w-1": "n1"}
 
 
-def test_a_promise_that_somebody_else_wrote_stops_nobody():
+def test_a_promise_with_invalid_devices_is_ignored():
     there = half_bound(msgspec.json.encode({"places": {"n1": [["x", [[-9, 1, "", 0]]]]}}).decode())
     assert set(there.step().bound) == {"w-1", "w-2"}
 
 
-def test_a_promise_that_is_kept_is_taken_back():
+def test_a_promise_is_cleared_when_its_gang_is_bound():
     there = half_bound(promised(a="n3", b="n2", c="n1"))
     there.step()
-    assert list(there.brain._promised.evictions()) == []
+    assert list(there.brain._nominations.evictions()) == []

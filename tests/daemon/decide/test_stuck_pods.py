@@ -1,4 +1,4 @@
-"""Pods that hang in termination are deleted without waiting only where nothing of them can run."""
+"""Pods that are stuck in termination are deleted by force only where nothing of them can run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.kube_given import Json, Stage, node, pod, policy, queue
 from windlass.daemon.decide.stuck_pods import AGAIN_S, SLACK_S
-from windlass.kube.writers.force_delete import is_dead
+from windlass.kube.writes import is_dead
 from windlass.model.nodes import NodeStanding, NodeTrouble
 from windlass.model.units import format_timestamp, parse_timestamp
 from windlass.workloads.nodes.health import OUT_OF_SERVICE
@@ -31,16 +31,16 @@ def stranded(*things: wire.NodeObject | wire.Pod, at: int = DUE, **spec: bool) -
     return [each.pod.name for each in there.step().work.stranded]
 
 
-def test_a_pod_on_a_node_that_is_gone_is_deleted_once_its_time_is_over():
+def test_a_pod_on_a_deleted_node_is_deleted_after_its_grace():
     assert stranded(hanging()) == ["a"]
     assert stranded(hanging(), at=DUE - 1) == []
 
 
-def test_so_is_one_on_a_node_out_of_service():
+def test_a_pod_on_a_node_out_of_service_is_deleted_after_its_grace():
     assert stranded(node("n1", 1, taints=[OFF]), hanging()) == ["a"]
 
 
-def test_one_on_a_silent_node_hangs_unless_the_policy_takes_silence_for_death():
+def test_a_pod_on_a_silent_node_is_deleted_only_if_the_policy_allows_it():
     away = silent(parse_timestamp(ENDS) - 100)
     assert stranded(away, hanging()) == []
     assert stranded(away, hanging(), deleteFromLost=True) == ["a"]
@@ -52,17 +52,17 @@ def test_a_node_that_is_silent_for_less_than_the_grace_is_not_dead():
 
 
 @pytest.mark.parametrize("taint", ["karpenter.sh/disrupted", "dedicated"])
-def test_one_on_a_node_that_answers_ends_by_its_kubelet(taint: str):
+def test_a_pod_on_a_node_that_answers_is_left_to_its_kubelet(taint: str):
     there = node("n1", 1, taints=[{"key": taint, "effect": "NoSchedule"}])
     assert stranded(there, hanging(), deleteFromLost=True) == []
 
 
-def test_pods_of_others_and_pods_that_nobody_told_to_go_are_left_alone():
+def test_foreign_pods_and_pods_that_do_not_terminate_are_left_alone():
     other = hanging("other", schedulerName="default-scheduler")
     assert stranded(other, pod("b", 1, node="n1", phase="Running")) == []
 
 
-def test_it_is_tried_again_after_a_while_and_forgotten_when_it_is_gone():
+def test_the_deletion_is_retried_until_the_pod_is_gone():
     there = Stage(queue("team", "ml"), node("n2"), hanging(), now=DUE)
     assert len(there.step().work.stranded) == 1
     assert there.step(1).work.stranded == []
@@ -77,12 +77,12 @@ def test_while_paused_nothing_is_deleted():
     assert there.step().work.stranded == []
 
 
-def test_the_daemon_wakes_when_the_time_of_one_is_over():
+def test_wakes_when_the_grace_of_a_stuck_pod_ends():
     there = Stage(queue("team", "ml"), node("n2"), hanging(), now=DUE - 7)
     assert there.step().work.wake_at == DUE
 
 
-def test_a_machine_that_is_only_shut_down_may_come_up_again():
+def test_a_node_that_is_only_shut_down_is_not_dead():
     shut = NodeTrouble(
         NodeStanding.LOST, "shut down", taint="node.cloudprovider.kubernetes.io/shutdown"
     )

@@ -1,4 +1,4 @@
-"""A gang that goes whole is suspended through its owner, waits without pods, and comes back."""
+"""Gangs that are evicted whole: suspended through their owner, waiting without pods, resumed."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from tests.support.kube_given import (
     queue,
     task_id,
 )
-from windlass.daemon.decide.inputs import ObjectObserved
 from windlass.daemon.decide.suspended_gangs import SHOWN_AFTER_S
 from windlass.kube.ingest.scope import Scope
 from windlass.kube.ingest.suspended_gangs import COME_WITHIN_S
-from windlass.kube.writers.suspend import Switch, To, Turn, TurnFailed, patch_of
+from windlass.kube.refs import ObjectObserved, Switch
+from windlass.kube.writers.suspend import patch_of
+from windlass.kube.writes import To, Turn, TurnFailed
 from windlass.model.jobs import GangId, TaskState
 from windlass.model.reasons import ReasonCode
 from windlass.workloads.kinds.suspension import Mark, OwnerState, mark_of, standing
@@ -40,7 +41,7 @@ TEAM = queue("team", "ml", guarantee={"gpu": 2})
 
 
 class Play:
-    """Two GPUs, a Job of two pods that has them, and its owner as the API server would keep it."""
+    """Two GPUs, a Job of two pods that uses them, and its owner as the API server keeps it."""
 
     def __init__(self, *things: Thing, pods: int = 2, **fields: Any) -> None:
         self.low = low_job(pods, **fields)
@@ -55,7 +56,7 @@ class Play:
         return [pod(f"low-{name}-{number}", 1, **made) for number in range(count)]
 
     def high_comes(self) -> list[Turn | None]:
-        """A gang of a higher priority wants both GPUs; how the owner of the others is told."""
+        """Add a gang of a higher priority for both GPUs; return how each victim is stopped."""
         self.stage.see(*crew("high", 2, priority=10, created=LONG_AGO))
         step = self.stage.step()
         return [each.turn for clearing in step.work.clearings for each in clearing.victims]
@@ -65,7 +66,7 @@ class Play:
             self.stage.lose(each)
 
     def write(self, turn: Turn) -> None:
-        """As the API server carries out a patch, and a watch then tells."""
+        """Apply a patch as the API server does, and observe the result."""
         if (body := patch_of(turn, self.low, KEY)) is not None:
             self.become(body.get("spec", {}), body["metadata"]["annotations"])
 
@@ -79,7 +80,7 @@ class Play:
         self.stage.see(self.low)
 
     def suspended(self) -> Play:
-        """The Job has made room for the gang, which runs."""
+        """Suspend the Job for the gang, and let the gang run."""
         turn = self.high_comes()[0]
         assert turn is not None
         self.write(turn)
@@ -88,14 +89,14 @@ class Play:
         return self
 
     def resumed(self) -> Play:
-        """There is room again, and the Job was let go on."""
+        """Let the gang end, and resume the Job."""
         self.high_goes()
         (turn,) = self.stage.step().work.turns
         self.write(turn)
         return self
 
     def successor(self) -> Play:
-        """Another leader, who knows only what the API server does."""
+        """Return a new leader, which knows only the objects of the API server."""
         other = Play.__new__(Play)
         other.low = self.low
         other.stage = Stage(node("n1", gpus=2), TEAM, now=self.stage.now)
@@ -108,7 +109,7 @@ class Play:
 
 
 def low_job(count: int = 2, **fields: Any) -> wire.Owner:
-    """A Job of pods with a GPU each."""
+    """Return a Job of pods with a GPU each."""
     amounts = container("main", **{"nvidia.com/gpu": "1"})
     return job("low", count, template={"spec": {"containers": [amounts]}}, **fields)
 
@@ -116,7 +117,7 @@ def low_job(count: int = 2, **fields: Any) -> wire.Owner:
 # --- it goes --------------------------------------------------------------------------------------
 
 
-def test_a_job_that_goes_whole_is_suspended_and_told_why_and_for_whom():
+def test_a_job_that_is_evicted_whole_is_suspended_with_a_mark():
     turns = Play().high_comes()
     mark = Mark(at=1000, rule="priority", gainer="ml/high", since=100, by="windlass")
     assert turns == [Turn(GANG, LOW, To.SUSPENDED, mark)] * 2
@@ -135,18 +136,18 @@ def test_one_patch_sets_the_field_and_the_mark_on_the_version_that_was_read():
     }
 
 
-def test_what_its_user_has_suspended_meanwhile_is_not_marked():
+def test_a_job_that_its_user_has_suspended_is_not_marked():
     turn = Turn(GANG, LOW, To.SUSPENDED, Mark(at=7))
     assert patch_of(turn, low_job(suspend=True), KEY) is None
 
 
-def test_a_job_of_which_others_run_on_is_not_suspended():
+def test_a_job_with_other_running_gangs_is_not_suspended():
     play = Play(pods=1, completionMode="NonIndexed")  # each of its pods stands for itself
     play.stage.see(node("n2", gpus=1), *play.pods("b", 1, "n2"))
     assert play.high_comes() == [None]
 
 
-def test_a_job_that_somebody_else_directs_is_not_suspended():
+def test_a_job_controlled_by_an_unknown_owner_is_not_suspended():
     play = Play()
     above = msgspec.convert(made_by("Pipeline", "example.com/v1"), wire.OwnerRef)
     meta = msgspec.structs.replace(play.low.metadata, owner_references=[above])
@@ -154,7 +155,7 @@ def test_a_job_that_somebody_else_directs_is_not_suspended():
     assert play.high_comes() == [None, None]
 
 
-def test_elastic_members_go_one_by_one():
+def test_elastic_members_are_evicted_pod_by_pod():
     play = Play(annotations={"windlass.dev/minimum": "1"})
     play.stage.see(pod("high", 1, priority=10, created=LONG_AGO))
     (clearing,) = play.stage.step().work.clearings
@@ -164,7 +165,7 @@ def test_elastic_members_go_one_by_one():
 # --- it waits -------------------------------------------------------------------------------------
 
 
-def test_a_suspended_job_waits_on_without_pods_at_its_old_place_in_line():
+def test_a_suspended_job_keeps_its_position_in_the_queue():
     play = Play()
     before = play.stage.cluster.gangs[GANG].created_at
     play.suspended()
@@ -175,13 +176,13 @@ def test_a_suspended_job_waits_on_without_pods_at_its_old_place_in_line():
     assert "to make room for ml/high" in str(decision.reasons[-1])
 
 
-def test_nothing_is_written_about_pods_that_are_not_there():
+def test_no_condition_is_written_for_placeholders():
     play = Play().suspended()
     step = play.stage.settle()
     assert (step.said, step.events, step.work.promises, step.work.turns) == ({}, [], [], [])
 
 
-def test_a_new_leader_finds_it_in_line():
+def test_a_new_leader_finds_the_suspended_gang_in_its_queue():
     play = Play().suspended().successor()
     play.stage.brain.resume()
     assert play.states() == [TaskState.WAITING] * 2
@@ -192,43 +193,43 @@ def test_a_new_leader_finds_it_in_line():
     "scope",
     [Scope(namespaces=frozenset({"theirs"}), seal=KEY), Scope(frozenset({"another"}), seal=KEY)],
 )
-def test_another_scheduler_leaves_it_alone(scope: Scope):
+def test_another_scheduler_ignores_the_suspended_gang(scope: Scope):
     low = Play().suspended().low
     assert not Stage(node("n1", gpus=2), TEAM, low, scope=scope).cluster.tasks
 
 
-def test_a_job_that_its_user_suspended_is_not_in_line():
+def test_a_job_suspended_by_its_user_is_not_in_the_queue():
     stage = Stage(node("n1", gpus=2), TEAM, low_job(suspend=True))
     assert not stage.cluster.tasks
 
 
 @pytest.mark.parametrize("notes", [{SUSPENDED: None}, {SUSPENDED: "not ours"}])
-def test_a_job_whose_mark_was_taken_away_is_its_users_again(notes: Json):
+def test_a_suspended_job_without_a_valid_mark_is_not_in_the_queue(notes: Json):
     play = Play().suspended()
     play.become({}, notes)
     assert play.states() == []
 
 
-def test_a_job_that_was_deleted_leaves_the_line():
+def test_a_deleted_job_leaves_the_queue():
     play = Play().suspended()
     play.stage.lose(play.low)
     assert play.states() == []
 
 
-def test_a_job_that_its_user_let_go_on_is_ours_no_more():
+def test_a_job_resumed_by_its_user_is_unmarked():
     play = Play().suspended()
     play.become({"suspend": False}, {})
     assert play.states() == []
     assert [turn.to for turn in play.stage.step().work.turns] == [To.UNMARKED]
 
 
-def test_a_template_that_was_changed_meanwhile_counts_as_it_is_now():
+def test_placeholders_follow_a_changed_template():
     play = Play().suspended()
     play.become({"parallelism": 1}, {})
     assert len(play.states()) == 1
 
 
-def test_what_has_succeeded_is_not_waited_for():
+def test_succeeded_pods_have_no_placeholders():
     succeeded = low_job(
         4, suspend=True, status={"succeeded": 3}, annotations=marked("low-uid", Mark(at=1))
     )
@@ -236,13 +237,13 @@ def test_what_has_succeeded_is_not_waited_for():
     assert len(stage.cluster.tasks) == 1
 
 
-def test_an_owner_that_has_failed_does_not_wait():
+def test_a_failed_owner_has_no_placeholders():
     failed = {"conditions": [{"type": "Failed", "status": "True"}]}
     ended = low_job(suspend=True, status=failed, annotations=marked("low-uid", Mark(at=1)))
     assert not Stage(node("n1", gpus=2), TEAM, ended).cluster.tasks
 
 
-def test_nobody_is_made_older_than_its_owner_or_another_user_by_what_it_writes():
+def test_placeholders_are_no_older_than_their_owner_and_keep_its_creator():
     amounts = container("main", **{"nvidia.com/gpu": "1"})
     template = {"metadata": {"annotations": {CREATOR: "eve"}}, "spec": {"containers": [amounts]}}
     notes = marked("low-uid", Mark(at=1, since=5)) | {CREATOR: "bob"}
@@ -259,7 +260,7 @@ def test_nobody_is_made_older_than_its_owner_or_another_user_by_what_it_writes()
 # --- it comes back --------------------------------------------------------------------------------
 
 
-def test_when_there_is_room_its_owner_is_resumed_and_its_places_are_held():
+def test_the_owner_is_resumed_and_places_are_held_when_there_is_room():
     play = Play().suspended()
     play.high_goes()
     step = play.stage.step()
@@ -276,7 +277,7 @@ def test_when_there_is_room_its_owner_is_resumed_and_its_places_are_held():
     assert play.stage.step().work.turns == []  # once is enough
 
 
-def test_it_is_resumed_only_after_its_former_pods_are_gone():
+def test_the_owner_is_resumed_only_after_its_former_pods_are_gone():
     play = Play()
     turn = play.high_comes()[0]
     assert turn is not None
@@ -287,7 +288,7 @@ def test_it_is_resumed_only_after_its_former_pods_are_gone():
     assert [turn.to for turn in play.stage.step().work.turns] == [To.RESUMED]
 
 
-def test_a_former_pod_that_is_stuck_is_not_waited_for_beyond_its_grace():
+def test_a_stuck_former_pod_delays_the_resume_only_until_its_grace_ends():
     play = Play()
     turn = play.high_comes()[0]
     assert turn is not None
@@ -299,7 +300,7 @@ def test_a_former_pod_that_is_stuck_is_not_waited_for_beyond_its_grace():
     assert [turn.to for turn in play.stage.step(60).work.turns] == [To.RESUMED]
 
 
-def test_its_pods_are_bound_together_on_the_places_that_were_promised():
+def test_the_pods_of_a_resumed_gang_are_bound_at_the_promised_places():
     play = Play().suspended().resumed()
     first, second = play.pods("b")
     play.stage.see(first)
@@ -314,7 +315,7 @@ def test_its_pods_are_bound_together_on_the_places_that_were_promised():
     assert play.stage.step().work.turns == []
 
 
-def test_a_new_leader_holds_the_places_of_pods_that_have_not_come_yet():
+def test_a_new_leader_holds_the_places_of_missing_pods():
     play = Play().suspended().resumed().successor()
     play.stage.see(*play.pods("b", 1))
     play.stage.brain.resume()
@@ -326,7 +327,7 @@ def test_a_new_leader_holds_the_places_of_pods_that_have_not_come_yet():
     assert set(play.stage.step().bound) == {"low-b-0", "low-b-1"}
 
 
-def test_pods_that_do_not_come_in_time_are_not_waited_for():
+def test_a_gang_is_suspended_again_when_its_pods_do_not_come_in_time():
     play = Play().suspended().resumed()
     step = play.stage.step(COME_WITHIN_S)
     (turn,) = step.work.turns
@@ -338,7 +339,7 @@ def test_pods_that_do_not_come_in_time_are_not_waited_for():
     assert [turn.to for turn in play.stage.step(2).work.turns] == [To.RESUMED]
 
 
-def test_an_owner_that_cannot_be_resumed_is_tried_again_later():
+def test_a_failed_resume_is_retried_after_a_backoff():
     play = Play().suspended()
     play.high_goes()
     (turn,) = play.stage.step().work.turns
@@ -348,7 +349,7 @@ def test_an_owner_that_cannot_be_resumed_is_tried_again_later():
     assert [turn.to for turn in play.stage.step(2).work.turns] == [To.RESUMED]
 
 
-def test_a_job_that_its_user_stops_while_it_comes_back_stays_stopped():
+def test_a_job_suspended_by_its_user_while_it_is_resumed_stays_suspended():
     play = Play().suspended().resumed()
     play.become({"suspend": True}, {})
     assert play.states() == []
@@ -358,7 +359,7 @@ def test_a_job_that_its_user_stops_while_it_comes_back_stays_stopped():
 # --- nodes have to be bought ----------------------------------------------------------------------
 
 
-def test_a_gang_that_no_node_could_hold_is_resumed_at_once_so_that_autoscalers_see_its_pods():
+def test_a_gang_that_no_node_could_hold_is_resumed_at_once_for_autoscalers():
     play = Play().suspended()
     play.high_goes()
     play.stage.lose(node("n1", gpus=2))
@@ -370,7 +371,7 @@ def test_a_gang_that_no_node_could_hold_is_resumed_at_once_so_that_autoscalers_s
     assert play.stage.settle().said == dict.fromkeys(("low-b-0", "low-b-1"), "Unschedulable")
 
 
-def test_a_gang_that_waits_for_room_is_resumed_after_a_while():
+def test_a_gang_that_lacks_nodes_is_resumed_after_a_while_for_autoscalers():
     play = Play().suspended()
     assert play.stage.step(SHOWN_AFTER_S - 1).work.turns == []
     assert [turn.to for turn in play.stage.step(1).work.turns] == [To.RESUMED]
@@ -382,14 +383,14 @@ def test_a_gang_that_its_queue_does_not_admit_stays_suspended():
     assert play.stage.step(SHOWN_AFTER_S).work.turns == []
 
 
-def test_if_only_some_of_its_pods_come_and_they_are_enough_it_starts_with_them():
+def test_a_resumed_gang_starts_when_its_minimum_of_pods_has_come():
     play = Play(annotations={"windlass.dev/minimum": "1"}).suspended().resumed()
     play.stage.see(*play.pods("b", 1))
     (turn,) = play.stage.step(COME_WITHIN_S).work.turns
     assert turn.to is To.UNMARKED
 
 
-def test_a_suspended_gang_may_take_its_place_from_others():
+def test_a_suspended_gang_may_be_a_preemptor():
     play = Play().suspended()
     runs = {"node": "n1", "phase": "Running", "labels": {PREEMPTIBLE: "true"}}
     play.stage.see(*crew("high", 2, status={"startTime": LONG_AGO}, created=LONG_AGO, **runs))

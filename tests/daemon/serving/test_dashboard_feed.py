@@ -1,4 +1,4 @@
-"""A live cluster on the board: what is noted, when it is shown, and which gangs have ended."""
+"""The dashboard feed: noted cycles, documents only for viewers, and gangs that have ended."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import msgspec
 import pytest
 
 from tests.given import ask, cluster, job, node, schedule
-from windlass.daemon.decide.finished_gangs import MOST, Endings
-from windlass.daemon.decide.step import SchedulerStep
-from windlass.daemon.decide.step_output import StepOutput
-from windlass.daemon.serving.dashboard_feed import NOTE_AT_LEAST_S, Showing
+from windlass.daemon.decide.finished_gangs import MOST, FinishedGangs
+from windlass.daemon.decide.step import SchedulerStep, StepOutput
+from windlass.daemon.serving.dashboard_feed import NOTE_AT_LEAST_S, DashboardFeed
 from windlass.engine.plan import Plan
 from windlass.forecast.eta import StartEta
 from windlass.kube.ingest.scope import Scope
@@ -29,17 +28,17 @@ GANG = job("ns/a", 2, ask(gpus=1))
 
 
 class Stage:
-    """A brain that decides what it is told to, and its board."""
+    """A scheduler step with given plans, and its dashboard feed."""
 
     def __init__(self) -> None:
         self.board = LiveState("run")
         self.trouble = ""
-        self.showing = Showing(self.board, lambda: self.trouble)
+        self.feed = DashboardFeed(self.board, lambda: self.trouble)
         self.brain = SchedulerStep(Scope(frozenset({"windlass"})), 0)
 
     def step(self, plan: Plan, now: int = 0) -> None:
         self.brain.cluster.now = now
-        self.showing.step(self.brain, lambda: StepOutput(plan))
+        self.feed.step(self.brain, lambda: StepOutput(plan))
 
     @property
     def noted(self) -> int:
@@ -48,55 +47,55 @@ class Stage:
 
 @pytest.fixture
 async def stage() -> AsyncIterator[Stage]:
-    made = Stage()
-    running = asyncio.create_task(made.showing.run())
-    yield made
+    stage = Stage()
+    running = asyncio.create_task(stage.feed.run())
+    yield stage
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
 
 
-async def test_while_nobody_looks_no_document_is_made(stage: Stage):
+async def test_without_viewers_no_document_is_made(stage: Stage):
     for now in range(100):
         stage.step(Plan(), now)
         await asyncio.sleep(0)
     assert stage.board.stamp is None
 
 
-async def test_who_looks_sees_the_last_step_at_once(stage: Stage):
+async def test_a_viewer_sees_the_last_step_at_once(stage: Stage):
     stage.step(Plan(), 7)
-    await stage.showing.look()
+    await stage.feed.look()
     assert stage.board.stamp is not None
     assert stage.board.stamp.now == 7
 
 
-async def test_who_looks_sees_when_a_gang_is_expected_to_start(stage: Stage):
+async def test_a_viewer_sees_the_expected_start_of_a_gang(stage: Stage):
     there = schedule(node("n1"), GANG)
     soon, late = StartEta(early=60, at=90, late=200), StartEta(60, 90, None)
     stage.brain.expect({GangId("ns/a"): soon, GangId("ns/b"): late}, {})
     stage.brain.cluster = there.cluster
     stage.step(there.plan)
-    await stage.showing.look()
+    await stage.feed.look()
     answer = stage.board.pages.jobs(TOP)
     assert answer is not None
     [waits] = msgspec.json.decode(answer.body)["waiting"]
     assert waits["eta"] == {"at": 90, "early": 60, "late": 200}
 
 
-async def test_a_replica_in_trouble_refuses_in_its_own_words(stage: Stage):
+async def test_a_replica_in_trouble_refuses_viewers_with_its_reason(stage: Stage):
     stage.trouble = "r1 leads, and this replica stands by: look there."
     with pytest.raises(AccessDenied, match="r1 leads"):
-        await stage.showing.look()
+        await stage.feed.look()
 
 
-async def test_a_cycle_that_does_nothing_is_noted_once_a_minute(stage: Stage):
+async def test_a_cycle_without_actions_is_noted_once_a_minute(stage: Stage):
     for now in range(2 * NOTE_AT_LEAST_S):
         stage.step(Plan(), now)
     assert stage.noted == 2
 
 
-async def test_a_cycle_that_acts_is_noted_and_the_same_act_not_again(stage: Stage):
-    """In shadow mode nothing comes of a plan, and it is made again and again."""
+async def test_a_cycle_with_actions_is_noted_once_and_not_repeated(stage: Stage):
+    """In shadow mode a plan has no effect, so that the same plan is made again and again."""
     there = schedule(node("n", gpus=2), GANG)
     stage.brain.cluster = there.cluster
     for _ in range(3):
@@ -110,11 +109,11 @@ async def test_a_cycle_that_acts_is_noted_and_the_same_act_not_again(stage: Stag
 
 
 class Watched:
-    """A cluster with two tasks of one gang running, and what is noted of their end."""
+    """A cluster with two running tasks of one gang, and the observer of their end."""
 
     def __init__(self) -> None:
         self.cluster: Cluster = cluster(node("n", gpus=2), GANG.runs(0, 1, on="n"), now=50)
-        self.endings = Endings(self.cluster)
+        self.endings = FinishedGangs(self.cluster)
         self.endings.is_on = True
 
     def tell(self, *events: Event) -> None:
@@ -141,20 +140,20 @@ def test_a_gang_has_ended_when_all_its_tasks_have():
     assert watched.ended() == [("ns/a", 3, 50)]
 
 
-def test_a_gang_that_is_deleted_has_ended_too():
+def test_a_deleted_gang_has_ended():
     watched = Watched()
     watched.tell(TaskGone(GANG.tasks[0].id), TaskGone(GANG.tasks[1].id), GangGone(GANG.gang.id))
     assert watched.ended() == [("ns/a", 0, 50)]
 
 
-def test_a_gang_whose_pods_are_made_again_has_not_ended():
+def test_a_gang_whose_pods_are_recreated_has_not_ended():
     watched = Watched()
     watched.tell(TaskGone(GANG.tasks[0].id), TaskGone(GANG.tasks[1].id), GangGone(GANG.gang.id))
     watched.tell(GangSeen(GANG.gang), TaskSeen(GANG.tasks[0]))
     assert watched.ended() == []
 
 
-def test_pods_of_no_queue_and_what_was_over_before_are_not_told():
+def test_pods_without_a_queue_and_earlier_endings_are_not_listed():
     watched = Watched()
     stranger = replace(GANG.gang, id="kube-system/dns", queue="")
     watched.tell(GangSeen(stranger), GangGone(stranger.id))
@@ -163,7 +162,7 @@ def test_pods_of_no_queue_and_what_was_over_before_are_not_told():
     assert watched.ended() == []
 
 
-def test_the_latest_endings_are_kept_and_no_more():
+def test_only_the_latest_endings_are_kept():
     watched = Watched()
     for number in range(MOST + 5):
         gang = replace(GANG.gang, id=f"ns/g{number}")

@@ -1,4 +1,4 @@
-"""Who leads, and with which settings, as others learn it from the lease."""
+"""The leader and its published settings, as read from the lease."""
 
 from __future__ import annotations
 
@@ -25,21 +25,23 @@ def lease(**notes: str) -> LeaseRecord:
 
 
 @pytest.mark.parametrize(("later", "leader"), [(0, "a"), (15 + CLOCKS_APART_S, "a"), (60, "")])
-def test_a_lease_that_was_not_renewed_in_time_is_nobodys(later: int, leader: str):
+def test_an_expired_lease_has_no_leader(later: int, leader: str):
     assert leader_of(lease(), SECOND + later) == leader
 
 
-def test_a_lease_that_may_not_be_read_says_nothing():
+def test_the_leader_is_unknown_if_the_lease_may_not_be_read():
     assert leader_of(None, SECOND) is None
     assert leader_of(LeaseRecord(), SECOND) == ""
 
 
-def test_settings_of_the_leader_complete_those_that_nobody_has_set():
-    theirs = Config(default_queue="everyone", namespaces=["a"], node_selector={"pool": "gpu"})
-    mine = Config(namespaces=["b"], port=1)
-    seen = as_leader(mine, lease(**{SETTINGS: published(theirs)}))
-    assert (seen.default_queue, seen.namespaces, seen.port) == ("everyone", ["b"], 1)
-    assert seen.node_selector == {"pool": "gpu"}
+def test_settings_of_the_leader_complete_those_that_are_not_set():
+    leader_config = Config(
+        default_queue="everyone", namespaces=["a"], node_selector={"pool": "gpu"}
+    )
+    own = Config(namespaces=["b"], port=1)
+    config = as_leader(own, lease(**{SETTINGS: published(leader_config)}))
+    assert (config.default_queue, config.namespaces, config.port) == ("everyone", ["b"], 1)
+    assert config.node_selector == {"pool": "gpu"}
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", '{"of_a_later_version": 1}', "[]"])
@@ -47,6 +49,6 @@ def test_settings_that_cannot_be_read_change_nothing(text: str):
     assert as_leader(Config(port=1), lease(**{SETTINGS: text})) == Config(port=1)
 
 
-def test_secrets_and_places_of_the_leader_are_not_published():
-    told = published(Config(kubeconfig="x", replica="r", scheduler_names=["s"]))
-    assert told == '{"scheduler_names":["s"]}'
+def test_secrets_and_local_settings_of_the_leader_are_not_published():
+    text = published(Config(kubeconfig="x", replica="r", scheduler_names=["s"]))
+    assert text == '{"scheduler_names":["s"]}'

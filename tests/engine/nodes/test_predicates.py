@@ -60,5 +60,5 @@ def test_a_pod_near_others_of_a_chosen_namespace_follows_them():
     db = pod("db", namespace="other", node="n2", labels={"app": "db"}, containers=[container()])
     there = Stage(TEAM, *nodes, db, pod("a", affinity=wants))
     assert there.step().bound == {}
-    there.translator.namespace_seen("other", {"team": "x"})
+    there.apply(there.translator.namespace_seen("other", {"team": "x"}))
     assert there.step().bound == {"a": "n2"}

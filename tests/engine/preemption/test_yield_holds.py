@@ -11,8 +11,8 @@ from tests.support import kube_given as kube
 from tests.support.kube_given import Stage
 from tests.support.preemption_given import LATER, ONE, TWO, late, runs
 from windlass.engine.explain.preemption_preview import would
-from windlass.kube.writers.evictor import EvictRefused
 from windlass.kube.writers.placement_promises import read
+from windlass.kube.writes import EvictRefused
 from windlass.model.actions import EvictionRule
 from windlass.model.events import QueueSeen
 from windlass.model.jobs import GangId

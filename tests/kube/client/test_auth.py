@@ -1,4 +1,4 @@
-"""Who we are is found in the usual places, and found again when it changes."""
+"""Access to the API server: sources of credentials, and their renewal."""
 
 import asyncio
 import json
@@ -21,11 +21,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.live.support.fake_api_server import status
-from windlass.kube.client import credentials
+from windlass.kube.client import auth as credentials
 from windlass.kube.client import kubeconfig as identity
-from windlass.kube.client.auth import Access, load, namespace
+from windlass.kube.client.auth import Access, Credentials, load, namespace
 from windlass.kube.client.client import connect
-from windlass.kube.client.credentials import Credentials
 from windlass.kube.client.errors import NoAccess, Unauthorized
 
 PLUGIN = """#!{python}
@@ -105,7 +104,7 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class Server:
-    """Answers whom it knows: the newest token, or whoever has a certificate."""
+    """A server that accepts the newest token, and records tokens and client certificates."""
 
     def __init__(self) -> None:
         self.token = ""
@@ -153,7 +152,7 @@ def kubeconfig(path: Path, port: int, user: dict[str, object], **cluster: object
 
 
 def plugin(folder: Path, given: dict[str, str], seconds: int) -> dict[str, object]:
-    """Write an exec plug-in that counts its turns, and return the user that names it."""
+    """Write an exec plug-in that counts its runs, and return the user section that names it."""
     script = folder / "plugin"
     script.write_text(PLUGIN.format(python=sys.executable, folder=str(folder), seconds=seconds))
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
@@ -171,7 +170,7 @@ def turns(folder: Path) -> int:
     return int((folder / "count").read_text())
 
 
-async def test_a_client_certificate_in_a_kubeconfig_says_who_we_are(
+async def test_a_client_certificate_in_a_kubeconfig_authenticates_us(
     authority: Authority, tmp_path: Path
 ) -> None:
     certificate, key = authority.issue("alice")
@@ -183,7 +182,7 @@ async def test_a_client_certificate_in_a_kubeconfig_says_who_we_are(
     assert server.names == ["alice"]
 
 
-async def test_a_server_that_nobody_vouches_for_is_not_spoken_to(
+async def test_a_server_with_an_untrusted_certificate_is_rejected(
     authority: Authority, tmp_path: Path
 ) -> None:
     async with tls_server(authority) as server:
@@ -199,7 +198,7 @@ async def test_a_server_that_nobody_vouches_for_is_not_spoken_to(
             assert await api.get("/") == b"{}"
 
 
-async def test_the_name_in_the_servers_certificate_may_be_another(
+async def test_tls_server_name_overrides_the_host_of_the_address(
     authority: Authority, tmp_path: Path
 ) -> None:
     trust: dict[str, object] = {"certificate-authority": "ca.crt"}
@@ -306,7 +305,7 @@ async def test_a_certificate_from_a_plug_in_is_used_and_replaced(
     assert server.names == ["before", "after"]
 
 
-async def test_a_plug_in_that_fails_says_why_and_the_old_token_stays(tmp_path: Path) -> None:
+async def test_a_failing_plug_in_is_reported_and_the_old_token_stays_in_use(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path / "a", 1, plugin(tmp_path, {"token": "TURN"}, seconds=3600))
     access = load(path)
     (tmp_path / "plugin").write_text("#!/bin/sh\necho please log in again >&2\nexit 3\n")
@@ -332,7 +331,7 @@ async def test_a_token_file_that_is_rewritten_is_read_again(tmp_path: Path) -> N
     assert await access.headers() == {"Authorization": "Bearer two"}
 
 
-async def test_in_a_pod_the_service_account_is_used_and_its_token_follows_its_file(
+async def test_in_a_pod_the_service_account_is_used_and_its_token_file_is_read_again(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "token").write_text("one")
@@ -375,7 +374,7 @@ def test_a_proxy_is_taken_from_the_kubeconfig_then_from_the_environment(
         load(odd)
 
 
-def test_credentials_are_renewed_with_time_to_spare_but_not_all_the_time() -> None:
+def test_credentials_are_renewed_before_they_expire_but_not_too_often() -> None:
     for good_for_s, wait_s in ((3600.0, 3540.0), (10.0, 8.0), (-5.0, credentials.GAP_S)):
         who = identity.Identity("https://x", None, {}, good_for_s)
         kept = Credentials(lambda who=who: who, who)
@@ -383,15 +382,15 @@ def test_credentials_are_renewed_with_time_to_spare_but_not_all_the_time() -> No
 
 
 def _grow_old(access: Access) -> None:
-    """Let the credentials' time come, as if an hour had passed."""
+    """Make the credentials due for renewal, as if an hour had passed."""
     access.headers.__self__._renew_at = 0.0  # type: ignore[attr-defined]
 
 
-# --- which namespace is meant
+# --- the default namespace
 
 
 @pytest.mark.parametrize(("context", "meant"), [(None, "default"), ("there", "team-a")])
-def test_the_namespace_of_the_context_is_meant_where_none_is_named(
+def test_the_namespace_of_the_context_is_the_default(
     tmp_path: Path, context: str | None, meant: str
 ) -> None:
     named = [("here", {}), ("there", {"namespace": "team-a"})]
@@ -401,12 +400,12 @@ def test_the_namespace_of_the_context_is_meant_where_none_is_named(
     assert namespace(str(file), context) == meant
 
 
-def test_in_a_pod_its_own_namespace_is_meant(tmp_path: Path) -> None:
+def test_in_a_pod_its_own_namespace_is_the_default(tmp_path: Path) -> None:
     (tmp_path / "namespace").write_text("team-b\n")
     assert identity.namespace_of_service_account(str(tmp_path)) == "team-b"
 
 
-def test_a_context_that_is_not_there_names_no_namespace(tmp_path: Path) -> None:
+def test_an_unknown_context_has_no_namespace(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text(yaml.safe_dump({"current-context": "here", "contexts": []}))
     with pytest.raises(NoAccess, match="cannot be used"):

@@ -1,4 +1,4 @@
-"""Exporters that are asked over HTTP: heard, and not trusted."""
+"""The scraper of DCGM exporters: readings are reported, answers are not trusted."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import pytest
 from aiohttp import web
 
 from windlass.kube.client import dcgm_scraper
-from windlass.kube.client.dcgm_scraper import AT_ONCE, Exporters, Measured
+from windlass.kube.client.dcgm_scraper import AT_ONCE, Exporters
+from windlass.kube.writes import Measured
 from windlass.workloads.nodes.dcgm import LONGEST, Exporter, Reading
 
 PATIENCE_S = 20.0
 GOOD = b'DCGM_FI_DEV_GPU_UTIL{gpu="0"} 42\n'
-HEARD = Reading((420,))
+READING = Reading((420,))
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
@@ -33,8 +34,8 @@ async def served(answer: Answer) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def asking(*urls: str) -> AsyncIterator[tuple[Exporters, list[Measured]]]:
-    """What asks, and what it has reported."""
+async def scraping(*urls: str) -> AsyncIterator[tuple[Exporters, list[Measured]]]:
+    """Yield a running scraper of these URLs, and the list of its reports."""
     reports: list[Measured] = []
     exporters = Exporters(reports.append, 0.05)
     exporters.ask([named(url, number) for number, url in enumerate(urls)])
@@ -52,7 +53,7 @@ def named(url: str, number: int) -> Exporter:
 
 
 def nodes(reports: list[Measured]) -> set[str]:
-    return {exporter.node for each in reports for exporter, _ in each.readings}
+    return {exporter.node for report in reports for exporter, _ in report.readings}
 
 
 async def wait_all(exporters: Exporters) -> None:
@@ -97,22 +98,22 @@ async def refusing(request: web.BaseRequest) -> web.Response:
     return web.Response(body=GOOD, status=503)
 
 
-async def test_an_exporter_is_asked_again_and_again():
-    async with served(good) as url, asking(url) as (_, reports), asyncio.timeout(PATIENCE_S):
+async def test_an_exporter_is_read_periodically():
+    async with served(good) as url, scraping(url) as (_, reports), asyncio.timeout(PATIENCE_S):
         while len(reports) < 3:
             await asyncio.sleep(0.01)
-    assert {each.readings for each in reports} == {((named(url, 0), HEARD),)}
+    assert {each.readings for each in reports} == {((named(url, 0), READING),)}
 
 
 @pytest.mark.parametrize("bad", [silent, huge, garbage, packed, broken, refusing])
-async def test_one_that_does_harm_is_passed_over_and_the_others_are_heard(
+async def test_a_misbehaving_exporter_is_skipped_and_the_others_are_read(
     bad: Answer, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(dcgm_scraper, "TIMEOUT_S", 1.0)
     async with (
         served(bad) as far,
         served(good) as near,
-        asking(far, near, "http://[not an address]:1/metrics") as (exporters, reports),
+        scraping(far, near, "http://[not an address]:1/metrics") as (exporters, reports),
     ):
         await wait_all(exporters)
         assert nodes(reports) == {"n1"}
@@ -124,34 +125,34 @@ async def test_a_redirect_is_not_followed():
         async def elsewhere(request: web.BaseRequest) -> web.Response:
             raise web.HTTPFound(url)
 
-        async with served(elsewhere) as far, asking(far) as (exporters, reports):
+        async with served(elsewhere) as far, scraping(far) as (exporters, reports):
             await wait_all(exporters)
             assert reports == []
 
 
-async def test_so_many_are_asked_at_once_and_no_more():
-    there, most = 0, 0
+async def test_the_number_of_concurrent_requests_is_limited():
+    running, most = 0, 0
 
     async def slow(request: web.BaseRequest) -> web.Response:
-        nonlocal there, most
-        there += 1
-        most = max(most, there)
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
         await asyncio.sleep(0.05)
-        there -= 1
+        running -= 1
         return web.Response(body=GOOD)
 
-    async with served(slow) as url, asking(*[url] * 3 * AT_ONCE) as (exporters, reports):
+    async with served(slow) as url, scraping(*[url] * 3 * AT_ONCE) as (exporters, reports):
         await wait_all(exporters)
         assert most == AT_ONCE
         assert len(nodes(reports)) == 3 * AT_ONCE
-        assert len(reports) < AT_ONCE  # each of them may begin a cycle
+        assert len(reports) < AT_ONCE  # each report may start a cycle
 
 
-async def test_nobody_is_asked_who_is_not_there_any_more():
-    async with served(good) as url, asking(url) as (exporters, reports):
+async def test_a_removed_exporter_is_no_longer_read():
+    async with served(good) as url, scraping(url) as (exporters, reports):
         await wait_all(exporters)
         exporters.ask([])
-        await asyncio.sleep(0.2)  # what is under way may end
+        await asyncio.sleep(0.2)  # requests in flight may end
         count = len(reports)
         await asyncio.sleep(0.2)
         assert len(reports) == count

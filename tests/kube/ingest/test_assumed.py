@@ -1,4 +1,4 @@
-"""Binds under way: what was heard of them, when they are overdue, and how long failures rest."""
+"""Assumed binds and evictions, overdue binds, and the backoff of gangs whose binds failed."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ def assumed(*tasks: TaskId, now: int = 0) -> Assumed:
     return found
 
 
-def test_a_pod_is_on_its_node_from_the_moment_it_is_assumed():
+def test_an_assumed_bind_has_a_node_at_once():
     found = assumed(A)
     assert (found.node_of(A), found.node_of(B), len(found)) == ("n1", "", 1)
 
 
-def test_a_bind_that_is_settled_is_over():
+def test_a_settled_bind_is_no_longer_assumed():
     found = assumed(A)
     assert found.settle(A) == Bind(A, "n1")
     assert (found.settle(A), found.node_of(A), len(found)) == (None, "", 0)
 
 
-def test_a_bind_of_which_nothing_is_heard_is_named_once_per_while():
+def test_an_unconfirmed_bind_is_overdue_once_per_interval():
     found = assumed(A)
     assert found.overdue(EXPIRES_AFTER_S - 1) == []
     assert found.overdue(EXPIRES_AFTER_S) == [A]
@@ -35,62 +35,66 @@ def test_a_bind_of_which_nothing_is_heard_is_named_once_per_while():
     assert found.overdue(2 * EXPIRES_AFTER_S) == [A]
 
 
-def test_a_bind_is_still_assumed_when_it_is_overdue():
+def test_an_overdue_bind_is_still_assumed():
     found = assumed(A)
     found.overdue(EXPIRES_AFTER_S)
     assert found.node_of(A) == "n1"
 
 
-def test_the_daemon_wakes_when_the_next_bind_is_overdue_or_the_next_gang_may_be_tried():
+def test_wakes_for_the_next_overdue_bind_or_the_end_of_a_backoff():
     found = assumed(A, now=5)
     assert found.wake_at(5) == 5 + EXPIRES_AFTER_S
-    found.failed(GANG, "no", 5)
+    found.fail(GANG, "no", 5)
     assert found.wake_at(5) == 6
     assert found.wake_at(6) == 5 + EXPIRES_AFTER_S
 
 
-def test_each_failure_rests_twice_as_long_up_to_a_bound():
+def test_backoff_doubles_up_to_a_limit():
     found, now, waits = Assumed(), 0, []
     for _ in range(9):
-        found.failed(GANG, "no", now)
-        end = next(at for at in range(now, now + 100) if found.trouble(GANG, at) is None)
+        found.fail(GANG, "no", now)
+        end = next(at for at in range(now, now + 100) if found.backoff_reason(GANG, at) is None)
         waits.append(end - now)
         now = end
     assert waits == [1, 2, 4, 8, 16, 32, LONGEST_RETRY_S, LONGEST_RETRY_S, LONGEST_RETRY_S]
 
 
-def test_pods_of_a_gang_that_fail_together_count_once():
+def test_failures_of_one_gang_during_its_backoff_count_once():
     found = Assumed()
     for _ in range(8):
-        found.failed(GANG, "no", 0)
-    assert found.trouble(GANG, 0) is not None
-    assert found.trouble(GANG, 1) is None
+        found.fail(GANG, "no", 0)
+    assert found.backoff_reason(GANG, 0) is not None
+    assert found.backoff_reason(GANG, 1) is None
 
 
-def test_a_failure_says_what_happened_and_when_it_is_tried_again():
+def test_backoff_reason_names_the_failure_and_the_wait():
     found = Assumed()
-    found.failed(GANG, "the webhook said no", 0)
-    assert str(found.trouble(GANG, 0)) == (
+    found.fail(GANG, "the webhook said no", 0)
+    assert str(found.backoff_reason(GANG, 0)) == (
         "it could not be bound (the webhook said no); it is tried again in 1 s"
     )
 
 
-def test_gangs_are_named_in_the_moment_in_which_their_rest_ends():
+def test_a_gang_is_returned_once_when_its_backoff_ends():
     found = Assumed()
-    found.failed(GANG, "no", 10)
-    assert (found.over(9, 10), found.over(10, 11), found.over(11, 12)) == ([], [GANG], [])
+    found.fail(GANG, "no", 10)
+    assert (
+        found.ended_backoffs(9, 10),
+        found.ended_backoffs(10, 11),
+        found.ended_backoffs(11, 12),
+    ) == ([], [GANG], [])
 
 
-def test_a_bind_that_goes_well_clears_the_record():
+def test_a_confirmed_bind_resets_the_backoff():
     found = Assumed()
-    found.failed(GANG, "no", 0)
-    found.went_well(GANG)
-    assert found.trouble(GANG, 0) is None
-    found.failed(GANG, "no", 0)
-    assert found.trouble(GANG, 1) is None
+    found.fail(GANG, "no", 0)
+    found.succeed(GANG)
+    assert found.backoff_reason(GANG, 0) is None
+    found.fail(GANG, "no", 0)
+    assert found.backoff_reason(GANG, 1) is None
 
 
-def test_an_eviction_lasts_until_the_pod_is_gone_or_stays_after_all():
+def test_an_assumed_eviction_ends_when_the_pod_is_gone_or_stays():
     found = Assumed()
     found.evict(A, 7)
     found.evict(B, 8)

@@ -1,4 +1,4 @@
-"""Gang objects: what they say about the pods that name them, and what is said about them."""
+"""Gang objects: the gangs that they describe, and their status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tests.support.kube_given import NAMESPACE, Stage, node, pod, queue
-from windlass.daemon.decide.inputs import Lost, ObjectObserved
+from windlass.kube.refs import Lost, ObjectObserved
 from windlass.model.jobs import Domain, Group
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.annotations import GANG, GROUP
@@ -67,12 +67,12 @@ def test_each_group_of_a_gang_needs_its_own_minimum():
     assert set(there.step().bound) == {"w1", "w2", "w3", "l"}
 
 
-def test_a_pod_that_names_no_group_of_its_gang_is_told_so():
+def test_a_pod_with_an_unknown_group_is_refused_with_a_reason():
     there = stage(gang(groups=[{"name": "leader"}]), member("x", "ladder"))
     assert 'label windlass.dev/group of a pod is "ladder"' in there.settle().texts["x"]
 
 
-def test_a_domain_without_a_topology_means_the_only_one():
+def test_a_domain_without_a_topology_uses_the_only_topology():
     there = stage(topology("racks"), gang(minimum=1, domain={"level": "rack"}), member("a"))
     assert there.gang_of("a").domain == Domain("racks", "rack")
     there.see(topology("others"))
@@ -97,14 +97,14 @@ def test_the_priority_class_of_a_gang_counts_instead_of_its_pods():
     assert "PriorityClass none does not exist" in str(there.gang_of("a").refusal)
 
 
-def test_bare_pods_stay_firm_unless_their_gang_opts_in():
+def test_bare_pods_are_not_preemptible_unless_their_gang_opts_in():
     there = stage(gang(minimum=1), member("a"))
     assert not there.gang_of("a").preemptible
     there.see(gang(minimum=1, preemptible=True))
     assert there.gang_of("a").preemptible
 
 
-def test_a_gang_that_changes_changes_the_gang_of_its_pods():
+def test_a_changed_gang_object_changes_the_gang():
     there = stage(gang(minimum=2), member("a"))
     assert there.gang_of("a").groups == (Group(minimum=2),)
     there.see(gang(minimum=1, expectedSeconds=60))
@@ -112,14 +112,14 @@ def test_a_gang_that_changes_changes_the_gang_of_its_pods():
     assert there.step().bound == {"a": "n1"}
 
 
-def test_a_gang_whose_object_goes_away_is_told_what_is_missing():
+def test_a_gang_whose_object_is_deleted_is_refused_with_a_reason():
     there = stage(gang(minimum=2), member("a"))
     gone = gang(minimum=2)
     there.brain.take([Lost(gone.kind, gone.object)])
     assert "there is no Gang train" in str(there.gang_of("a").refusal)
 
 
-def test_the_status_of_a_gang_follows_its_life():
+def test_gang_status_follows_the_state_of_the_gang():
     there = stage(gang(minimum=2))
     assert status(there, 0)["state"] == "Waiting"
     there.see(member("a"))
@@ -134,20 +134,20 @@ def test_the_status_of_a_gang_follows_its_life():
     assert running["observedGeneration"] == 3
 
 
-def test_a_gang_that_lacks_nothing_but_nodes_is_admitted():
+def test_a_gang_that_lacks_only_nodes_is_admitted():
     there = stage(gang(minimum=2), member("a", gpus=4), member("b", gpus=4))
     there.see(pod("x", 2, node="n1", phase="Running"))
     assert status(there, 5)["state"] == "Admitted"
 
 
-def test_a_status_that_says_nothing_new_is_not_written():
+def test_an_unchanged_gang_status_is_not_written():
     there = stage(gang(minimum=2), member("a"))
     status(there, 5)
     assert [each for each in there.step(60).work.statuses if "/gangs/" in each.path] == []
 
 
 def status(there: Stage, seconds: int) -> dict[str, Any]:
-    """What is written about the gang after so many seconds."""
+    """Return the status that is written for the gang after so many seconds."""
     written = [each for each in there.step(seconds).work.statuses if "/gangs/" in each.path]
     assert [each.path for each in written] == [
         f"/apis/windlass.dev/v1alpha1/namespaces/{NAMESPACE}/gangs/train/status"

@@ -1,6 +1,6 @@
-"""With exclusive placement followers are made once their leader has a node: leaders start first.
+"""Exclusive placement: followers are created once their leader has a node, so leaders start first.
 
-The whole gang is placed beforehand, and the places of the followers are held for them.
+The whole gang is placed before, and the places of the followers are held.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from tests.support.kube_given import Stage, Step, container, made_by, node, pod, queue
-from windlass.daemon.decide.inputs import ObjectObserved
 from windlass.kube.ingest.leaders import FOLLOW_WITHIN_S
+from windlass.kube.refs import ObjectObserved
 from windlass.model.actions import EvictionRule
 from windlass.model.reasons import ReasonCode
 from windlass.workloads.kinds.leaders import INDEX, JOBSET_BY_LABEL, JOBSET_EXCLUSIVE, LWS_EXCLUSIVE
@@ -26,7 +26,7 @@ NODES = [node(f"n{at}", gpus=2) for at in range(3)]
 
 
 def alone_with(key: str, value: str) -> dict[str, Any]:
-    """The affinity that the webhooks of both projects give a leader."""
+    """Return the affinity that the webhooks of both projects give a leader."""
     own = {"key": key, "operator": "In", "values": [value]}
     other = [{"key": key, "operator": "Exists"}, own | {"operator": "NotIn"}]
     required = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -43,7 +43,7 @@ def seen(kind: str, written: dict[str, Any]) -> ObjectObserved:
 
 
 def job_set() -> list[ObjectObserved]:
-    """Two Jobs of two pods each, each Job alone on a node."""
+    """Return a JobSet of two Jobs of two pods each, each Job alone on a node."""
     job = {"parallelism": 2, "completions": 2, "completionMode": "Indexed", "template": {}}
     replicated = {"name": "w", "replicas": 2, "template": {"spec": job}}
     meta = {"namespace": "ml", "annotations": {JOBSET_EXCLUSIVE: HOST}}
@@ -59,7 +59,7 @@ def job_set() -> list[ObjectObserved]:
 
 
 def member(at: int, index: int, **fields: Any) -> wire.Pod:
-    """A pod of one of the two Jobs; index 0 leads."""
+    """Return a pod of one of the two Jobs; index 0 is the leader."""
     labels = {JOB_KEY: f"key-{at}", "jobset.sigs.k8s.io/replicatedjob-name": "w"}
     notes = {JOBSET_EXCLUSIVE: HOST, INDEX: str(index)} | fields.pop("notes", {})
     if not index:
@@ -74,13 +74,13 @@ def leaders_start() -> tuple[Stage, Step]:
     return stage, stage.step()
 
 
-def test_leaders_start_on_nodes_of_their_own_before_their_followers_exist():
+def test_leaders_are_bound_before_their_followers_exist():
     _, step = leaders_start()
     assert set(step.bound) == {"w0-0", "w1-0"}
     assert len(set(step.bound.values())) == 2
 
 
-def test_the_places_of_the_followers_are_held_and_promised():
+def test_places_of_followers_are_held_and_promised():
     stage, step = leaders_start()
     stage.see(*(pod(f"late-{at}", 1) for at in range(6)))
     taken = stage.step().bound.values()
@@ -89,7 +89,7 @@ def test_the_places_of_the_followers_are_held_and_promised():
     assert start.promise.count("-place-1/") == 2
 
 
-def test_the_followers_are_bound_where_their_places_are_held():
+def test_followers_are_bound_at_their_held_places():
     stage, step = leaders_start()
     on = step.bound
     stage.see(*(pod(f"late-{at}", 1) for at in range(6)))
@@ -99,7 +99,7 @@ def test_the_followers_are_bound_where_their_places_are_held():
     assert stage.step().bound == {"w0-1": on["w0-0"], "w1-1": on["w1-0"]}
 
 
-def test_what_the_gang_waits_for_is_told():
+def test_the_gang_has_the_reason_that_it_awaits_followers():
     stage, _ = leaders_start()
     decisions = [each for each in stage.step().work.plan.decisions if each.gang.startswith("ml/x")]
     assert [each.why for d in decisions for each in d.reasons] == [ReasonCode.AWAITS_FOLLOWERS]
@@ -111,13 +111,13 @@ def test_without_room_for_the_followers_no_leader_starts():
     assert stage.step().bound == {}
 
 
-def test_a_gang_of_which_a_leader_is_missing_waits_for_it():
+def test_a_gang_with_a_missing_leader_waits():
     stage = Stage(*NODES, TEAM, *job_set())
     stage.see(member(0, 0))
     assert stage.step().bound == {}
 
 
-def test_followers_that_do_not_come_are_not_waited_for():
+def test_holds_for_followers_end_when_they_do_not_come_in_time():
     stage, step = leaders_start()
     started = {"startTime": "1970-01-01T00:16:40Z"}  # now
     for at in (0, 1):
@@ -133,14 +133,14 @@ def test_followers_that_do_not_come_are_not_waited_for():
     }
 
 
-def test_where_nodes_were_labelled_beforehand_nobody_leads():
+def test_with_labelled_nodes_there_are_no_leaders():
     stage = Stage(*NODES, TEAM, *job_set())
     by_label = {JOBSET_BY_LABEL: "true"}
     stage.see(member(0, 0, notes=by_label), member(1, 0, notes=by_label))
     assert len(stage.cluster.tasks) == 2
 
 
-def test_a_new_leader_of_the_scheduler_holds_the_same_places():
+def test_a_new_leader_of_the_scheduler_holds_the_places_of_followers():
     _, step = leaders_start()
     (start,) = step.work.starts
     stage = Stage(*NODES, TEAM, *job_set())
@@ -154,7 +154,7 @@ def test_a_new_leader_of_the_scheduler_holds_the_same_places():
     assert sorted(each.node for each in hold.claims) == sorted(step.bound.values())
 
 
-def test_a_guarantee_does_not_wait_for_the_followers_of_a_borrower():
+def test_a_borrower_yields_the_places_of_missing_followers_to_a_guarantee():
     stage, _ = leaders_start()
     stage.see(queue("team", "ml"), queue("due", "due", guarantee={"gpu": 4}))
     stage.step()
@@ -170,7 +170,7 @@ def test_a_guarantee_does_not_wait_for_the_followers_of_a_borrower():
 
 
 def worker_set(**more: Any) -> ObjectObserved:
-    """Groups of a leader with a GPU and two workers with two CPUs, each on a node of its own."""
+    """Return groups of a leader with a GPU and two workers with two CPUs, on nodes of their own."""
     template = {"spec": {"containers": [container("main", cpu="2")]}}
     both = {"size": 3, "workerTemplate": template}
     meta = {"name": "s", "namespace": "ml", "uid": "s-uid"}

@@ -1,4 +1,4 @@
-"""Stand-ins cost little: equal ones are one object, and nothing is made anew in vain."""
+"""Placeholders of suspended gangs: equal ones share one object, and are rarely made again."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ GPU = container("main", **{"nvidia.com/gpu": "1"})
 
 
 def away(count: int = 3, notes: dict[str, str] | None = None, **fields: Any) -> wire.Owner:
-    """A Job of pods with a GPU each that we have suspended."""
+    """Return a suspended Job of pods with a GPU each."""
     template = {"spec": {"containers": [GPU]}}
     said = marked("away-uid", Mark(at=1)) | (notes or {})
     return job("away", count, suspend=True, template=template, annotations=said, **fields)
 
 
 def objects(there: Reading) -> set[int]:
-    """The identities of the pods behind all tasks."""
+    """Return the identities of the pods behind all tasks."""
     return {id(there.translator.pod(task)) for task in there.cluster.tasks}
 
 
-def test_equal_stand_ins_are_one_object_and_different_tasks():
+def test_equal_placeholders_share_one_pod_object():
     there = Reading(node("n1", gpus=1), away(40))
     assert len(objects(there)) == 1
     assert {f"away-0-{index}" for index in range(40)} == there.names
@@ -34,7 +34,7 @@ def test_equal_stand_ins_are_one_object_and_different_tasks():
     assert len(shapes) == 1
 
 
-def test_an_edit_that_concerns_no_stand_in_makes_none_anew():
+def test_an_unrelated_edit_of_the_owner_keeps_the_placeholders():
     there = Reading(away())
     before = objects(there)
     there.see(away(notes={"example.com/note": "1"}))
@@ -42,27 +42,29 @@ def test_an_edit_that_concerns_no_stand_in_makes_none_anew():
     assert objects(there) == before
 
 
-def test_a_number_that_counts_makes_them_anew():
+def test_a_succeeded_pod_of_the_owner_reduces_the_placeholders():
     there = Reading(away())
     there.see(away(status={"succeeded": 1}))
     assert len(there.cluster.tasks) == 2
 
 
-def test_a_minimum_that_its_user_writes_counts_at_once():
+def test_a_changed_minimum_counts_at_once():
     there = Reading(away())
     there.see(away(notes={MINIMUM: "2"}))
     (gang,) = there.cluster.gangs.values()
     assert gang.needed() == 2
 
 
-def test_pods_that_each_stand_for_themselves_have_no_stand_ins():
+def test_a_job_of_independent_pods_has_no_placeholders():
     assert not Reading(away(completionMode="NonIndexed")).cluster.tasks
 
 
-def test_a_priority_that_is_known_later_counts_with_the_next_change():
+def test_a_priority_class_observed_later_counts_with_the_next_change():
     named = {"spec": {"containers": [GPU], "priorityClassName": "top"}}
     owner = away()
     there = Reading(msgspec.structs.replace(owner, spec={**owner.spec, "template": named}))
-    there.translator.gangs.priority_seen(wire.PriorityClass(wire.ObjectMeta(name="top"), 20))
+    there.apply(
+        there.translator.gangs.priority_seen(wire.PriorityClass(wire.ObjectMeta(name="top"), 20))
+    )
     there.see(msgspec.structs.replace(owner, spec={**owner.spec, "template": named}))
     assert [gang.priority for gang in there.cluster.gangs.values()] == [20]

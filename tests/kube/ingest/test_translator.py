@@ -1,4 +1,4 @@
-"""What objects mean to the engine, whatever the order in which they and our own doings arrive."""
+"""The events of observed objects and of our own actions, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def devices(*numbers: int) -> tuple[Slice, ...]:
 
 
 def assumed(*things: Any, on: str = "n1", given: tuple[Slice, ...] = devices(0)) -> Reading:
-    """A reading in which pod `a`, which asks for a GPU, is being bound."""
+    """Return a reading in which pod `a`, which requests a GPU, is being bound."""
     there = Reading(node("n1", 2), node("n2", 2), pod("a", 1), *things)
-    there.translator.assume([Bind(A, on, given)])
+    there.apply(there.translator.assume([Bind(A, on, given)]))
     there.see(pod("a", 1))
     return there
 
@@ -55,7 +55,7 @@ def test_the_watch_confirms_a_bind():
     assert place(there, "a") == (TaskState.RUNNING, "n1", devices(0))
 
 
-def test_a_pod_that_was_bound_elsewhere_is_where_it_was_bound():
+def test_a_pod_bound_to_another_node_than_assumed_is_on_that_node():
     there = assumed()
     there.see(pod("a", 1, node="n2"))
     assert place(there, "a") == (TaskState.BOUND, "n2", devices(0))
@@ -63,19 +63,19 @@ def test_a_pod_that_was_bound_elsewhere_is_where_it_was_bound():
     assert place(there, "b")[2] == devices(0, 1)
 
 
-def test_a_bind_that_failed_lets_the_pod_wait_and_its_gang_rest():
+def test_after_a_failed_bind_the_pod_waits_and_its_gang_backs_off():
     there = assumed()
-    there.translator.bind_failed(A, "the webhook said no")
+    there.apply(there.translator.bind_failed(A, "the webhook said no"))
     assert place(there, "a") == (TaskState.WAITING, "", ())
     assert "the webhook said no" in str(there.gang_of("a").refusal)
-    there.translator.advance(1)
+    there.apply(there.translator.advance(1))
     assert there.gang_of("a").refusal is None
 
 
-def test_news_of_a_failure_after_the_pod_was_seen_on_its_node_changes_nothing():
+def test_a_bind_failure_reported_after_the_confirmation_is_ignored():
     there = assumed()
     there.see(pod("a", 1, node="n1"))
-    there.translator.bind_failed(A, "too late")
+    there.apply(there.translator.bind_failed(A, "too late"))
     assert place(there, "a")[0] is TaskState.BOUND
     assert there.gang_of("a").refusal is None
 
@@ -86,71 +86,71 @@ def test_an_older_object_that_comes_after_the_confirmation_does_not_undo_it():
     assert place(there, "a") == (TaskState.BOUND, "n1", devices(0))
 
 
-def test_a_pod_that_is_deleted_while_it_is_bound_leaves_nothing_behind():
+def test_a_pod_deleted_during_its_bind_is_forgotten():
     there = assumed()
-    there.translator.pod_gone(pod("a", 1))
+    there.apply(there.translator.pod_gone(pod("a", 1)))
     assert (there.names, len(there.translator.assumed)) == (set(), 0)
 
 
-def test_a_pod_that_fails_before_it_was_bound_is_not_waited_for():
+def test_a_pod_that_fails_during_its_bind_is_forgotten():
     there = assumed()
     there.see(pod("a", 1, phase="Failed"))
     assert (there.names, len(there.translator.assumed)) == (set(), 0)
 
 
-def test_an_eviction_under_way_shows_until_it_is_refused_or_done():
+def test_an_assumed_eviction_is_releasing_until_it_is_refused():
     there = Reading(node("n1", 2), pod("a", 1, node="n1", phase="Running"))
-    there.translator.advance(50)
-    there.translator.assume([Evict(A, EvictionRule.SHARE)])
+    there.apply(there.translator.advance(50))
+    there.apply(there.translator.assume([Evict(A, EvictionRule.SHARE)]))
     there.see(pod("a", 1, node="n1", phase="Running"))
     assert (there.task("a").state, there.task("a").releasing_since) == (TaskState.RELEASING, 50)
-    there.translator.evict_failed(A)
+    there.apply(there.translator.evict_failed(A))
     assert there.task("a").state is TaskState.RUNNING
 
 
 # --- nodes that come and go
 
 
-def test_a_pod_on_a_node_that_has_not_been_seen_counts_once_it_is():
+def test_a_pod_on_an_unknown_node_counts_once_the_node_is_observed():
     there = Reading(pod("a", 1, node="late", phase="Running"))
     assert there.names == set()
     there.see(node("late", 2))
     assert place(there, "a") == (TaskState.RUNNING, "late", devices(0))
 
 
-def test_what_ran_on_a_node_is_lost_with_it_and_back_with_it():
+def test_pods_of_a_deleted_node_are_lost_and_come_back_with_the_node():
     there = Reading(node("n1", 2), pod("a", 1, node="n1", phase="Running"))
-    there.translator.node_gone("n1")
+    there.apply(there.translator.node_gone("n1"))
     assert (there.names, "n1" in there.cluster.nodes) == (set(), False)
     there.see(node("n1", 2))
     assert place(there, "a") == (TaskState.RUNNING, "n1", devices(0))
 
 
-def test_a_pod_that_goes_while_its_node_is_away_does_not_come_back():
+def test_a_pod_deleted_while_its_node_is_gone_does_not_come_back():
     there = Reading(node("n1", 2), pod("a", 1, node="n1"))
-    there.translator.node_gone("n1")
-    there.translator.pod_gone(pod("a", 1, node="n1"))
+    there.apply(there.translator.node_gone("n1"))
+    there.apply(there.translator.pod_gone(pod("a", 1, node="n1")))
     there.see(node("n1", 2))
     assert there.names == set()
 
 
-def test_a_bind_that_fails_because_its_node_is_gone_lets_the_pod_wait():
+def test_a_pod_waits_after_its_bind_to_a_deleted_node_failed():
     there = assumed()
-    there.translator.node_gone("n1")
+    there.apply(there.translator.node_gone("n1"))
     assert there.names == set()
-    there.translator.bind_failed(A, "the node is gone")
+    there.apply(there.translator.bind_failed(A, "the node is gone"))
     assert place(there, "a")[0] is TaskState.WAITING
 
 
-def test_a_pod_that_was_bound_elsewhere_while_its_node_was_away_stays_there():
+def test_a_pod_bound_elsewhere_while_its_assumed_node_was_gone_stays_there():
     there = assumed()
-    there.translator.node_gone("n1")
+    there.apply(there.translator.node_gone("n1"))
     there.see(pod("a", 1, node="n2"))
     there.see(node("n1", 2))
     assert place(there, "a")[:2] == (TaskState.BOUND, "n2")
 
 
-def test_nodes_outside_the_scope_do_not_exist():
+def test_nodes_outside_the_scope_are_ignored():
     scope = Scope(nodes={"pool": "gpu"})
     there = Reading(node("n1", labels={"pool": "gpu"}), node("n2"), scope=scope)
     assert set(there.cluster.nodes) == {"n1"}
@@ -169,18 +169,18 @@ def test_nodes_outside_the_scope_do_not_exist():
         {"owner": made_by("Node", "v1", "n1"), "schedulerName": ""},
     ],
 )
-def test_pods_of_others_count_where_they_run_and_are_left_alone(fields: dict[str, Any]):
+def test_foreign_pods_count_on_their_node_and_are_never_victims(fields: dict[str, Any]):
     there = Reading(node("n1", 2), pod("a", 1, node="n1", phase="Running", **fields))
     found = there.gang_of("a")
     assert place(there, "a") == (TaskState.RUNNING, "n1", devices(0))
     assert (found.preemptible, found.stale_after_s, found.refusal) == (False, -1, None)
 
 
-def test_pods_of_others_that_wait_are_none_of_our_business():
+def test_waiting_foreign_pods_are_ignored():
     assert Reading(pod("a", 1, schedulerName="default-scheduler")).names == set()
 
 
-def test_a_place_that_another_scheduler_has_cleared_for_its_pod_is_left_to_it():
+def test_the_nominated_node_of_a_foreign_pod_counts_as_taken():
     nominated = {"nominatedNodeName": "n1"}
     theirs = pod("a", 1, schedulerName="default-scheduler", status=nominated)
     there = Reading(node("n1", 2), theirs, pod("b", 1, status=nominated))
@@ -190,7 +190,7 @@ def test_a_place_that_another_scheduler_has_cleared_for_its_pod_is_left_to_it():
     assert there.names == {"b"}
 
 
-def test_gpus_that_others_took_are_charged_to_the_queue_of_their_namespace():
+def test_gpus_of_foreign_pods_are_charged_to_the_queue_of_their_namespace():
     fields: dict[str, Any] = {"schedulerName": "default-scheduler", "node": "n1"}
     there = Reading(node("n1", 2), pod("a", 1, **fields), pod("b", **fields))
     assert (there.gang_of("a").queue, there.gang_of("b").queue) == ("team", "")
@@ -200,7 +200,7 @@ def test_gpus_that_others_took_are_charged_to_the_queue_of_their_namespace():
     "resource",
     ["amd.com/gpu", "gpu.intel.com/xe", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb"],
 )
-def test_gpus_that_others_took_are_charged_under_every_name(resource: str):
+def test_gpus_of_foreign_pods_are_charged_under_every_resource_name(resource: str):
     theirs: dict[str, Any] = {"schedulerName": "default-scheduler", "node": "n1"}
     there = Reading(
         node("n1", offers={resource: "2"}), pod("a", requests={resource: "1"}, **theirs)
@@ -208,7 +208,7 @@ def test_gpus_that_others_took_are_charged_under_every_name(resource: str):
     assert there.gang_of("a").queue == "team"
 
 
-def test_pods_of_namespaces_outside_the_scope_are_those_of_others():
+def test_pods_of_namespaces_outside_the_scope_are_foreign():
     scope = Scope(namespaces=frozenset({"elsewhere"}))
     there = Reading(node("n1", 2), pod("a", 1), pod("b", 1, node="n1"), scope=scope)
     assert there.names == {"b"}
@@ -223,14 +223,14 @@ def test_several_scheduler_names_can_be_ours():
 # --- stages of a pod's life
 
 
-def test_a_gated_pod_waits_for_its_gates_and_then_with_the_others():
+def test_a_gated_pod_is_a_task_once_its_gates_are_removed():
     there = Reading(pod("a", 1, schedulingGates=[{"name": "x"}]))
     assert there.names == set()
     there.see(pod("a", 1))
     assert place(there, "a")[0] is TaskState.WAITING
 
 
-def test_a_pod_that_is_deleted_while_it_waits_waits_no_more():
+def test_a_waiting_pod_that_is_deleted_is_forgotten_at_once():
     there = Reading(pod("a", 1))
     there.see(pod("a", 1, deleted="2026-01-01T00:00:30Z"))
     assert there.names == set()
@@ -242,7 +242,7 @@ def test_a_terminating_pod_keeps_its_place_until_it_is_gone():
     assert place(there, "a") == (TaskState.RELEASING, "n1", devices(0))
 
 
-def test_a_pod_that_ended_gives_its_place_back_at_once():
+def test_a_finished_pod_frees_its_devices_at_once():
     there = Reading(node("n1", 2), pod("a", 2, node="n1", phase="Running"))
     there.see(pod("a", 2, node="n1", phase="Failed"), pod("b", 1, node="n1", phase="Running"))
     assert (there.names, place(there, "b")[2]) == ({"b"}, devices(0))
@@ -262,7 +262,7 @@ def test_a_member_that_succeeded_still_counts_after_its_node_is_gone():
     there = Reading(node("n1", 1), node("n2", 1))
     there.see(pod("a", 1, gang=("t", 2), node="n1", phase="Succeeded"))
     there.see(pod("b", 1, gang=("t", 2), node="n2", phase="Running"))
-    there.translator.node_gone("n1")
+    there.apply(there.translator.node_gone("n1"))
     assert there.task("a").state is TaskState.SUCCEEDED
     assert not there.cluster.broken
 
@@ -272,7 +272,7 @@ def test_a_single_pod_that_succeeded_is_forgotten():
     assert there.names == set()
 
 
-def test_a_resize_that_turns_out_hopeless_is_counted_anew():
+def test_an_infeasible_resize_counts_with_the_allocated_resources():
     there = Reading(node("n1"))
     given = {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}
     grows: dict[str, Any] = {"requests": {"cpu": "8"}, "node": "n1", "phase": "Running"}
@@ -286,7 +286,7 @@ def test_a_resize_that_turns_out_hopeless_is_counted_anew():
 # --- queues
 
 
-def test_a_queue_that_comes_later_is_told_to_the_gangs_that_asked_for_it():
+def test_a_queue_observed_later_is_assigned_to_the_gangs_that_name_it():
     there = Reading(pod("a", queue="late"))
     found = there.gang_of("a").refusal
     assert found is not None
@@ -295,33 +295,33 @@ def test_a_queue_that_comes_later_is_told_to_the_gangs_that_asked_for_it():
     assert (there.gang_of("a").queue, there.gang_of("a").refusal) == ("late", None)
 
 
-def test_a_queue_that_goes_is_told_to_the_gangs_that_stood_in_it():
+def test_gangs_of_a_deleted_queue_are_refused():
     there = Reading(pod("a"))
     assert there.gang_of("a").queue == "team"
-    there.translator.gangs.queue_gone("team")
+    there.apply(there.translator.gangs.queue_gone("team"))
     found = there.gang_of("a").refusal
     assert found is not None
     assert found.why is ReasonCode.NO_QUEUE
 
 
-def test_a_queue_that_is_not_open_to_a_namespace_is_refused():
+def test_a_gang_that_names_a_closed_queue_is_refused():
     there = Reading()
     there.queue("closed", Users(frozenset({"other"})))
     there.see(pod("a", queue="closed"))
     assert f'namespace "{NAMESPACE}" may not use queue "closed"' in str(there.gang_of("a").refusal)
 
 
-def test_a_namespace_that_gets_a_label_gets_its_queue():
+def test_a_namespace_selected_by_label_gets_its_queue():
     there = Reading()
-    there.translator.gangs.queue_gone("team")
+    there.apply(there.translator.gangs.queue_gone("team"))
     there.queue("picked", Users(term=(Expression("team", Operator.IN, ("x",)),)))
     there.see(pod("a"))
     assert there.gang_of("a").queue == ""
-    there.translator.namespace_seen(NAMESPACE, {"team": "x"})
+    there.apply(there.translator.namespace_seen(NAMESPACE, {"team": "x"}))
     assert there.gang_of("a").queue == "picked"
 
 
-def test_a_pod_that_looks_at_namespaces_by_label_looks_again_when_they_change():
+def test_a_namespace_selector_is_evaluated_again_when_labels_change():
     chosen = {"topologyKey": "zone", "namespaceSelector": {"matchLabels": {"team": "x"}}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [chosen]}}
     there = Reading(node("n1"), pod("a", affinity=affinity))
@@ -330,13 +330,13 @@ def test_a_pod_that_looks_at_namespaces_by_label_looks_again_when_they_change():
         return there.task("a").shape.constraints.apart[0].namespaces
 
     assert looked_at() == ("",)
-    there.translator.namespace_seen("web", {"team": "x"})
+    there.apply(there.translator.namespace_seen("web", {"team": "x"}))
     assert looked_at() == ("web",)
-    there.translator.namespace_gone("web")
+    there.apply(there.translator.namespace_gone("web"))
     assert looked_at() == ("",)
 
 
-def test_members_are_named_in_the_order_in_which_they_are_placed():
+def test_members_are_returned_in_the_order_in_which_they_are_placed():
     there = Reading(*crew("w", 12))
     names = [each.split("/")[1] for each in there.translator.gangs.members(there.gang_of("w-0").id)]
     assert names == [f"w-{i}" for i in range(12)]
@@ -345,7 +345,7 @@ def test_members_are_named_in_the_order_in_which_they_are_placed():
 def test_pods_of_a_deleted_job_keep_their_places():
     owner = job("train", 2)
     there = Reading(node("n1", 2), owner, pod("a", 1, owner=owner, node="n1", phase="Running"))
-    there.translator.owner_gone(Key("Job", "batch"), owner)
+    there.apply(there.translator.owner_gone(Key("Job", "batch"), owner))
     there.see(pod("a", 1, owner=owner, node="n1", phase="Running"))
     assert place(there, "a") == (TaskState.RUNNING, "n1", devices(0))
 
@@ -356,7 +356,7 @@ def test_pods_of_a_deleted_job_keep_their_places():
 def test_pods_get_the_lowest_devices_that_are_free():
     there = Reading(node("n1", 4))
     there.see(*(pod(name, 1, node="n1", phase="Running") for name in "abc"))
-    there.translator.pod_gone(pod("b", 1, node="n1"))
+    there.apply(there.translator.pod_gone(pod("b", 1, node="n1")))
     there.see(pod("d", 2, node="n1", phase="Running"))
     assert place(there, "d")[2] == devices(1, 3)
 
@@ -367,16 +367,16 @@ def test_a_pod_keeps_the_devices_the_plan_gave_it():
     assert place(there, "a")[2] == devices(1)
 
 
-def test_after_a_gpu_failed_nothing_is_free_until_enough_has_ended():
+def test_after_a_gpu_failed_no_device_is_free_until_enough_pods_have_ended():
     there = Reading(node("n1", 2), *(pod(n, 1, node="n1", phase="Running") for n in "ab"))
     there.see(node("n1", 1))
-    there.translator.pod_gone(pod("a", 1, node="n1"))
+    there.apply(there.translator.pod_gone(pod("a", 1, node="n1")))
     # what is left stands for the one device that is left
     assert place(there, "b")[2] == devices(0)
 
 
 class Books:
-    """Allotments, driven at random and compared with what a node really has."""
+    """A random sequence of device assignments on one node with so many devices."""
 
     def __init__(self) -> None:
         self.book, self.count, self.asked = Allotments(), 4, dict[TaskId, int]()
@@ -401,7 +401,7 @@ class Books:
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 3), st.booleans()), max_size=30))
-def test_no_device_is_given_twice_while_there_are_enough(moves: list[tuple[int, int, bool]]):
+def test_no_device_is_assigned_twice_while_there_are_enough(moves: list[tuple[int, int, bool]]):
     there = Books()
     for name, gpus, resize in moves:
         there.play(name, gpus, resize and gpus != 2)

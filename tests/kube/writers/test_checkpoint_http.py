@@ -1,4 +1,4 @@
-"""Endpoints of pods: told at once, asked how far they are, and not trusted."""
+"""HTTP endpoints of pods: requests are sent and polled, answers are reported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from windlass.checkpoint.endpoint import Endpoint
 from windlass.checkpoint.protocol import Ack, CheckpointRequest, SaveState
-from windlass.kube.writers.checkpoint_http import Endpoints
+from windlass.kube.writers.checkpoint_http import CheckpointEndpoints
 from windlass.model.jobs import TaskId
 
 TASK = TaskId("ml/a/1")
@@ -20,19 +20,19 @@ PATIENCE_S = 20.0
 
 @pytest.fixture
 def pod() -> Iterator[Endpoint]:
-    made = Endpoint("127.0.0.1", 0, "/checkpoint")
-    yield made
-    made.close()
+    endpoint = Endpoint("127.0.0.1", 0, "/checkpoint")
+    yield endpoint
+    endpoint.close()
 
 
 @asynccontextmanager
-async def asking() -> AsyncIterator[tuple[Endpoints, list[Ack]]]:
-    """What asks, and the answers that it reported."""
-    heard: list[Ack] = []
-    endpoints = Endpoints(lambda _task, ack: heard.append(ack))
+async def polling() -> AsyncIterator[tuple[CheckpointEndpoints, list[Ack]]]:
+    """Yield running endpoints, and the list of answers that they report."""
+    answers: list[Ack] = []
+    endpoints = CheckpointEndpoints(lambda _task, ack: answers.append(ack))
     task = asyncio.create_task(endpoints.run())
     try:
-        yield endpoints, heard
+        yield endpoints, answers
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -51,41 +51,43 @@ def url(pod: Endpoint) -> str:
     return f"http://127.0.0.1:{pod.port}/checkpoint"
 
 
-async def test_a_pod_is_asked_and_its_answer_is_heard_once_it_is_there(pod: Endpoint):
-    async with asking() as (endpoints, heard):
+async def test_a_request_is_sent_and_the_answer_is_reported(pod: Endpoint):
+    async with polling() as (endpoints, answers):
         endpoints.ask(TASK, url(pod), REQUEST)
         await until(lambda: pod.request() == REQUEST, "the pod is asked")
-        assert heard == []
+        assert answers == []
         done = Ack("r1", SaveState.DONE, 5, at=1_000_000_000)
         pod.answer(done)
-        await until(lambda: heard == [done], "its answer is heard")
+        await until(lambda: answers == [done], "its answer is heard")
 
 
-async def test_an_answer_to_another_request_is_told_and_the_pod_asked_again(pod: Endpoint):
-    async with asking() as (endpoints, heard):
+async def test_an_answer_to_another_request_is_reported_and_the_request_is_sent_again(
+    pod: Endpoint,
+):
+    async with polling() as (endpoints, answers):
         endpoints.ask(TASK, url(pod), REQUEST)
         await until(lambda: pod.request() == REQUEST, "the pod is asked")
         other = Ack("other", SaveState.DONE, 5, at=1_000_000_000)
         pod.answer(other)
-        pod.withdrawn("r1")  # as if it had been started anew
-        await until(lambda: other in heard, "the other answer is told")
+        pod.withdrawn("r1")  # as if the pod had been restarted
+        await until(lambda: other in answers, "the other answer is told")
         await until(lambda: pod.request() == REQUEST, "the pod is asked again")
 
 
-async def test_a_request_that_is_void_is_withdrawn(pod: Endpoint):
-    async with asking() as (endpoints, heard):
+async def test_a_withdrawal_is_sent_to_the_endpoint(pod: Endpoint):
+    async with polling() as (endpoints, answers):
         endpoints.ask(TASK, url(pod), REQUEST)
         await until(lambda: pod.request() == REQUEST, "the pod is asked")
         endpoints.withdraw(TASK, url(pod), "r1")
         await until(lambda: pod.request() is None, "the request is withdrawn")
-        assert heard == []
+        assert answers == []
 
 
-async def test_a_pod_that_listens_late_is_asked_once_it_does(pod: Endpoint):
-    where = url(pod)
+async def test_a_request_is_retried_until_the_endpoint_listens(pod: Endpoint):
+    address = url(pod)
     pod.close()
-    async with asking() as (endpoints, _):
-        endpoints.ask(TASK, where, REQUEST)
+    async with polling() as (endpoints, _):
+        endpoints.ask(TASK, address, REQUEST)
         await asyncio.sleep(0)
         late = Endpoint("127.0.0.1", pod.port, "/checkpoint")
         try:

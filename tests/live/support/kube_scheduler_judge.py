@@ -23,12 +23,12 @@ from tests.live.support.bound_pods import wait_until
 from tests.live.support.judge_cases import HEAVY, Case, fence, name_of
 from tests.live.support.judge_storage import CASE, PATHS, Json
 from tests.support.kube_given import queue
-from windlass.daemon.decide.inputs import ObjectObserved
 from windlass.daemon.decide.step import SchedulerStep
 from windlass.daemon.loop.watches import NEEDED
 from windlass.kube.client.client import Api, Patch
 from windlass.kube.client.request import Params
 from windlass.kube.ingest.scope import Scope
+from windlass.kube.refs import ObjectObserved
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.storage_wire import PersistentVolumeClaim
 from windlass.workloads.pods.volumes import SELECTED

@@ -11,9 +11,9 @@ from tests.support.kube_given import KEY, Json, Reading, marked, node
 from windlass.config.job_kinds import OwnKind, kinds_of
 from windlass.engine.preemption.owner_siblings import siblings_that_go
 from windlass.kube.ingest.scope import Scope
+from windlass.kube.refs import Switch
 from windlass.kube.writers.disruption_budgets import allow
 from windlass.kube.writers.evictor import Rates
-from windlass.kube.writers.suspend import Switch
 from windlass.model.actions import Evict, EvictionRule
 from windlass.model.jobs import TaskState
 from windlass.workloads.kinds.suspension import Mark
@@ -72,9 +72,9 @@ class Running:
         self.key, self.owner = found.owners[0]
         if above is not None:
             self.owner = below(self.owner, above)
-            self.there.translator.owner_seen(TRAIN_JOB, above)
+            self.there.apply(self.there.translator.owner_seen(TRAIN_JOB, above))
         for key, owner in [(self.key, self.owner), *found.owners[1:]]:
-            self.there.translator.owner_seen(key, owner)
+            self.there.apply(self.there.translator.owner_seen(key, owner))
         self.pods = [on_node(each) for each in found.pods]
         self.there.see(*self.pods)
 
@@ -87,10 +87,12 @@ class Running:
         return self.there.translator.switch(gang, set(self.there.cluster.tasks))
 
     def suspend(self, key: Key, owner: wire.Owner, kinds: Kinds = OWN) -> None:
-        """Mark the owner as suspended, and delete its pods as its controller would."""
-        self.there.translator.owner_seen(key, suspended(owner, kinds[key].suspend))
+        """Its controller deletes the pods, and the owner is marked."""
+        self.there.apply(
+            self.there.translator.owner_seen(key, suspended(owner, kinds[key].suspend))
+        )
         for each in self.pods:
-            self.there.translator.pod_gone(each)
+            self.there.apply(self.there.translator.pod_gone(each))
 
 
 TRAIN_JOB = Key("TrainJob", "trainer.kubeflow.org")
@@ -146,10 +148,10 @@ def test_of_nested_owners_the_topmost_is_suspended():
 
 def test_an_owner_seen_after_its_suspended_owner_waits_too():
     there = Reading(scope=Scope(kinds=OWN, seal=KEY))
-    there.translator.owner_seen(TRAIN_JOB, suspended(TRAIN, "spec.suspend"))
+    there.apply(there.translator.owner_seen(TRAIN_JOB, suspended(TRAIN, "spec.suspend")))
     assert not there.cluster.tasks
     known = Running("JobSet", "jobset.x-k8s.io/v1alpha2", JOBSET, TRAIN)
-    there.translator.owner_seen(known.key, known.owner)
+    there.apply(there.translator.owner_seen(known.key, known.owner))
     assert len(there.cluster.tasks) == SIZE
 
 
@@ -227,7 +229,7 @@ def of_set(running: Running, name: str) -> list[wire.Pod]:
 def test_a_job_set_with_finished_jobs_is_suspended_for_its_running_gang():
     running = Running("JobSet", JOB_SETS, {"replicatedJobs": AFTER_DATA})
     for each in of_set(running, "data"):
-        running.there.translator.pod_gone(each)
+        running.there.apply(running.there.translator.pod_gone(each))
     switch = running.switch()
     assert switch is not None
     assert switch.path.endswith("/jobsets/x")

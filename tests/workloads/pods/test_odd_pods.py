@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.laws.invariants import broken_laws
 from tests.support.kube_given import Stage, Step, decoded, job, namespace, node, queue
 from tests.support.odd_pods import batches
-from windlass.kube.writers.binder import BindRejected
-from windlass.kube.writers.say import ConditionReason
+from windlass.kube.writers.conditions import ConditionReason
+from windlass.model.events import BindFailed
 from windlass.model.jobs import TaskState
 from windlass.state.snapshot import Snapshot
 from windlass.workloads.objects import wire
@@ -67,7 +67,7 @@ def fail_change_and_delete(
     """Run a cluster in which binds fail, nodes flap, and pods change and are deleted one by one."""
     for at, each in enumerate(pods):
         if fails >> at & 1:
-            there.see(BindRejected(task_id(each), "the server did not like it"))
+            there.see(BindFailed(task_id(each), "the server did not like it"))
     assert_lawful(there, there.step(1))
     there.lose(node("n1"))
     there.see(*later[::2])
@@ -111,32 +111,31 @@ def is_readable(text: str) -> bool:
 
 
 def left_over(there: Stage) -> Iterator[str]:
-    """Yield the names of collections that still have entries about pods."""
-    cluster, translator = there.cluster, there.translator
+    """What is still remembered of pods, by the name of the place."""
+    cluster, translator, pods = there.cluster, there.translator, there.translator._pods
     places: Json = {
-        "scribe": there.brain._scribe._said,
-        "promised": there.brain._promised._written,
-        "allotments": translator._allotments._nodes,
+        "scribe": there.brain._conditions._records,
+        "promised": there.brain._nominations._written,
+        "allotments": pods.devices._nodes,
         "binds": translator.assumed._binds,
         "leaving": translator.assumed._leaving,
         "troubles": translator.assumed._troubles,
         "crews": translator.gangs._crews,
-        "asked": translator._owners._asked,
-        "choosy": translator._shapes._choosy,
+        "asked": pods.owners._asked,
+        "choosy": pods.shapes._choosy,
         "users": translator._storage._users,
         "used by": translator._storage._used_by,
         "ports": cluster._layout.ports._counts,
         "subjects": cluster._layout.subjects,
     }
-    for name in ("pods", "on"):
-        places[f"translator.{name}"] = getattr(translator, f"_{name}")
-        places[f"away.{name}"] = getattr(translator.away, f"_{name}")
+    places |= {"records": pods._records, "on": pods._on}
+    places |= {"orphans": translator.orphans._pods, "orphans.on": translator.orphans._on}
     for name in ("tasks", "gangs", "stamps", "holds", "broken", "active", "searched"):
         places[f"cluster.{name}"] = getattr(cluster, name)
-    for name in ("members", "_there", "leaving"):
-        places[f"roll.{name}"] = getattr(cluster._index, name)
+    for name in ("members", "_working", "leaving"):
+        places[f"index.{name}"] = getattr(cluster._index, name)
     for name in ("waiting", "wanted", "on_node"):
-        places[f"roll.{name}"] = {k: v for k, v in getattr(cluster._index, name).items() if v}
+        places[f"index.{name}"] = {k: v for k, v in getattr(cluster._index, name).items() if v}
     yield from (f"{name}: {found}" for name, found in places.items() if found)
 
 

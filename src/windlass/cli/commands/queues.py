@@ -64,8 +64,8 @@ def command(json_: bool, **cluster: str | None) -> None:
 async def _read(config: Config) -> list[Owner]:
     from windlass.crds.definitions import QUEUE
     from windlass.daemon.loop.read_cluster import NO_CRDS, CannotLook, opened
+    from windlass.kube.client.client import list_all
     from windlass.kube.client.errors import NotFound
-    from windlass.kube.client.lists import list_all
     from windlass.workloads.objects.wire import Owner
 
     async with opened(config) as api:

@@ -199,9 +199,9 @@ def _owner_reference(job: bytes) -> dict[str, str]:
 
 async def _check_name(api: Api, kind: str, name: str, path: str) -> None:
     """Refuse a name that does not exist; do nothing if the names may not be listed."""
+    from windlass.kube.client.client import list_all
     from windlass.kube.client.errors import Forbidden
     from windlass.kube.client.errors import NotFound as NotServed
-    from windlass.kube.client.lists import list_all
     from windlass.model.errors import UnknownName
     from windlass.workloads.objects.wire import Owner
 

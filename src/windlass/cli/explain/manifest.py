@@ -76,7 +76,7 @@ def _remarks(
     manifests: ManifestFile, defaults: ClusterDefaults, objects: Made, inputs: Sequence[StepInput]
 ) -> Iterator[str]:
     """Yield sentences about documents that are left out, and objects that exist already."""
-    from windlass.daemon.decide.inputs import ObjectObserved
+    from windlass.kube.refs import ObjectObserved
     from windlass.model.validation.problems import listed
     from windlass.workloads.objects.wire import Owner, Pod
 
@@ -103,7 +103,7 @@ def _with_notice(context: ExplainContext, notice: str) -> ExplainContext:
 
 def _as_inputs(objects: Made) -> list[StepInput]:
     """Return the expanded objects as the watches of the scheduler would report them."""
-    from windlass.daemon.decide.inputs import ObjectObserved
+    from windlass.kube.refs import ObjectObserved
 
     owners = [ObjectObserved(str(key), owner) for key, owner in objects.owners]
     return [*owners, *(ObjectObserved("pods", pod) for pod in objects.pods)]
@@ -113,8 +113,8 @@ def _cluster_defaults(
     config: Config, namespace: str, now: int, inputs: Iterable[StepInput] | None = None
 ) -> ClusterDefaults:
     """Return the values that the API server would fill in; priorities only if inputs are given."""
-    from windlass.daemon.decide.inputs import ObjectObserved
-    from windlass.daemon.serving.scope import scope_of
+    from windlass.daemon.serving.context import scope_of
+    from windlass.kube.refs import ObjectObserved
     from windlass.model.units import format_timestamp
     from windlass.workloads.manifests.expand import ClusterDefaults
     from windlass.workloads.objects.wire import PriorityClass
@@ -137,22 +137,22 @@ def _events_of_manifests(manifests: ManifestFile, cluster: Cluster, namespace: s
     """
     from windlass.config import Config
     from windlass.crds.read import OwnedQueue, Users
-    from windlass.daemon.serving.scope import scope_of
+    from windlass.daemon.serving.context import scope_of
     from windlass.kube.ingest.translator import Translator
 
     objects = expand_manifests(manifests, _cluster_defaults(Config(), namespace, cluster.now))
     events: list[Event] = []
-    translator = Translator(scope_of(Config()), events.append)
-    translator.advance(cluster.now)
+    translator = Translator(scope_of(Config()))
+    events += translator.advance(cluster.now)
     for name in cluster.topologies:
-        translator.gangs.topology_seen(name)
+        events += translator.gangs.topology_seen(name)
     for queue in cluster.queues.values():
         users = Users(frozenset(pod.metadata.namespace for pod in objects.pods))
-        translator.gangs.queue_seen(OwnedQueue(queue, users))
+        events += translator.gangs.queue_seen(OwnedQueue(queue, users))
     for key, owner in objects.owners:
-        translator.owner_seen(key, owner)
+        events += translator.owner_seen(key, owner)
     for pod in objects.pods:
-        translator.pod_seen(pod)
+        events += translator.pod_seen(pod)
     return [event for event in events if isinstance(event, GangSeen | TaskSeen)]
 
 

@@ -1,13 +1,15 @@
-"""What pods answer to requests to save, and which of it is believed.
+"""The answers of pods to checkpoint requests, and which of them are accepted.
 
-An answer counts if it names the request that stands for its gang and no step before one that was
-safe already; whatever else comes is refused and told of. What is believed is noted on the pod, in a
-condition that users cannot write: so it outlives this process, as long as the pod lives.
+An answer is accepted if it names the pending request of its gang, and a training step that is not
+before one already saved. Any other answer is refused and logged. An accepted answer is noted on the
+pod, in a condition that users cannot write: so the next leader finds it, as long as the pod lives.
+
+`CheckpointComplaints` reports annotations about checkpoints that cannot be read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from windlass.checkpoint.protocol import (
@@ -19,53 +21,57 @@ from windlass.checkpoint.protocol import (
     read_ack,
     read_request,
 )
-from windlass.kube.writers.checkpoint import Heard, Unasked
+from windlass.kube.refs import PodRef
+from windlass.kube.writers.conditions import EventMessage, GangMessages
+from windlass.kube.writes import Heard, Unasked
 from windlass.model import events
 from windlass.model.actions import PendingCheckpoint
 from windlass.model.jobs import Gang, GangId, TaskId
 from windlass.state.cluster import Cluster
 from windlass.workloads.objects.annotations import SAVED
 from windlass.workloads.objects.wire import Pod, condition
-from windlass.workloads.pods.checkpointing import answers, saving_of
+from windlass.workloads.pods.checkpointing import answers, complaints, saving_of
 from windlass.workloads.pods.task import task_id
 
 MOST = 10_000
-"""So many gangs whose work is safe are remembered; of more, the first ones are forgotten."""
+"""The number of gangs that are remembered; of more, the first ones are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disbelieved:
-    """An answer that is stale or forged."""
+    """An answer that is refused, because it is stale or forged."""
 
     task: TaskId
     named: str
-    """The id it names."""
+    """The id of the request that the answer names."""
     asked: str
-    """The id it was asked with."""
+    """The id of the pending request."""
 
 
-class Answers:
-    """Who carries which request, and what was answered."""
+class CheckpointAnswers:
+    """The request on each pod, and the answers to it."""
 
     def __init__(self, cluster: Cluster, pod_of: Callable[[TaskId], Pod | None]) -> None:
         self._cluster, self._pod_of = cluster, pod_of
         self.carries: dict[TaskId, str] = {}
-        """The request on each pod, as it was seen last."""
-        self.disbelieved: list[Disbelieved] = []
-        self.noted: list[tuple[TaskId, Ack]] = []
-        """What was believed and is to be noted on its pod."""
-        self._believed: dict[TaskId, Ack] = {}
+        """The id of the request on each pod, as it was observed last."""
+        self._disbelieved: list[Disbelieved] = []
+        self._unnoted: list[tuple[TaskId, Ack]] = []
+        """Accepted answers that are not yet noted on their pods."""
+        self._accepted: dict[TaskId, Ack] = {}
+        """The last accepted answer of each task; later ones may not go back behind its step."""
         self._judged: dict[TaskId, set[Ack]] = {}
-        self._said: dict[TaskId, tuple[str, bool]] = {}
-        """To which request a task has answered what: is its work safe?"""
+        """All answers that were judged: pods are observed again and again with the same answer."""
+        self._outcomes: dict[TaskId, tuple[str, bool]] = {}
+        """The id of the request that a task has answered, and whether its work is saved."""
         self._cannot: set[tuple[TaskId, str]] = set()
-        """Requests that can never be written."""
+        """Requests that can never be written on a pod."""
         self._saved_at: dict[GangId, int] = {}
 
-    # -- what is seen
+    # -- observations
 
     def see(self, pod: Pod) -> None:
-        """A pod is new or has changed; to be told before the cluster is, which may forget it."""
+        """Take note of the request and the answers on a pod; call it before the cluster changes."""
         notes = pod.metadata.annotations
         if not notes or (REQUEST not in notes and not saving_of(pod).saves):
             return
@@ -75,124 +81,162 @@ class Answers:
             self.carries.pop(task, None)
         else:
             self.carries[task] = request.id
-        saved = condition(pod, SAVED)
-        if saved is not None and (ack := read_ack(saved.message)):
-            self._believed.setdefault(task, ack)
-        parting = self._parting(task)
+        noted = condition(pod, SAVED)
+        if noted is not None and (ack := read_ack(noted.message)):
+            self._accepted.setdefault(task, ack)
+        pending = self._pending(task)
         for ack in answers(pod):
-            self._judge(task, parting, ack)
+            self._judge(task, pending, ack)
 
     def hear(self, heard: Heard) -> None:
-        """The endpoint of a pod has answered."""
-        self._judge(heard.task, self._parting(heard.task), heard.ack)
+        """Take note of the answer of a pod's endpoint."""
+        self._judge(heard.task, self._pending(heard.task), heard.ack)
 
     def cannot(self, unasked: Unasked) -> None:
-        """A request can never be written on a pod: there is nothing to wait for."""
+        """Take note that a request can never be written on a pod: it is not waited for."""
         self._cannot.add((unasked.task, unasked.id))
-        self._said[unasked.task] = (unasked.id, False)
+        self._outcomes[unasked.task] = (unasked.id, False)
 
     def lose(self, pod: Pod) -> None:
-        """A pod is gone."""
+        """Forget a pod that is gone."""
         task = task_id(pod)
-        for each in (self.carries, self._believed, self._judged, self._said):
-            each.pop(task, None)
-        self._cannot = {each for each in self._cannot if each[0] != task}
+        for by_task in (self.carries, self._accepted, self._judged, self._outcomes):
+            by_task.pop(task, None)
+        self._cannot = {(name, id) for name, id in self._cannot if name != task}
 
     def resume(self) -> None:
-        """Take over what was answered before us."""
-        for parting in self._cluster.partings.now():
-            for each in parting.evictions:
-                self._take_over(each.task, parting)
-        tasks = (self._cluster.tasks.get(each) for each in self._believed)
+        """Take over the answers that a previous leader has received."""
+        for pending in self._cluster.partings.now():
+            for evict in pending.evictions:
+                self._take_over(evict.task, pending)
+        tasks = (self._cluster.tasks.get(name) for name in self._accepted)
         for name in sorted({task.gang for task in tasks if task is not None}):
             members = [task.id for task in self._cluster.members(name)]
             self._note_saved(self._cluster.gangs[name], members)
 
-    # -- what follows
+    # -- results
 
     def settle(self) -> None:
-        """Tell the cluster what was answered, once all pods of a gang have been asked."""
-        for parting in self._cluster.partings.now():
-            tasks = [e.task for e in parting.evictions if e.task in self._cluster.tasks]
-            if not all(self._is_asked(task, parting) for task in tasks):
+        """Apply the answers to the cluster, once all pods of a gang carry the request."""
+        for pending in self._cluster.partings.now():
+            tasks = [e.task for e in pending.evictions if e.task in self._cluster.tasks]
+            if not all(self._is_asked(task, pending) for task in tasks):
                 continue
             for task in tasks:
-                name, saved = self._said.get(task, ("", False))
+                name, saved = self._outcomes.get(task, ("", False))
                 if not self._can_be_asked(task):
-                    name, saved = parting.id, True
-                if name == parting.id and task not in parting.saved:
+                    name, saved = pending.id, True
+                if name == pending.id and task not in pending.saved:
                     self._cluster.apply(events.Answered(task, name, saved))
 
+    def take_results(self) -> tuple[list[tuple[TaskId, Ack]], list[Disbelieved]]:
+        """Return the accepted and the refused answers since the last call."""
+        accepted, refused = self._unnoted, self._disbelieved
+        self._unnoted, self._disbelieved = [], []
+        return accepted, refused
+
     def standing(self, gang: Gang) -> Gang:
-        """The gang, with when its work was saved."""
+        """Return the gang with the second at which its work was saved, if it was."""
         at = self._saved_at.get(gang.id)
         return gang if at is None else replace(gang, saved_at=at)
 
-    def have_saved(self, parting: PendingCheckpoint) -> bool:
-        """Has every task answered that its work is safe, whether it is still there or not?"""
-        tasks = [each.task for each in parting.evictions]
-        return all(self._said.get(each) == (parting.id, True) for each in tasks)
+    def have_saved(self, pending: PendingCheckpoint) -> bool:
+        """Return whether every task has answered that it saved, also those that are gone."""
+        tasks = [evict.task for evict in pending.evictions]
+        return all(self._outcomes.get(task) == (pending.id, True) for task in tasks)
 
     # -- judging
 
-    def _judge(self, task: TaskId, parting: PendingCheckpoint | None, ack: Ack) -> None:
+    def _judge(self, task: TaskId, pending: PendingCheckpoint | None, ack: Ack) -> None:
         judged = self._judged.setdefault(task, set())
         if ack in judged:
             return
         judged.add(ack)
-        if parting is None:
+        if pending is None:
             return
-        request = CheckpointRequest(parting.id, parting.deadline)
-        if not accepts(request, ack, self._believed.get(task)):
-            self.disbelieved.append(Disbelieved(task, ack.id, parting.id))
+        request = CheckpointRequest(pending.id, pending.deadline)
+        if not accepts(request, ack, self._accepted.get(task)):
+            self._disbelieved.append(Disbelieved(task, ack.id, pending.id))
         elif ack.state is SaveState.REFUSED:
-            self._said[task] = (parting.id, False)
+            self._outcomes[task] = (pending.id, False)
         elif ack.state is SaveState.DONE:
-            # a clock that is wrong is believed no further than the request and now
-            at = min(max(ack.at, parting.asked_at), self._cluster.now)
-            self._believe(task, parting, replace(ack, at=at))
+            # a wrong clock is bounded by the time of the request and by now
+            at = min(max(ack.at, pending.asked_at), self._cluster.now)
+            self._accept(task, pending, replace(ack, at=at))
 
-    def _believe(self, task: TaskId, parting: PendingCheckpoint, ack: Ack) -> None:
-        self._said[task] = (parting.id, True)
-        self._believed[task] = ack
-        self.noted.append((task, ack))
-        gang = self._cluster.gangs.get(parting.gang)
+    def _accept(self, task: TaskId, pending: PendingCheckpoint, ack: Ack) -> None:
+        self._outcomes[task] = (pending.id, True)
+        self._accepted[task] = ack
+        self._unnoted.append((task, ack))
+        gang = self._cluster.gangs.get(pending.gang)
         if gang is not None:
-            self._note_saved(gang, [each.task for each in parting.evictions])
+            self._note_saved(gang, [evict.task for evict in pending.evictions])
 
     def _note_saved(self, gang: Gang, tasks: Iterable[TaskId]) -> None:
-        """The gang's work is safe once all its tasks have answered the same request."""
-        asked = [self._believed.get(each) for each in tasks if self._can_be_asked(each)]
-        acks = [each for each in asked if each is not None]
-        if not acks or len(acks) < len(asked) or len({each.id for each in acks}) > 1:
+        """Note that the work of a gang is saved, if all its tasks have answered one request."""
+        accepted = [self._accepted.get(task) for task in tasks if self._can_be_asked(task)]
+        acks = [ack for ack in accepted if ack is not None]
+        if not acks or len(acks) < len(accepted) or len({ack.id for ack in acks}) > 1:
             return
         self._saved_at.pop(gang.id, None)
-        self._saved_at[gang.id] = min(each.at for each in acks)
+        self._saved_at[gang.id] = min(ack.at for ack in acks)
         if len(self._saved_at) > MOST:
             self._saved_at.pop(next(iter(self._saved_at)))
-        if (found := self.standing(gang)) != gang:
-            self._cluster.apply(events.GangSeen(found))
+        if (saved := self.standing(gang)) != gang:
+            self._cluster.apply(events.GangSeen(saved))
 
-    def _take_over(self, task: TaskId, parting: PendingCheckpoint) -> None:
-        pod, noted = self._pod_of(task), self._believed.get(task)
-        if noted is not None and noted.id == parting.id:
-            self._said[task] = (parting.id, True)
+    def _take_over(self, task: TaskId, pending: PendingCheckpoint) -> None:
+        pod, noted = self._pod_of(task), self._accepted.get(task)
+        if noted is not None and noted.id == pending.id:
+            self._outcomes[task] = (pending.id, True)
         for ack in answers(pod) if pod else ():
-            if ack.id == parting.id and ack.state is not SaveState.SAVING:
+            if ack.id == pending.id and ack.state is not SaveState.SAVING:
+                # it was judged when the pod was read, before its request was known
                 self._judged.get(task, set[Ack]()).discard(ack)
-                self._judge(task, parting, ack)
+                self._judge(task, pending, ack)
 
-    def _parting(self, task: TaskId) -> PendingCheckpoint | None:
-        found = self._cluster.tasks.get(task)
-        parting = self._cluster.partings.standing.get(found.gang) if found else None
-        if parting is None or all(each.task != task for each in parting.evictions):
+    def _pending(self, name: TaskId) -> PendingCheckpoint | None:
+        """Return the pending checkpoint of which a task is part; None if there is none."""
+        task = self._cluster.tasks.get(name)
+        pending = self._cluster.partings.standing.get(task.gang) if task else None
+        if pending is None or all(evict.task != name for evict in pending.evictions):
             return None
-        return parting
+        return pending
 
-    def _is_asked(self, task: TaskId, parting: PendingCheckpoint) -> bool:
-        there = self.carries.get(task) == parting.id or (task, parting.id) in self._cannot
-        return there or not self._can_be_asked(task)
+    def _is_asked(self, task: TaskId, pending: PendingCheckpoint) -> bool:
+        """Return whether a pod carries the request, or never will."""
+        settled = self.carries.get(task) == pending.id or (task, pending.id) in self._cannot
+        return settled or not self._can_be_asked(task)
 
     def _can_be_asked(self, task: TaskId) -> bool:
         pod = self._pod_of(task)
         return task in self.carries or (pod is not None and saving_of(pod).within_s is not None)
+
+
+class CheckpointComplaints:
+    """Reports unreadable annotations about checkpoints, once per gang; nothing is refused."""
+
+    def __init__(self, gang_of: Callable[[TaskId], GangId | None]) -> None:
+        self._gang_of = gang_of
+        self._reported: dict[tuple[GangId, str], None] = {}
+        """The complaints that were reported, the oldest first; at most `MOST`."""
+        self._due: list[GangMessages] = []
+
+    def see(self, pod: Pod) -> None:
+        """Take note of a pod; call it after the translator knows the pod's gang."""
+        if not pod.metadata.annotations or not (wrong := "; ".join(complaints(pod))):
+            return
+        gang = self._gang_of(task_id(pod))
+        if gang is None or (gang, wrong) in self._reported:
+            return
+        self._reported[gang, wrong] = None
+        if len(self._reported) > MOST:
+            self._reported.pop(next(iter(self._reported)))
+        text = wrong[:1].upper() + wrong[1:]
+        note = EventMessage(PodRef.of(pod), "CheckpointUnreadable", text, is_warning=True)
+        self._due.append(GangMessages(note=note))
+
+    def due(self) -> Iterator[GangMessages]:
+        """Yield the Events to write now, each once."""
+        yield from self._due
+        self._due = []

@@ -1,21 +1,20 @@
-"""Whom a plan evicts for whom, and how: pod by pod, or a whole gang through its owner.
+"""The evictions of a plan: pod by pod, or a whole gang through its owner.
 
-Before anybody goes, its places are promised to who gains by it.
+The places of the victims are promised to the preemptor before the first victim is evicted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
-from windlass.daemon.decide.nominations import Promised
-from windlass.daemon.decide.pod_refs import Pods
+from windlass.daemon.decide.nominations import Nominations
+from windlass.daemon.decide.pod_refs import PodRefs
 from windlass.engine.explain.reasons import displaced as losing
 from windlass.engine.plan import Plan
 from windlass.kube.ingest.translator import Translator
-from windlass.kube.writers.binder import PodRef
+from windlass.kube.refs import PodRef
 from windlass.kube.writers.conditions import GangMessages, displaced
-from windlass.kube.writers.evictor import GangEvictions, Victim
-from windlass.kube.writers.suspend import To, Turn
+from windlass.kube.writes import GangEvictions, To, Turn, Victim
 from windlass.model.actions import Evict, EvictionRule
 from windlass.model.jobs import Gang, GangId, Overrun, TaskId
 from windlass.state.cluster import Cluster
@@ -23,34 +22,34 @@ from windlass.workloads.kinds.suspension import Mark
 from windlass.workloads.pods.checkpointing import GRACE_S, grace_of
 
 Promises = Mapping[GangId, tuple[PodRef, str]]
-"""To whom, and on which pod it is written."""
+"""By preemptor: the pod that carries the promise, and its text."""
 
 
-class Evicting:
-    """Makes clearings of evictions."""
+class EvictionPlanner:
+    """Works out the victims, their promise, and how each gang is stopped."""
 
     def __init__(
-        self, cluster: Cluster, translator: Translator, promised: Promised, pods: Pods
+        self, cluster: Cluster, translator: Translator, nominations: Nominations, pods: PodRefs
     ) -> None:
         self._cluster, self._translator = cluster, translator
-        self._promised, self._pods = promised, pods
+        self._nominations, self._pods = nominations, pods
 
     def promises(self, decided: Plan) -> Promises:
-        """What is promised to those who gain by a plan, also by what is only asked for yet."""
-        found: dict[GangId, tuple[PodRef, str]] = {}
+        """Return the promises to the preemptors of a plan, also of pending checkpoints."""
+        promises: dict[GangId, tuple[PodRef, str]] = {}
         holds = {hold.gang: hold for hold in decided.holds}
-        for gainer in dict.fromkeys(each.gainer for each in decided.going):
-            hold, pod = holds.get(gainer), self._pods.lead(gainer)
+        for preemptor in dict.fromkeys(evict.gainer for evict in decided.going):
+            hold, pod = holds.get(preemptor), self._pods.lead(preemptor)
             if hold is not None and pod is not None:
-                text = self._promised.compose(hold, decided)
-                self._promised.write(gainer, pod.task, text)
-                found[gainer] = (pod, text)
-        return found
+                text = self._nominations.compose(hold, decided)
+                self._nominations.write(preemptor, pod.task, text)
+                promises[preemptor] = (pod, text)
+        return promises
 
     def clearings(self, decided: Plan, promises: Promises) -> list[GangEvictions]:
-        """Whom to evict for whom, after these promises, and what to tell them."""
+        """Return the victims of each preemptor, with its promise and the reason for each victim."""
         reasons = {each.gang: each for each in losing(self._cluster, decided.evictions)}
-        found: dict[GangId, list[Victim]] = {}
+        by_preemptor: dict[GangId, list[Victim]] = {}
         turns = self._turns(decided.evictions)
         failing = self._failing(decided.evictions, turns)
         for evict in decided.evictions:
@@ -58,14 +57,14 @@ class Evicting:
             decision = reasons.get(gang)
             why = "; ".join(str(each) for each in decision.reasons) if decision else ""
             victim = self._victim(evict, why, turns, failing)
-            found.setdefault(evict.gainer, []).append(victim)
+            by_preemptor.setdefault(evict.gainer, []).append(victim)
         return [
-            GangEvictions(tuple(victims), *promises.get(gainer, (None, "")))
-            for gainer, victims in found.items()
+            GangEvictions(tuple(victims), *promises.get(preemptor, (None, "")))
+            for preemptor, victims in by_preemptor.items()
         ]
 
     def pages(self, decided: Plan) -> list[GangMessages]:
-        """What is said about those who lose their places by a plan, now or once they have saved."""
+        """Return the Events about the victims of a plan, evicted now or after a checkpoint."""
         asked = {each.gang: each for each in decided.asks}
         return [
             GangMessages(note=displaced(decision, pod, asked.get(decision.gang)))
@@ -74,9 +73,9 @@ class Evicting:
         ]
 
     def unfinished(self) -> list[GangEvictions]:
-        """The evictions that were promised before us and are not done."""
-        found: list[GangEvictions] = []
-        for promised in self._promised.evictions():
+        """Return the evictions that a previous leader promised and did not finish."""
+        unfinished: list[GangEvictions] = []
+        for promised in self._nominations.evictions():
             evictions = [
                 Evict(e, EvictionRule.GUARANTEE) for e in promised if e in self._cluster.tasks
             ]
@@ -85,52 +84,48 @@ class Evicting:
             why = "it was promised to another gang"
             victims = [self._victim(each, why, turns, failing) for each in evictions]
             if victims:
-                found.append(GangEvictions(tuple(victims)))
-        return found
+                unfinished.append(GangEvictions(tuple(victims)))
+        return unfinished
 
     def _failing(self, evictions: Sequence[Evict], turns: Mapping[GangId, Turn]) -> set[GangId]:
         """Return the gangs whose owners would fail for good if they were evicted pod by pod."""
         counts = {gang: len(some) for gang, some in self._cluster.by_gang(evictions).items()}
         one_by_one = {gang: count for gang, count in counts.items() if gang not in turns}
-        found = self._translator.failing(one_by_one)
-        for gang in turns:  # in case that its owner cannot be suspended after all
-            found |= self._translator.failing({gang: counts[gang]})
-        return found
+        failing = self._translator.failing(one_by_one)
+        for gang in turns:  # each alone, in case that its owner cannot be suspended after all
+            failing |= self._translator.failing({gang: counts[gang]})
+        return failing
 
     def _turns(self, evictions: Sequence[Evict]) -> dict[GangId, Turn]:
-        """How gangs are stopped that go whole, where their owners can be suspended."""
-        found: dict[GangId, Turn] = {}
+        """Return how gangs are stopped whole, where their owners can be suspended."""
+        turns: dict[GangId, Turn] = {}
         leaving = {each.task for each in evictions}
         for gang, some in self._cluster.by_gang(evictions).items():
             switch = self._translator.switch(gang, leaving)
             if switch is not None:
-                # what cannot be signed would not be believed later: its pods are evicted instead
-                rule, gainer, since = some[0].rule, some[0].gainer, self._cluster.gangs[gang]
                 pod = self._translator.pod(some[0].task)
-                by = pod.spec.scheduler_name if pod else ""
-                mark = self._mark(since, rule, gainer, by)
+                scheduler = pod.spec.scheduler_name if pod else ""
+                mark = self._mark(self._cluster.gangs[gang], some[0], scheduler)
+                # an unsigned mark would not be trusted later: the pods are evicted instead
                 if mark is None or self._translator.scope.seal.can_sign:
-                    found[gang] = Turn(gang, switch, To.SUSPENDED, mark)
-        return found
+                    turns[gang] = Turn(gang, switch, To.SUSPENDED, mark)
+        return turns
 
-    def _mark(self, gang: Gang, rule: EvictionRule, gainer: GangId, by: str) -> Mark | None:
-        """What is noted on an owner so that it comes back; nothing if it is not to."""
+    def _mark(self, gang: Gang, evict: Evict, scheduler: str) -> Mark | None:
+        """Return the mark by which an owner is resumed later; None if it is not to be resumed."""
         now, since = self._cluster.now, gang.created_at
-        if rule is EvictionRule.OVERRUN:
+        if evict.rule is EvictionRule.OVERRUN:
             if gang.overrun is Overrun.END:
                 return None
-            since = now  # it stands in line as if it had come just now
-        return Mark(now, rule, gainer, since, by=by)
+            since = now  # it is queued again as if it had been created just now
+        return Mark(now, evict.rule, evict.gainer, since, by=scheduler)
 
     def _victim(
         self, evict: Evict, why: str, turns: Mapping[GangId, Turn], failing: Set[GangId]
     ) -> Victim:
         gang = self._cluster.gangs[self._cluster.tasks[evict.task].gang]
-        pod, turn, grace_s = (
-            self._pods.surely(evict.task),
-            turns.get(gang.id),
-            self._grace_s(evict.task),
-        )
+        pod, turn = self._pods.surely(evict.task), turns.get(gang.id)
+        grace_s = self._grace_s(evict.task)
         is_fatal = gang.id in failing
         return Victim(pod, gang.id, gang.queue, evict.rule, why, grace_s, turn, is_fatal)
 

@@ -1,4 +1,4 @@
-"""Gangs that have ended while this process led: the latest ones, in bounded number."""
+"""The gangs that have ended while this process led: the latest ones, in bounded number."""
 
 from __future__ import annotations
 
@@ -10,34 +10,40 @@ from windlass.model.jobs import Gang, GangId, Task, TaskState
 from windlass.state.cluster import Cluster
 
 MOST = 200
+"""The number of finished gangs that are kept."""
 _OVER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedGang:
-    """A gang, as it was."""
+    """A gang as it was, and the seconds at which it started and ended."""
 
     gang: Gang
     started: int | None
+    """None if no task of it was seen to run."""
     ended: int
 
 
-class Endings:
-    """Told every event before and after the cluster is; what was over at the start is not known."""
+class FinishedGangs:
+    """Sees every event before and after the cluster applies it, and notes gangs that end.
+
+    Gangs that had ended before this process led are not known.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._ended: dict[GangId, FinishedGang] = {}
         self._started: dict[GangId, int] = {}
-        """When gangs started of which a task is gone already."""
+        """The earliest start of gangs of which a task is gone or has ended."""
         self.is_on = False
+        """Set once all objects were read: what ends before that ended before this process led."""
 
     def latest(self) -> list[FinishedGang]:
-        """The latest first."""
+        """Return the finished gangs, the latest first."""
         return list(reversed(self._ended.values()))
 
     def before(self, event: Event) -> None:
-        """Take note of what is about to be lost."""
+        """Take note of what the cluster forgets with an event."""
         if isinstance(event, events.TaskGone) and (task := self._cluster.tasks.get(event.task)):
             self._note_start(task)
         elif isinstance(event, events.GangGone) and (gone := self._cluster.gangs.get(event.gang)):
@@ -46,10 +52,10 @@ class Endings:
             self._started.pop(gone.id, None)
 
     def after(self, event: Event) -> None:
-        """Has a gang ended by this, or has one come back?"""
+        """Note that a gang has ended by an event, or exists again."""
         if isinstance(event, events.GangSeen):
             if event.gang.id in self._ended and not self._is_over(event.gang.id):
-                del self._ended[event.gang.id]  # its pods were made again
+                del self._ended[event.gang.id]  # its pods were created again
         elif isinstance(event, events.TaskSeen) and event.task.state in _OVER:
             gang = event.task.gang
             self._note_start(event.task)
@@ -58,7 +64,7 @@ class Endings:
 
     def _is_over(self, gang: GangId) -> bool:
         members = self._cluster.members(gang)
-        return bool(members) and all(each.state in _OVER for each in members)
+        return bool(members) and all(task.state in _OVER for task in members)
 
     def _note_start(self, task: Task) -> None:
         if task.started_at is not None:
@@ -67,7 +73,7 @@ class Endings:
 
     def _end(self, gang: Gang) -> None:
         if gang.queue not in self._cluster.queues:
-            return  # somebody else's pod
+            return  # a pod of another scheduler
         now = self._cluster.now
         self._ended[gang.id] = FinishedGang(gang, self._started.get(gang.id), now)
         if len(self._ended) > MOST:

@@ -1,119 +1,130 @@
-"""Which DCGM exporters are asked, which of them is believed, and what follows for their nodes.
+"""The health of GPUs, as the DCGM exporters report it: which are scraped, and what follows.
 
-One for each node: the oldest pod with the right label. Whoever can make such a pod can keep a node
-out, or hide that it is broken; so pods of users are not asked. These are the pods of namespaces for
-which there is a queue, or, where the configuration names the namespaces of exporters, of all
-others.
+One exporter is scraped for each node: the oldest pod with the right label. A user who can create
+such a pod could take a node out of service, or hide that it is broken; so pods of users are not
+scraped. These are the pods of namespaces that have a queue or, where the configuration names the
+namespaces of exporters, the pods of all other namespaces.
 
-A node whose exporter is silent keeps what was told last for a while. A new leader knows nothing of
-what was told before it: it asks before it decides.
+The last reading of an exporter that does not answer counts for a while. A new leader has no
+readings: it waits for the first ones before it decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from windlass.kube.ingest.translator import Translator
+from windlass.model.events import Event
 from windlass.workloads.nodes.dcgm import Exporter, Reading, exporter_of, suspects, trouble_of
 from windlass.workloads.objects import wire
 from windlass.workloads.pods.task import task_id
 
 KEPT_S = 300
-"""What a silent exporter told last counts for so long."""
+"""Seconds for which the last reading of an exporter counts."""
 LOOK_EVERY_S = 10
-"""How often what is too old is looked for: a cycle in which nothing happens must cost nothing."""
+"""Seconds between two searches for old readings: a step without inputs must cost nothing."""
 
 
 @dataclass(slots=True)
 class _ExporterReading:
+    """The last reading of an exporter."""
+
     process: tuple[str, int]
     at: int
     since: int
-    """When its GPUs became suspect."""
+    """The second at which its GPUs became suspect."""
     suspects: dict[int, int] = field(default_factory=dict[int, int])
 
 
-class Measures:
-    """What was measured on the nodes."""
+class GpuHealth:
+    """The exporters, and their last readings."""
 
-    def __init__(self, translator: Translator, believed: Collection[str] = ()) -> None:
-        self._translator, self._believed = translator, frozenset(believed)
-        self._found: dict[str, Exporter] = {}
-        """All pods that look like one."""
+    def __init__(
+        self,
+        translator: Translator,
+        apply: Callable[[Iterable[Event]], None],
+        namespaces: Collection[str] = (),
+    ) -> None:
+        self._translator, self._apply = translator, apply
+        self._namespaces = frozenset(namespaces)
+        """The namespaces of trusted exporters; empty: all that have no queue."""
+        self._candidates: dict[str, Exporter] = {}
+        """All pods that look like an exporter."""
         self._chosen: dict[str, Exporter] = {}
-        self._told: dict[str, _ExporterReading] = {}
+        """The exporter that is scraped for each node."""
+        self._readings: dict[str, _ExporterReading] = {}
         self._looked_at = 0
         self.is_stale = False
-        """Others may have to be asked: a pod, a queue, a namespace or a node is another."""
+        """A pod, queue, namespace or node has changed: other exporters may have to be scraped."""
         self.utilisation: dict[str, tuple[int, ...]] = {}
-        """Thousandths of each GPU, by node; -1 where it is not known."""
+        """The utilisation of each GPU in thousandths, by node; -1 where it is not known."""
 
-    # -- who is asked
+    # -- exporters
 
     def see(self, pod: wire.Pod) -> None:
-        """A pod is new or has changed."""
-        task, found = task_id(pod), exporter_of(pod)
-        if found != self._found.get(task):
+        """Take note of a pod that is new or has changed."""
+        task, exporter = task_id(pod), exporter_of(pod)
+        if exporter != self._candidates.get(task):
             self.lose(pod)
             self.is_stale = True
-            if found is not None:
-                self._found[task] = found
+            if exporter is not None:
+                self._candidates[task] = exporter
 
     def lose(self, pod: wire.Pod) -> None:
-        """A pod is gone."""
-        if self._found.pop(task_id(pod), None) is not None:
+        """Forget a pod that is gone."""
+        if self._candidates.pop(task_id(pod), None) is not None:
             self.is_stale = True
 
     def due(self) -> list[Exporter] | None:
-        """All that are to be asked from now on; None: the same as before."""
+        """Return all exporters to scrape from now on; None if they are the same as before."""
         if not self.is_stale:
             return None
         self.is_stale = False
         chosen: dict[str, Exporter] = {}
-        for each in self._trusted():
-            if self._translator.node(each.node) is not None:
-                chosen.setdefault(each.node, each)
+        for exporter in self._trusted():
+            if self._translator.node(exporter.node) is not None:
+                chosen.setdefault(exporter.node, exporter)
         if chosen == self._chosen:
             return None
         self._chosen = chosen
         return list(chosen.values())
 
     def _trusted(self) -> Iterable[Exporter]:
-        """The oldest first."""
-        places = {each.namespace for each in self._found.values()}
-        if self._believed:
-            trusted = places & self._believed
+        """Return the trusted exporters, the oldest first."""
+        places = {each.namespace for each in self._candidates.values()}
+        if self._namespaces:
+            trusted = places & self._namespaces
         else:
             trusted = {each for each in places if not self._translator.gangs.is_named(each)}
-        found = (each for each in self._found.values() if each.namespace in trusted)
-        return sorted(found, key=lambda each: (each.created, each.process))
+        exporters = (each for each in self._candidates.values() if each.namespace in trusted)
+        return sorted(exporters, key=lambda each: (each.created, each.process))
 
-    # -- what they tell
+    # -- readings
 
     def hear(self, readings: Iterable[tuple[Exporter, Reading]], now: int) -> None:
-        """Exporters have answered; one that is not asked any more is not heard."""
+        """Take note of readings; those of exporters that are not scraped any more are ignored."""
         for exporter, reading in readings:
             if self._chosen.get(exporter.node) == exporter:
                 self._hear(exporter, reading, now)
 
     def advance(self, now: int) -> None:
-        """Forget what was told too long ago."""
+        """Forget readings older than `KEPT_S`."""
         if now < self._looked_at + LOOK_EVERY_S:
             return
         self._looked_at = now
-        for node in [node for node, told in self._told.items() if now >= told.at + KEPT_S]:
-            del self._told[node]
+        for node in [node for node, last in self._readings.items() if now >= last.at + KEPT_S]:
+            del self._readings[node]
             self.utilisation.pop(node, None)
-            self._translator.node_ill(node, None)
+            self._apply(self._translator.node_ill(node, None))
 
     def _hear(self, exporter: Exporter, reading: Reading, now: int) -> None:
-        node, before = exporter.node, self._told.get(exporter.node)
+        node, before = exporter.node, self._readings.get(exporter.node)
         known = before.suspects if before and before.process == exporter.process else {}
-        found = suspects(known, reading)
+        suspected = suspects(known, reading)
         since = before.since if before and before.suspects else now
-        self._told[node] = _ExporterReading(exporter.process, now, since, found)
+        self._readings[node] = _ExporterReading(exporter.process, now, since, suspected)
         self.utilisation.pop(node, None)
         if reading.utilisation:
             self.utilisation[node] = reading.utilisation
-        self._translator.node_ill(node, trouble_of(found, since))
+        self._apply(self._translator.node_ill(node, trouble_of(suspected, since)))

@@ -1,15 +1,16 @@
-"""Quarantines on the nodes themselves: an annotation, which a person may remove.
+"""Quarantine marks on nodes: an annotation, which a person may remove.
 
     fine --gang after gang failed--> annotated --its time is over--> trusted since then
                                         |                                ^
                                         +----- a person removes it ------+
 
-The annotation is all there is, so a successor finds it. What we write counts at once, though the
-watch shows it later.
+The annotation is the only record, so the next leader finds it. A mark counts as soon as it is
+decided, though the watch shows it later.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ import msgspec
 from windlass.controllers.quarantine import due
 from windlass.kube.ingest.translator import Translator
 from windlass.model import units
-from windlass.model.events import NodeTrusted
+from windlass.model.events import Event, NodeTrusted
 from windlass.model.nodes import Quarantine
 from windlass.state.cluster import Cluster
 from windlass.workloads.nodes.health import quarantine_of, text_of
@@ -26,11 +27,12 @@ from windlass.workloads.objects import wire
 from windlass.workloads.objects.annotations import QUARANTINE, TRUSTED
 
 CONDITION = "WindlassQuarantine"
+"""The type of the node condition that shows the quarantine to people."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMark:
-    """What is to be written on a node: a quarantine, or that it is over."""
+    """A write on a node: a quarantine, or its end (None)."""
 
     node: str
     quarantine: Quarantine | None
@@ -38,11 +40,11 @@ class NodeMark:
 
     @property
     def path(self) -> str:
-        """Where to write: the status, so that nothing else of the node can be changed."""
+        """The path to write to: the status, so that nothing else of the node can be changed."""
         return f"/api/v1/nodes/{self.node}/status"
 
     def body(self) -> dict[str, Any]:
-        """A strategic patch."""
+        """Return the body of a strategic merge patch."""
         found, at = self.quarantine, units.format_timestamp(self.at)
         condition = {
             "type": CONDITION,
@@ -57,19 +59,25 @@ class NodeMark:
         return {"metadata": {"annotations": annotations}, "status": {"conditions": [condition]}}
 
 
-class Quarantines:
-    """What is written on nodes, and what the watch has shown of it."""
+class QuarantineMarks:
+    """The marks that were written on nodes, and those that the watch has shown."""
 
-    def __init__(self, cluster: Cluster, translator: Translator) -> None:
-        self._cluster, self._translator = cluster, translator
+    def __init__(
+        self,
+        cluster: Cluster,
+        translator: Translator,
+        apply: Callable[[Iterable[Event]], None],
+    ) -> None:
+        self._cluster, self._translator, self._apply = cluster, translator, apply
         self._ahead: dict[str, Quarantine | None] = {}
-        """Written, and not shown yet."""
+        """Marks that were written and not shown yet; None is the end of a quarantine."""
         self._shown: set[str] = set()
+        """Nodes that the watch has shown with a mark."""
         self._freed: set[str] = set()
-        """Nodes from which a person took the annotation."""
+        """Nodes from which a person has removed the annotation."""
 
     def see(self, node: wire.NodeObject) -> wire.NodeObject:
-        """A node as it is once all that we write is there."""
+        """Return a node as it will be once the watch shows all marks that were written."""
         name, shown = node.metadata.name, quarantine_of(node)
         if name in self._ahead:
             if shown != self._ahead[name]:
@@ -81,13 +89,13 @@ class Quarantines:
         return node
 
     def lose(self, name: str) -> None:
-        """A node is gone."""
+        """Forget a node that is gone."""
         self._ahead.pop(name, None)
         self._shown.discard(name)
         self._freed.discard(name)
 
     def due(self) -> list[NodeMark]:
-        """What is to be written now; it counts already."""
+        """Return the marks to write now, and apply them to the cluster at once."""
         now, marks = self._cluster.now, list[NodeMark]()
         for name in sorted(self._freed):
             self._trust(name)
@@ -97,7 +105,7 @@ class Quarantines:
             if (known := self._translator.node(node.name)) is None:
                 continue
             self._ahead[node.name] = node.quarantine
-            self._translator.node_seen(_marked(known, node.quarantine))
+            self._apply(self._translator.node_seen(_marked(known, node.quarantine)))
             if node.quarantine is None:
                 self._trust(node.name)
             marks.append(NodeMark(node.name, node.quarantine, now))

@@ -1,6 +1,6 @@
-"""The status of Queue objects: written when it changes and once in a while, read after a restart.
+"""The status of Queue objects: written when it changes and once in a while, read by a new leader.
 
-The ledger lives there, so that past usage counts on whoever leads.
+The usage ledger is kept there, so that past usage counts for every leader.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from windlass.crds.base import StatusCondition
 from windlass.crds.definitions import QUEUE
 from windlass.crds.queue_status import queue_status, read_ledger
 from windlass.crds.queue_validation import QueueVerdict, condition, judge, unreadable
-from windlass.crds.read import OwnedQueue, read_queue
+from windlass.crds.read import read_queue
 from windlass.engine.plan import Plan
 from windlass.model import units
 from windlass.model.queues import Queue
@@ -22,14 +22,16 @@ from windlass.usage.ledger import Holder
 from windlass.workloads.objects import wire
 
 SOONEST_S = 5
+"""Seconds between two writes of one status, at least."""
 LATEST_S = 60
+"""Seconds after which a status is written although only usage has changed."""
 _MOVES_ALWAYS = ("ledger", "usage")
-"""Parts of a status that change by time alone: written with the others, or at the latest."""
+"""Parts of a status that change by time alone: written with others, or after `LATEST_S`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A status to write."""
+    """A status to write, and the path of its object."""
 
     path: str
     status: dict[str, Any]
@@ -37,73 +39,76 @@ class Written:
 
 @dataclass(slots=True)
 class _QueueStatusWritten:
+    """A Queue object, and the status that was written last."""
+
     object: wire.Owner
     queue: Queue | None
     complaints: tuple[str, ...]
-    told: dict[str, Any]
-    told_at: int
+    written: dict[str, Any]
+    written_at: int
 
 
-class Statuses:
-    """All Queue objects, and what their status said last."""
+class QueueStatuses:
+    """All Queue objects, and the status that was written last on each."""
 
     def __init__(self) -> None:
-        self._files: dict[str, _QueueStatusWritten] = {}
+        self._objects: dict[str, _QueueStatusWritten] = {}
 
-    def read(self, found: wire.Owner) -> OwnedQueue | None:
-        """Take note of an object; answers the queue, unless it cannot be read."""
-        name = found.metadata.name
-        read = read_queue(name, found.spec)
-        before = self._files.get(name)
+    def read(self, owner: wire.Owner) -> None:
+        """Take note of an object that is new or has changed."""
+        name = owner.metadata.name
+        read = read_queue(name, owner.spec)
+        before = self._objects.get(name)
         queue = read.noun.queue if read.noun else before.queue if before else None
-        told, at = (before.told, before.told_at) if before else (_steady(found.status), 0)
-        self._files[name] = _QueueStatusWritten(found, queue, read.complaints, told, at)
-        return read.noun
+        written, at = (before.written, before.written_at) if before else (_steady(owner.status), 0)
+        self._objects[name] = _QueueStatusWritten(owner, queue, read.complaints, written, at)
 
     def lose(self, name: str) -> None:
-        """An object was deleted."""
-        self._files.pop(name, None)
+        """Forget an object that was deleted."""
+        self._objects.pop(name, None)
 
     def restore(self, cluster: Cluster) -> None:
-        """Put the usage that was written down into the cluster's ledger."""
+        """Put the usage in the statuses into the ledger of the cluster."""
         half_life_s = cluster.settings.half_life_s
-        for name, file in sorted(self._files.items()):
-            for used in read_ledger(file.object.status.get("ledger"), half_life_s, cluster.now):
+        for name, known in sorted(self._objects.items()):
+            for used in read_ledger(known.object.status.get("ledger"), half_life_s, cluster.now):
                 holder = Holder(name, used.user, used.model)
                 cluster.ledger.restore(holder, used.milli_seconds, cluster.now)
 
     def due(self, cluster: Cluster, plan: Plan) -> list[Written]:
-        """The statuses to write now."""
+        """Return the statuses to write now."""
         now = cluster.now
-        waiting = [name for name, file in self._files.items() if now >= file.told_at + SOONEST_S]
+        waiting = [
+            name for name, known in self._objects.items() if now >= known.written_at + SOONEST_S
+        ]
         if not waiting:
             return []
         numbers = queue_numbers(cluster, plan)
         verdicts = self._verdicts()
-        found: list[Written] = []
+        due: list[Written] = []
         for name in sorted(waiting):
-            file = self._files[name]
+            known = self._objects[name]
             if name not in numbers:
                 continue
             ready = condition(
                 verdicts[name],
-                _generation(file),
+                _generation(known),
                 units.format_timestamp(now),
-                ready_in(file.object.status),
+                ready_in(known.object.status),
             )
-            status = queue_status(numbers[name], now, _generation(file), [ready]).as_json()
-            if _steady(status) != file.told or now >= file.told_at + LATEST_S:
-                file.told, file.told_at = _steady(status), now
-                found.append(Written(QUEUE.path(name, sub="status"), status))
-        return found
+            status = queue_status(numbers[name], now, _generation(known), [ready]).as_json()
+            if _steady(status) != known.written or now >= known.written_at + LATEST_S:
+                known.written, known.written_at = _steady(status), now
+                due.append(Written(QUEUE.path(name, sub="status"), status))
+        return due
 
     def _verdicts(self) -> dict[str, QueueVerdict]:
-        # the oldest first: of queues that ask too much together, the newest is told so
-        files = sorted(self._files.items(), key=lambda each: (_age(each[1]), each[0]))
-        verdicts = judge([file.queue for _, file in files if file.queue is not None])
-        for name, file in files:
-            if file.complaints:
-                verdicts[name] = unreadable(file.complaints)
+        # the oldest first: of queues that ask for too much together, the newest gets the verdict
+        queues = sorted(self._objects.items(), key=lambda each: (_age(each[1]), each[0]))
+        verdicts = judge([known.queue for _, known in queues if known.queue is not None])
+        for name, known in queues:
+            if known.complaints:
+                verdicts[name] = unreadable(known.complaints)
         return verdicts
 
 
@@ -111,16 +116,16 @@ def _steady(status: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in status.items() if key not in _MOVES_ALWAYS}
 
 
-def _age(file: _QueueStatusWritten) -> str:
-    return file.object.metadata.creation_timestamp or ""
+def _age(known: _QueueStatusWritten) -> str:
+    return known.object.metadata.creation_timestamp or ""
 
 
-def _generation(file: _QueueStatusWritten) -> int:
-    return file.object.metadata.generation
+def _generation(known: _QueueStatusWritten) -> int:
+    return known.object.metadata.generation
 
 
 def ready_in(status: dict[str, Any]) -> StatusCondition | None:
-    """The condition that a status has."""
+    """Return the condition `Ready` of a status; None if it has none."""
     conditions = cast(list[dict[str, Any]], status.get("conditions") or [])
     for each in conditions:
         if each.get("type") == "Ready":

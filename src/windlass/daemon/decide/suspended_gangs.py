@@ -1,31 +1,32 @@
-"""Gangs that come back without their pods: placed by stand-ins, resumed, held until they are there.
+"""Suspended gangs: their owners are resumed, and their places held until their pods exist.
 
-A plan may start a gang whose owner we have suspended. Its tasks are stand-ins, which nobody can
-bind. So its places are held instead, and its owner is resumed with them written on it. The pods
-that it then makes take the stand-ins' places; once none is left, the engine binds them like any
-others, and the mark is taken away. If they do not come in time, the gang is suspended again and
-left alone for a moment.
+A plan may start a gang whose owner this scheduler has suspended. Its tasks are placeholders, which
+cannot be bound. So its places are held instead, and its owner is resumed with the places written on
+it. The pods that the owner then creates take the places of the placeholders. Once no placeholder is
+left, the engine binds the pods like any others, and the mark is removed from the owner. If the pods
+do not come in time, the gang is suspended again and backs off.
 
 A gang that its queue admits, and that lacks nothing but nodes, is resumed without places: its pods
-wait as Unschedulable, and so an autoscaler sees what to buy. Owners of several gangs are resumed
-for the first of them that may start; the others stand in line as they did at first.
+wait as Unschedulable, so that an autoscaler sees which nodes to add. An owner of several gangs is
+resumed for the first of them that may start; the others wait in their queue as before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from windlass.engine.plan import Decision, Plan, Verdict
-from windlass.kube.ingest.suspended_gangs import COME_WITHIN_S, AbsentPod
+from windlass.kube.ingest.suspended_gangs import COME_WITHIN_S, SuspendedGang
 from windlass.kube.ingest.translator import Translator
+from windlass.kube.writers.conditions import lacks_nodes
 from windlass.kube.writers.placement_promises import Promise, hold_of, promise_of, read
-from windlass.kube.writers.say import lacks_nodes
-from windlass.kube.writers.suspend import To, Turn, TurnFailed
+from windlass.kube.writes import To, Turn, TurnFailed
 from windlass.model import events
 from windlass.model.actions import Bind, EvictionRule, Hold, PlaceClaim
+from windlass.model.events import Event
 from windlass.model.jobs import GangId, TaskId, TaskState
 from windlass.model.queues import GPU, guaranteed
 from windlass.model.reasons import Reason, ReasonCode
@@ -35,55 +36,62 @@ from windlass.state.cluster import Cluster
 from windlass.workloads.kinds.suspension import Mark, OwnerState, again
 
 YIELDS_AGAIN_S = 600
-"""A borrower gives up the places of its missing pods no more often."""
+"""Seconds between two times that a borrower yields the places of its missing pods, at least."""
 SHOWN_AFTER_S = 30
-"""After so long a suspended gang that lacks only nodes is resumed, so that autoscalers see its
-pods; at once if no node of the cluster could ever hold it. Most find a place again before that."""
+"""Seconds after which a suspended gang that lacks only nodes is resumed, so that autoscalers see
+its pods; at once if no node of the cluster could ever hold it. Most gangs are placed before."""
 
 
 @dataclass(frozen=True, slots=True)
-class Back:
-    """A plan without the binds of those that have no pods yet, and what is held for them."""
+class HeldBack:
+    """A plan without the binds of placeholders, and the holds that replace these."""
 
     plan: Plan
-    held: tuple[Hold, ...] = ()
+    """The plan that can be carried out."""
+    holds: tuple[Hold, ...] = ()
     binds: tuple[Bind, ...] = ()
-    """What cannot be carried out yet."""
+    """The binds that cannot be carried out yet."""
 
 
-class Resuming:
-    """Knows which owners are being changed."""
+class GangResumer:
+    """Resumes suspended owners, and remembers the changes that were asked for."""
 
-    def __init__(self, cluster: Cluster, translator: Translator) -> None:
-        self._cluster, self._translator = cluster, translator
+    def __init__(
+        self,
+        cluster: Cluster,
+        translator: Translator,
+        apply: Callable[[Iterable[Event]], None],
+    ) -> None:
+        self._cluster, self._translator, self._apply = cluster, translator, apply
         self._since: dict[GangId, int] = {}
-        """Since when places are held."""
+        """The second since which the places of a gang are held."""
         self._said: dict[str, tuple[To | None, OwnerState, Mark]] = {}
-        """What was last to be written on an owner, by its uid, and how that stood."""
+        """The last change of an owner that was asked for, by its uid, and its state at the time."""
         self._later: dict[str, int] = {}
-        """When a write that failed is tried again, by the uid of the owner."""
+        """The second at which a change that failed is tried again, by the uid of the owner."""
         self._yielded: dict[GangId, int] = {}
-        """When a borrower last gave up places that were held for its missing pods."""
+        """The second at which a borrower last yielded the places of its missing pods."""
         self._shown_at: int | None = None
-        """When the next suspended gang is resumed for autoscalers to see."""
+        """The second at which the next gang is resumed for autoscalers to see; None if none is."""
 
-    def hold_back(self, decided: Plan) -> Back:
-        """Return the plan that can be carried out: places are held for pods that are not there.
+    def hold_back(self, decided: Plan) -> HeldBack:
+        """Return the plan that can be carried out: places are held for pods that do not exist.
 
-        Of a suspended gang all binds wait; of one whose followers come later only theirs do.
+        All binds of a suspended gang wait; of a gang with late followers only those of followers.
         """
-        away = {each.gang for each in self._translator.absent if self._is_away(each)}
-        if not away and not self._translator.filling:
-            return Back(decided)
-        by_gang, filling = self._cluster.by_gang(decided.binds), self._translator.filling
+        placeholders = self._translator.placeholders
+        away = {each.gang for each in self._translator.suspended if self._is_away(each)}
+        if not away and not placeholders:
+            return HeldBack(decided)
+        by_gang = self._cluster.by_gang(decided.binds)
         gangs = {
             gang: waiting
             for gang, binds in by_gang.items()
-            if (waiting := [each for each in binds if gang in away or each.task in filling])
+            if (waiting := [bind for bind in binds if gang in away or bind.task in placeholders])
         }
         late = {gang for gang, waiting in gangs.items() if len(waiting) == len(by_gang[gang])}
         self._since = {gang: self._since.get(gang, self._cluster.now) for gang in gangs}
-        held = tuple(self._hold(gang, binds) for gang, binds in gangs.items())
+        holds = tuple(self._hold(gang, binds) for gang, binds in gangs.items())
         binds = tuple(bind for some in gangs.values() for bind in some)
         tasks = {bind.task for bind in binds}
         plan = replace(
@@ -91,31 +99,30 @@ class Resuming:
             actions=tuple(
                 e for e in decided.actions if not (isinstance(e, Bind) and e.task in tasks)
             ),
-            decisions=tuple(self._told(each, late) for each in decided.decisions),
-            holds=tuple(each for each in decided.holds if each.gang not in gangs) + held,
+            decisions=tuple(self._explained(each, late) for each in decided.decisions),
+            holds=tuple(hold for hold in decided.holds if hold.gang not in gangs) + holds,
         )
-        return Back(plan, held, binds)
+        return HeldBack(plan, holds, binds)
 
-    def give_back(self, back: Back) -> None:
-        """The cluster has assumed the engine's plan: what could not be done waits again."""
-        for bind in back.binds:
+    def give_back(self, held: HeldBack) -> None:
+        """Undo the binds of placeholders, which the cluster has assumed, and hold their places."""
+        for bind in held.binds:
             self._cluster.apply(events.BindFailed(bind.task))
-        for hold in back.held:
-            self._cluster.holds[hold.gang] = hold
-        self._yield_to_guarantees(back)
+        self._apply(events.HoldSeen(hold) for hold in held.holds)
+        self._yield_to_guarantees(held)
 
-    def _yield_to_guarantees(self, back: Back) -> None:
-        """Give up places of borrowers whose pods are not there while a guaranteed gang waits.
+    def _yield_to_guarantees(self, held: HeldBack) -> None:
+        """End holds of borrowers whose pods do not exist while a guaranteed gang waits.
 
-        The engine takes such places as bound again in each cycle, so no claim could reach them.
-        Each gang yields once in a while: the claim then has its try, and if that is in vain the
-        borrower has its places again.
+        The engine binds such places again in each cycle, so no reclaim could reach them. Each
+        gang yields once in a while: the reclaim is then tried, and if it fails the borrower gets
+        its places again.
         """
-        now, waiting = self._cluster.now, (e for e in back.plan.decisions if lacks_nodes(e))
+        now, waiting = self._cluster.now, (e for e in held.plan.decisions if lacks_nodes(e))
         self._yielded = {
             gang: at for gang, at in self._yielded.items() if at + YIELDS_AGAIN_S > now
         }
-        borrowers = [e for e in back.held if e.gang not in self._yielded and self._borrows(e)]
+        borrowers = [e for e in held.holds if e.gang not in self._yielded and self._borrows(e)]
         claims = [
             each.queue
             for each in waiting
@@ -124,18 +131,17 @@ class Resuming:
         for hold in borrowers:
             if any(queue != self._cluster.gangs[hold.gang].queue for queue in claims):
                 self._yielded[hold.gang] = now
-                self._cluster.searched = ()
                 why = "the places of its missing pods are guaranteed to another queue"
-                self._leave_alone(hold.gang, why)
+                self._back_off(hold.gang, why, retry_searches=True)
 
     def _borrows(self, hold: Hold) -> bool:
-        """Is the queue of a gang above its guarantee of GPUs with the places that are held?"""
+        """Return whether a hold brings the queue of its gang above its guarantee of GPUs."""
         queue = self._cluster.gangs[hold.gang].queue
         held = sum(_gpu_milli(each.request) for each in hold.claims)
         return self._cluster.allocated(queue, GPU) + held > self._guarantee(queue)
 
     def _is_guaranteed(self, gang: GangId) -> bool:
-        """Does a waiting gang stay within its queue's guarantee of GPUs?"""
+        """Return whether a waiting gang stays within the guarantee of GPUs of its queue."""
         queue = self._cluster.gangs[gang].queue
         wanted = sum(map(_gpu_milli, self._requests(gang).values()))
         return self._cluster.allocated(queue, GPU) + wanted <= self._guarantee(queue)
@@ -145,45 +151,43 @@ class Resuming:
         return guaranteed(found, GPU) if found else 0
 
     def honour(self) -> None:
-        """Hold the places that were promised to those that were resumed before us."""
-        for absent in self._translator.absent:
-            promise = read(absent.mark.promise) if absent.mark.promise else None
-            if (
-                absent.standing is not OwnerState.RESUMED
-                or promise is None
-                or self._is_late(absent)
-            ):
+        """Hold the places that a previous leader promised to the owners that it resumed."""
+        for suspended in self._translator.suspended:
+            gang, mark = suspended.gang, suspended.mark
+            promise = read(mark.promise) if mark.promise else None
+            is_resumed = suspended.standing is OwnerState.RESUMED
+            if not is_resumed or promise is None or self._is_late(suspended):
                 continue
-            # whoever may write on an owner may have written this: it has nobody evicted
-            hold = hold_of(absent.gang, self._kept(absent, promise), self._requests(absent.gang))
+            # a user who may write on the owner may have written this: it evicts nothing
+            hold = hold_of(gang, self._with_pods(suspended, promise), self._requests(gang))
             if hold is not None:
                 now = self._cluster.now
-                self._cluster.holds[absent.gang] = replace(hold, starts_at=now, firm=True)
-                self._since[absent.gang] = now
+                self._apply([events.HoldSeen(replace(hold, starts_at=now, firm=True))])
+                self._since[gang] = now
 
-    def turns(self, back: Back) -> list[Turn]:
-        """Return what is to be written on owners now; each thing once."""
-        held = {hold.gang: hold for hold in back.held}
-        lacking = {each.gang: each.verdict for each in back.plan.decisions if lacks_nodes(each)}
-        found: list[Turn] = []
+    def turns(self, held: HeldBack) -> list[Turn]:
+        """Return the changes of owners to write now, each once."""
+        holds = {hold.gang: hold for hold in held.holds}
+        lacking = {each.gang: each.verdict for each in held.plan.decisions if lacks_nodes(each)}
+        turns: list[Turn] = []
         now, self._shown_at = self._cluster.now, None
         owners = {
-            gangs[0].switch.uid: gangs for gangs in self._translator.absent.by_owner() if gangs
+            gangs[0].switch.uid: gangs for gangs in self._translator.suspended.by_owner() if gangs
         }
         for uid, gangs in owners.items():
-            first = next((each for each in gangs if each.gang in held), gangs[0])
-            to = self._due(gangs, held, lacking)
+            first = next((each for each in gangs if each.gang in holds), gangs[0])
+            to = self._due(gangs, holds, lacking)
             said = (to, first.standing, first.mark)
             if self._later.get(uid, now + 1) <= now:
                 del self._later[uid]
                 self._said.pop(uid, None)
             if to is not None and self._said.get(uid) != said:
                 self._said[uid] = said
-                found.append(self._turn(first, to, held.get(first.gang)))
-        for uid in [each for each in self._said if each not in owners]:
+                turns.append(self._turn(first, to, holds.get(first.gang)))
+        for uid in [uid for uid in self._said if uid not in owners]:
             del self._said[uid]
             self._later.pop(uid, None)
-        return found
+        return turns
 
     def failed(self, failed: TurnFailed) -> None:
         """Take note that an owner could not be changed."""
@@ -192,80 +196,80 @@ class Resuming:
             self._later[uid] = self._cluster.now + COME_WITHIN_S
             return
         self._said.pop(uid, None)
-        for absent in self._translator.absent:
-            if absent.switch.uid == uid:
+        for suspended in self._translator.suspended:
+            if suspended.switch.uid == uid:
                 why = f"its owner could not be resumed: {failed.why}"
-                self._leave_alone(absent.gang, why)
+                self._back_off(suspended.gang, why)
 
     def wake_at(self) -> int | None:
         """Return when the next pods are late, an owner is tried again, or a gang is shown."""
-        resumed = (e for e in self._translator.absent if e.standing is OwnerState.RESUMED)
+        resumed = (e for e in self._translator.suspended if e.standing is OwnerState.RESUMED)
         late = [each.mark.resumed_at + each.comes_within_s for each in resumed]
         shown = [] if self._shown_at is None else [self._shown_at]
         instants = (*late, *self._later.values(), *shown)
         return min((each for each in instants if each > self._cluster.now), default=None)
 
-    def _is_away(self, absent: AbsentPod) -> bool:
-        """Has the gang no pods, or not all of them, because of us?"""
-        if absent.standing is OwnerState.RESUMED:
-            is_led = self._translator.is_led(absent.gang)
-            return bool(self._translator.filling.of(absent.gang)) and not is_led
-        return absent.standing is OwnerState.SUSPENDED
+    def _is_away(self, suspended: SuspendedGang) -> bool:
+        """Return whether a gang lacks pods because this scheduler has suspended its owner."""
+        if suspended.standing is OwnerState.RESUMED:
+            is_led = self._translator.is_led(suspended.gang)
+            return bool(self._translator.placeholders.of(suspended.gang)) and not is_led
+        return suspended.standing is OwnerState.SUSPENDED
 
     def _due(
         self,
-        gangs: Sequence[AbsentPod],
-        held: Mapping[GangId, Hold],
+        gangs: Sequence[SuspendedGang],
+        holds: Mapping[GangId, Hold],
         lacking: Mapping[GangId, Verdict],
     ) -> To | None:
-        """Return what is to become of the owner of these gangs; None: nothing yet."""
+        """Return the state that the owner of these gangs is changed to; None: it stays as it is."""
         if not any(map(self._is_away, gangs)):
             return To.UNMARKED
         if gangs[0].standing is OwnerState.SUSPENDED:
-            may_start = any(e.gang in held or self._is_shown(e, lacking) for e in gangs)
-            return (
-                To.RESUMED if may_start and self._translator.has_left(gangs[0].switch.uid) else None
-            )
+            may_start = any(e.gang in holds or self._is_shown(e, lacking) for e in gangs)
+            has_left = may_start and self._translator.has_left(gangs[0].switch.uid)
+            return To.RESUMED if has_left else None
         if not self._is_late(gangs[0]):
             return None
-        # what came is enough for one of its gangs: the owner makes no more, or makes it later
+        # enough pods for one gang have come: the owner creates no more, or creates them later
         is_there = any(self._has_enough(each.gang) for each in gangs)
         return To.UNMARKED if is_there else To.SUSPENDED_AGAIN
 
-    def _is_shown(self, absent: AbsentPod, lacking: Mapping[GangId, Verdict]) -> bool:
-        """Is it time to resume a gang that no free node could take, for autoscalers to see it?"""
-        verdict = lacking.get(absent.gang)
-        if verdict is None or self._cluster.gangs[absent.gang].refusal is not None:
+    def _is_shown(self, suspended: SuspendedGang, lacking: Mapping[GangId, Verdict]) -> bool:
+        """Return whether a gang that lacks nodes is to be resumed now, for autoscalers to see."""
+        verdict = lacking.get(suspended.gang)
+        if verdict is None or self._cluster.gangs[suspended.gang].refusal is not None:
             return False
-        at = absent.mark.at + (0 if verdict is Verdict.NEVER else SHOWN_AFTER_S)
+        at = suspended.mark.at + (0 if verdict is Verdict.NEVER else SHOWN_AFTER_S)
         if at > self._cluster.now:
             self._shown_at = at if self._shown_at is None else min(at, self._shown_at)
         return at <= self._cluster.now
 
     def _has_enough(self, gang: GangId) -> bool:
-        """Has a gang as many pods as it needs to start?"""
-        stand_ins = self._translator.filling.of(gang)
-        pods = [each for each in self._cluster.members(gang) if each.id not in stand_ins]
+        """Return whether a gang has as many pods as it needs to start."""
+        placeholders = self._translator.placeholders.of(gang)
+        pods = [task for task in self._cluster.members(gang) if task.id not in placeholders]
         return gang in self._cluster.gangs and len(pods) >= self._cluster.gangs[gang].needed()
 
-    def _turn(self, absent: AbsentPod, to: To, hold: Hold | None) -> Turn:
+    def _turn(self, suspended: SuspendedGang, to: To, hold: Hold | None) -> Turn:
         mark: Mark | None = None
         if to is To.RESUMED:
             promise = promise_of(hold.claims, hold, ()) if hold else ""
-            mark = again(absent.mark, resumed_at=self._cluster.now, promise=promise)
+            mark = again(suspended.mark, resumed_at=self._cluster.now, promise=promise)
         elif to is To.SUSPENDED_AGAIN:
-            within = f"within {absent.comes_within_s} s after its owner was resumed"
-            self._leave_alone(absent.gang, f"its pods did not come {within}")
-            mark = again(absent.mark, resumed_at=0, promise="")
-        return Turn(absent.gang, absent.switch, to, mark)
+            within = f"within {suspended.comes_within_s} s after its owner was resumed"
+            self._back_off(suspended.gang, f"its pods did not come {within}")
+            mark = again(suspended.mark, resumed_at=0, promise="")
+        return Turn(suspended.gang, suspended.switch, to, mark)
 
-    def _leave_alone(self, gang: GangId, why: str) -> None:
-        self._cluster.holds.pop(gang, None)
-        self._translator.leave_alone(gang, why)
+    def _back_off(self, gang: GangId, why: str, retry_searches: bool = False) -> None:
+        """End the hold of a gang, and let it wait for a moment before its next try."""
+        self._apply([events.HoldGone(gang, retry_searches)])
+        self._apply(self._translator.back_off(gang, why))
 
-    def _is_late(self, absent: AbsentPod) -> bool:
-        # what lies far ahead was written by a clock, or a user, that is not to be believed
-        return abs(self._cluster.now - absent.mark.resumed_at) >= absent.comes_within_s
+    def _is_late(self, suspended: SuspendedGang) -> bool:
+        # a time far ahead was written by a wrong clock, or by a user, and is not trusted
+        return abs(self._cluster.now - suspended.mark.resumed_at) >= suspended.comes_within_s
 
     def _hold(self, gang: GangId, binds: list[Bind]) -> Hold:
         tasks = self._cluster.tasks
@@ -275,10 +279,10 @@ class Resuming:
         )
         return Hold(gang, claims, self._since[gang], firm=True)
 
-    def _told(self, decision: Decision, held: Collection[GangId]) -> Decision:
-        """Return a decision that also says for which pods of the gang places are held, and why."""
-        absent = self._translator.absent.of(decision.gang)
-        if absent is None or not self._is_away(absent):
+    def _explained(self, decision: Decision, held: Collection[GangId]) -> Decision:
+        """Return a decision with the reason why the gang waits for its pods, or is suspended."""
+        suspended = self._translator.suspended.of(decision.gang)
+        if suspended is None or not self._is_away(suspended):
             if decision.gang not in held:
                 return decision
             reasons = (Reason(ReasonCode.AWAITS_FOLLOWERS),)
@@ -288,23 +292,23 @@ class Resuming:
             return replace(decision, verdict=Verdict.WAITS, reasons=reasons)
         if decision.verdict not in (Verdict.WAITS, Verdict.NEVER):
             return decision
-        if absent.standing is not OwnerState.SUSPENDED:
+        if suspended.standing is not OwnerState.SUSPENDED:
             return decision
-        ago = duration_in_words(max(0, self._cluster.now - absent.mark.at))
-        stood = Reason(ReasonCode.SUSPENDED_FOR, {"why": _why(absent.mark), "ago": ago})
-        return replace(decision, reasons=(*decision.reasons, stood))
+        ago = duration_in_words(max(0, self._cluster.now - suspended.mark.at))
+        reason = Reason(ReasonCode.SUSPENDED_FOR, {"why": _why(suspended.mark), "ago": ago})
+        return replace(decision, reasons=(*decision.reasons, reason))
 
-    def _kept(self, absent: AbsentPod, promise: Promise) -> Promise:
-        """A promise in which pods that are there already have the places of their stand-ins."""
-        took = self._translator.filling.took(absent.gang)
+    def _with_pods(self, suspended: SuspendedGang, promise: Promise) -> Promise:
+        """Return a promise in which pods have the places of the placeholders that they replace."""
+        took = self._translator.placeholders.took(suspended.gang)
         return msgspec.structs.replace(
             promise,
             places={
                 node: tuple(
-                    msgspec.structs.replace(each, task=took.get(TaskId(each.task), each.task))
-                    for each in there
+                    msgspec.structs.replace(place, task=took.get(TaskId(place.task), place.task))
+                    for place in places
                 )
-                for node, there in promise.places.items()
+                for node, places in promise.places.items()
             },
         )
 
@@ -314,7 +318,7 @@ class Resuming:
 
 
 def _why(mark: Mark) -> str:
-    """Why an owner was suspended, as its mark says; a user may have written that."""
+    """Return in words why an owner was suspended, by its mark; a user may have written that."""
     if mark.rule == EvictionRule.OVERRUN:
         return "because it had run for as long as it may"
     if mark.rule in (EvictionRule.LEAVING, EvictionRule.LOST):
@@ -323,5 +327,5 @@ def _why(mark: Mark) -> str:
 
 
 def _gpu_milli(request: Request) -> int:
-    """Return the thousandths of GPUs that a request names."""
+    """Return the GPUs of a request, in thousandths."""
     return request.gpu.count * request.gpu.milli if request.gpu else 0

@@ -1,8 +1,9 @@
-"""`windlass run`: stand by, lead when the lease allows it, and stop in order.
+"""`windlass run`: stand by, lead while the lease is held, and stop in order.
 
-SIGTERM, SIGINT: no more decisions; what is under way is finished; the lease is released.
+SIGTERM, SIGINT: no more decisions; pending writes are finished; the lease is released.
+SIGUSR1: the next step writes a snapshot.
 A decision that does not end: the lease is released, so that another replica leads. A thread cannot
-be ended from outside, so that then the process ends, and Kubernetes starts another one.
+be ended from outside, so if it still runs after that, the process exits and Kubernetes restarts it.
 """
 
 from __future__ import annotations
@@ -30,14 +31,16 @@ from windlass.metrics import Metrics
 from windlass.web.feed.live_state import Told
 
 LOOK_EVERY_S = 0.25
+"""The interval of the checks for a stuck decision."""
 STUCK = 1
-"""The status with which a process ends whose decision does not."""
+"""The exit status of a process whose decision does not end."""
 SWITCH_S = 0.001
-"""The event loop is never kept waiting longer by the engine's thread: watches must be drained."""
+"""The switch interval of the interpreter. The thread of the engine computes without pause; the
+event loop must get its turn often, to read the watches and renew the lease."""
 
 
 async def run(config: Config, tell_room: Told | None = None) -> None:
-    """Run until told to stop; viewers are told about room in the words of the caller."""
+    """Run until a signal stops it; `tell_room` formats preemption previews for the dashboard."""
     check(config)
     sys.setswitchinterval(SWITCH_S)
     daemon = _Daemon(config, tell_room)
@@ -49,6 +52,8 @@ async def run(config: Config, tell_room: Told | None = None) -> None:
 
 
 class _Daemon:
+    """The process: election, ports and one term after the other."""
+
     def __init__(self, config: Config, tell_room: Told | None) -> None:
         self._config = config
         self._log = StructuredLog(config.log.format, config.log.level)
@@ -60,7 +65,7 @@ class _Daemon:
         self._metrics = Metrics()
         self._term: LeaderTerm | None = None
         self._election: Election | None = None
-        self._reign = 0
+        self._term_number = 0
         self._stop = asyncio.Event()
 
     def stop(self) -> None:
@@ -89,22 +94,25 @@ class _Daemon:
                 f"{config.replica or socket.gethostname()}_{os.getpid()}_{os.urandom(3).hex()}"
             )
             own = self._dashboard.open(access.server) if self._dashboard else ""
-            notes: dict[str, str] = {SETTINGS: published(config), DASHBOARD: own}
-            self._election = Election(unguarded, identity, terms, self._on_error, notes=notes)
-            showing = self._dashboard.showing if self._dashboard else None
-            parts = DaemonContext(config, api, self._election, self._metrics, self._log, showing)
+            annotations: dict[str, str] = {SETTINGS: published(config), DASHBOARD: own}
+            self._election = Election(
+                unguarded, identity, terms, self._on_error, annotations=annotations
+            )
+            feed = self._dashboard.feed if self._dashboard else None
+            context = DaemonContext(config, api, self._election, self._metrics, self._log, feed)
             shadow = self._shadow_report if config.shadow else None
             app = application(self._trouble, self._metrics, shadow)
             web = server(app, config.listens_on, config.port)
             listener = listen(config.listens_on, config.port)
             async with asyncio.TaskGroup() as group:
                 serving = group.create_task(web.serve([listener]))
-                standing = group.create_task(self._stand(self._election))
+                standing = group.create_task(self._take_part_in_election(self._election))
                 looking = group.create_task(self._serve_dashboard(access))
                 self._log.line("started", identity=identity, server=access.server)
-                await self._lead(parts)
+                await self._lead(context)
                 standing.cancel()
-                await asyncio.wait([standing])  # no renewal crosses the release
+                # No renewal may be in flight while the lease is released: it would take it back.
+                await asyncio.wait([standing])
                 await self._release()
                 web.should_exit = True
                 if self._dashboard is not None:
@@ -115,27 +123,34 @@ class _Daemon:
         if self._dashboard is not None:
             await self._dashboard.run(access, self._leaders_dashboard)
 
-    async def _stand(self, election: Election) -> None:
-        """Stand for election, but not while a decision of ours does not end."""
+    async def _take_part_in_election(self, election: Election) -> None:
+        """Acquire and renew the lease, except while a decision of ours is stuck.
+
+        Shadow mode takes no part in the election, but a stuck decision is detected as well.
+        """
         while True:
-            async with asyncio.TaskGroup() as group:  # no renewal crosses the release
+            # The group waits for the cancelled election: no renewal is in flight at the release.
+            async with asyncio.TaskGroup() as group:
                 running = [] if self._config.shadow else [group.create_task(election.run())]
-                term = await self._stuck()
-                for each in running:
-                    each.cancel()
+                term = await self._wait_stuck()
+                for task in running:
+                    task.cancel()
             self._log.line("stuck", level="error", why=term.trouble())
             self._metrics.leads.set(0)
             await self._release()
             await self._end_if_stuck(term)
 
-    async def _stuck(self) -> LeaderTerm:
-        """Wait until a decision does not end."""
+    async def _wait_stuck(self) -> LeaderTerm:
+        """Wait until a decision is stuck, and return its term."""
         while (term := self._term) is None or not term.is_stuck():
             await asyncio.sleep(LOOK_EVERY_S)
         return term
 
     async def _end_if_stuck(self, term: LeaderTerm) -> None:
-        """Wait as long as a lease would last; who still decides then will not end by itself."""
+        """Exit the process if the decision is still stuck after `renew_deadline_s` more seconds.
+
+        `os._exit` is needed: a normal exit would wait for the thread of the decision.
+        """
         try:
             async with asyncio.timeout(self._config.lease.renew_deadline_s):
                 while self._term is term and term.is_stuck():
@@ -144,31 +159,35 @@ class _Daemon:
             self._log.line("ends", level="error", why=term.trouble())
             os._exit(STUCK)
 
-    async def _lead(self, parts: DaemonContext) -> None:
-        """Lead whenever the lease allows it."""
+    async def _lead(self, context: DaemonContext) -> None:
+        """Run one term after the other, each as long as the lease is held, until stopped."""
         while not self._stop.is_set():
             if not self._config.shadow:
-                await self._wait_to_lead(parts.election)
+                await self._wait_to_lead(context.election)
             if self._stop.is_set():
                 return
             self._log.line("leads", shadow=self._config.shadow)
             self._metrics.leads.set(1)
-            self._reign = parts.election.reign
-            self._term = LeaderTerm(parts)
+            self._term_number = context.election.term_number
+            self._term = LeaderTerm(context)
             await self._term.run()
             self._term = None
             self._metrics.leads.set(0)
             self._log.line("leads no more")
-            await self._stand_back(parts.election)
+            await self._stand_back(context.election)
 
     async def _wait_to_lead(self, election: Election) -> None:
-        waits = [asyncio.ensure_future(each.wait()) for each in (election.lead, self._stop)]
+        """Wait until this process leads, or is stopped."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (election.lead, self._stop)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for each in waits:
-            each.cancel()
+        for wait in waits:
+            wait.cancel()
 
     async def _stand_back(self, election: Election) -> None:
-        """Before leading again: what was sent last may still be carried out, and must be read."""
+        """Wait one request time-out before the next term.
+
+        A write that was sent last may still take effect until then, and the next term must read it.
+        """
         election.step_down()
         try:
             async with asyncio.timeout(election.terms.request_s):
@@ -186,20 +205,20 @@ class _Daemon:
     def _guard(self) -> None:
         if self._config.shadow or self._election is None:
             raise NotAllowed("shadow mode: nothing is written")
-        self._election.guard(self._reign)
+        self._election.guard(self._term_number)
 
     def _shadow_report(self) -> dict[str, Any]:
         return self._term.shadow_report() if self._term is not None else {}
 
     def _leaders_dashboard(self) -> str:
-        """Where the dashboard of another replica is, if that leads."""
+        """Return the address of the leader's dashboard; empty unless another replica leads."""
         election = self._election
         if self._term is not None or election is None or election.is_leader or not election.leader:
             return ""
-        return election.told.get(DASHBOARD, "")
+        return election.lease_annotations.get(DASHBOARD, "")
 
     def _nothing_to_show(self) -> str:
-        """Why this replica shows nothing, and where to look instead."""
+        """Return why this replica shows nothing and which one leads; empty if it shows."""
         if self._term is not None:
             return "" if self._term.in_step else "The scheduler is still reading the cluster."
         leader = self._election.leader if self._election is not None else ""
@@ -211,7 +230,7 @@ class _Daemon:
         if self._term is not None:
             return self._term.trouble()
         if self._election is not None and self._election.leader:
-            return ""  # another one leads, and this one is ready to follow it
+            return ""  # another replica leads, and this one is ready to take over
         return "nobody leads yet"
 
     def _on_error(self, error: ApiError) -> None:
@@ -219,5 +238,5 @@ class _Daemon:
 
 
 def replica_of(identity: str) -> str:
-    """What a leader calls itself, without what tells its processes apart."""
+    """Return the replica name in the identity of a leader, without process id and random part."""
     return identity.rsplit("_", 2)[0]

@@ -1,4 +1,4 @@
-"""Pausing evictions: a word on the lease, which the leader reads with every renewal."""
+"""Pause and resume evictions by an annotation of the lease, which the leader reads to renew it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _lease = msgspec.json.Decoder(LeaseRecord)
 
 
 async def set_paused(config: Config, paused: bool) -> str:
-    """Pause or resume; answers who leads."""
+    """Pause or resume evictions; return the identity of the leader, empty if there is none."""
     body = {"metadata": {"annotations": {PAUSED: "true" if paused else None}}}
     async with opened(config) as api:
         path = await lease_path(api, config)

@@ -1,8 +1,8 @@
-"""The cluster as it is now, read once: what commands show that look at a cluster.
+"""Read the cluster once and plan for it, for commands that only show a cluster.
 
-It is read, understood and planned for as the daemon does it, by a brain that writes nothing. So no
-command has an explanation of its own. Who may read only one namespace sees that namespace; nodes
-that may not be read are then known by name alone.
+The daemon's own scheduler step translates and plans, in shadow mode, so that nothing is written and
+no command has an explanation of its own. A user who may read only one namespace sees that
+namespace; nodes that the user may not read are then known by name alone.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from random import Random
 from typing import Any, TypeAlias
 
 from windlass.config import Config
-from windlass.daemon.decide.inputs import ObjectObserved, StepInput
+from windlass.daemon.decide.inputs import StepInput
 from windlass.daemon.decide.step import SchedulerStep
-from windlass.daemon.loop.watches import NEEDED, Watches, in_order, paths_of
+from windlass.daemon.loop.watches import NEEDED, Watches, paths_of, sort_inputs
+from windlass.daemon.serving.context import scope_of
 from windlass.daemon.serving.leader_info import as_leader, is_paused, leader_of, read_lease, seal_of
-from windlass.daemon.serving.scope import scope_of
 from windlass.engine.plan import Plan
 from windlass.kube.client.auth import load
-from windlass.kube.client.client import Api, connect
+from windlass.kube.client.client import Api, connect, list_all
 from windlass.kube.client.errors import ApiError, Forbidden, NotFound, Unauthorized
-from windlass.kube.client.lists import list_all
+from windlass.kube.refs import ObjectObserved
 from windlass.model.errors import WindlassError, one_line
 from windlass.model.jobs import TaskId
 from windlass.model.nodes import Node
@@ -35,51 +35,53 @@ from windlass.workloads.objects.signed_marks import Seal
 from windlass.workloads.pods.task import task_id
 
 TIMEOUT_S = 30.0
+"""The time-out of a request of a command; longer than that of the daemon, which has a lease."""
 NO_CRDS = "the server does not know this kind; apply the CRDs that `windlass crds` prints"
 _UNSEEN = frozenset({"budgets"})
-"""Asked for while evicting; no part of what is known."""
+"""Kinds that only the evictor needs: they are no part of the state."""
 
 
 class CannotLook(WindlassError):
-    """The API server does not show what is needed; the sentence says what, and what to do."""
+    """The cluster cannot be read; the text says why, and what to do."""
 
 
 class MayNotLook(CannotLook):
-    """Whoever asks has not the rights for it."""
+    """The user lacks the right to read the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """A cluster at a moment, and what the engine would do with it."""
+    """The state of a cluster at a moment, and the plan that the engine would make for it."""
 
     cluster: Cluster
     plan: Plan
     pods: dict[TaskId, wire.Pod] = field(default_factory=dict[TaskId, wire.Pod])
     leader: str | None = None
-    """Who leads; empty: nobody; None: that may not be read."""
+    """The identity of the leader; empty: nobody leads; None: the lease may not be read."""
     paused: bool = False
+    """Evictions are paused."""
     trouble: str = ""
-    """Why this may be old, in a sentence."""
+    """The reason why this state may be old, in a sentence; empty if it is current."""
     away: tuple[Node, ...] = ()
-    """Nodes that were there before; who looks once knows of none."""
+    """Nodes that existed before; empty if the cluster was read only once."""
     config: Config = Config()
-    """The settings by which it was seen: those of the leader, where nothing else was said."""
+    """The configuration with which it was read, completed by the settings of the leader."""
     open_to: Callable[[str], Collection[str]] | None = None
-    """The queues that a namespace may use."""
+    """Returns the queues that a namespace may use."""
 
     @property
     def now(self) -> int:
-        """Seconds since 1970."""
+        """The time of this state, in seconds since 1970."""
         return self.cluster.now
 
 
 More: TypeAlias = Callable[[Sequence[StepInput], Config, int], list[StepInput]]
-"""Says what else is to be seen, given what is there, the settings and the time."""
+"""Returns further inputs, given those that were read, the configuration and the second."""
 
 
 @asynccontextmanager
 async def opened(config: Config) -> AsyncGenerator[Api, None]:
-    """A session with the cluster that the configuration names; failures become sentences."""
+    """Open a session with the configured cluster; API errors become `CannotLook`."""
     access = load(config.kubeconfig or None, config.context or None)
     try:
         async with connect(access, timeout_s=TIMEOUT_S) as api:
@@ -90,75 +92,80 @@ async def opened(config: Config) -> AsyncGenerator[Api, None]:
 
 
 async def look(config: Config, namespace: str = "", more: More | None = None) -> Sight:
-    """The whole cluster; or, if a namespace is named, as much as its users may see of it.
+    """Read the whole cluster or, if a namespace is named, as much as its users may see of it.
 
-    `more` adds what is not there, to see what would become of it.
+    `more` adds objects that do not exist, such as a job that may be submitted later, to see what
+    the engine would decide about them.
     """
     async with opened(config) as api:
         lease = await read_lease(api, config)
         config = as_leader(config, lease)
-        pieces = await _read(api, config, namespace)
+        inputs = await _read(api, config, namespace)
     now = int(time.time())
     if more is not None:
-        pieces += more(pieces, config, now)
-    brain = _awake(config, pieces, is_paused(lease), seal_of(lease))
+        inputs += more(inputs, config, now)
+    scheduler = _awake(config, inputs, is_paused(lease), seal_of(lease))
     return Sight(
-        brain.cluster,
-        brain.step(now).plan,
-        {task_id(each): each for each in _pods(pieces)} | brain.without_pods(),
+        scheduler.cluster,
+        scheduler.step(now).plan,
+        {task_id(pod): pod for pod in _pods(inputs)} | scheduler.without_pods(),
         leader_of(lease, now),
         is_paused(lease),
         config=config,
-        open_to=brain.open_to,
+        open_to=scheduler.open_to,
     )
 
 
 async def follow(config: Config, every_s: float, show: Callable[[Sight], None]) -> None:
-    """Show the whole cluster again and again; it is watched, so that nothing is read twice."""
+    """Show the whole cluster every `every_s` seconds, until cancelled.
+
+    The cluster is watched after the first read, so that nothing is read twice.
+    """
     show(last := await look(config))
     config = last.config
-    pieces: list[StepInput] = []
-    brain: SchedulerStep | None = None
+    inputs: list[StepInput] = []
+    scheduler: SchedulerStep | None = None
     async with opened(config) as api, asyncio.TaskGroup() as group:
         owners = paths_of(scope_of(config).kinds)
         seal = seal_of(await read_lease(api, config))
-        watches = Watches(api, pieces.extend, Random(), owners)
+        watches = Watches(api, inputs.extend, Random(), owners)
         group.create_task(watches.run())
         while True:
             await asyncio.sleep(every_s)
             last = await _with_lease(api, config, last)
-            if brain is None and watches.are_open():
-                brain = _awake(config, _taken(pieces), last.paused, seal)
-            if brain is not None:
-                brain.take(_taken(pieces))
-                brain.pause(last.paused)
-                work = await asyncio.to_thread(brain.step, int(time.time()))
-                last = replace(last, cluster=brain.cluster, plan=work.plan)
+            if scheduler is None and watches.are_open():
+                scheduler = _awake(config, _taken(inputs), last.paused, seal)
+            if scheduler is not None:
+                scheduler.take(_taken(inputs))
+                scheduler.pause(last.paused)
+                output = await asyncio.to_thread(scheduler.step, int(time.time()))
+                last = replace(last, cluster=scheduler.cluster, plan=output.plan)
             last = replace(last, trouble=watches.trouble())
             show(last)
 
 
-def _taken(pieces: list[StepInput]) -> list[StepInput]:
-    taken = pieces[:]
-    pieces.clear()
+def _taken(inputs: list[StepInput]) -> list[StepInput]:
+    """Empty the list in place, because the watches add to it, and return what it held."""
+    taken = inputs[:]
+    inputs.clear()
     return taken
 
 
 async def _with_lease(api: Api, config: Config, sight: Sight) -> Sight:
-    with suppress(ApiError):  # the watches say what is wrong
+    with suppress(ApiError):  # the watches report what is wrong
         lease = await read_lease(api, config)
         leader = leader_of(lease, int(time.time()))
         return replace(sight, leader=leader, paused=is_paused(lease))
     return sight
 
 
-def _awake(config: Config, pieces: list[StepInput], paused: bool, seal: Seal) -> SchedulerStep:
-    """A brain that has been told all this, and writes nothing."""
-    brain = SchedulerStep(scope_of(config, seal), int(time.time()), shadow=True)
-    brain.pause(paused)
-    brain.take(in_order(pieces))
-    brain.resume()
-    return brain
+def _awake(config: Config, inputs: list[StepInput], paused: bool, seal: Seal) -> SchedulerStep:
+    """Return a scheduler step in shadow mode that has taken in these inputs."""
+    scheduler = SchedulerStep(scope_of(config, seal), int(time.time()), shadow=True)
+    scheduler.pause(paused)
+    scheduler.take(sort_inputs(inputs))
+    scheduler.resume()
+    return scheduler
 
 
 async def _read(api: Api, config: Config, namespace: str) -> list[StepInput]:
@@ -166,21 +173,28 @@ async def _read(api: Api, config: Config, namespace: str) -> list[StepInput]:
     kinds = {kind: row for kind, row in NEEDED.items() if kind not in _UNSEEN}
     reads = [_list(api, row, namespace, kind == "pods") for kind, row in kinds.items()]
     reads += [_list_owners(api, path, namespace) for path in owners.values()]
-    found = dict(zip((*kinds, *owners), await asyncio.gather(*reads), strict=True))
-    if found["nodes"] is None:
-        names = {pod.spec.node_name for pod in found["pods"] or ()} - {""}
-        ours = dict(config.node_selector)  # as far as anybody can tell
-        found["nodes"] = [
-            wire.NodeObject(wire.ObjectMeta(name=name, labels=ours)) for name in sorted(names)
+    objects = dict(zip((*kinds, *owners), await asyncio.gather(*reads), strict=True))
+    if objects["nodes"] is None:
+        names = {pod.spec.node_name for pod in objects["pods"] or ()} - {""}
+        labels = dict(config.node_selector)  # assume that these nodes are ours
+        objects["nodes"] = [
+            wire.NodeObject(wire.ObjectMeta(name=name, labels=labels)) for name in sorted(names)
         ]
-    return [ObjectObserved(kind, each) for kind, things in found.items() for each in things or ()]
+    return [
+        ObjectObserved(kind, thing) for kind, things in objects.items() for thing in things or ()
+    ]
 
 
 Things: TypeAlias = Sequence[Any] | None
-"""All of a kind that may be read; None if none may."""
+"""The objects of a kind; None if they may not be read or the kind is not served."""
 
 
 async def _list(api: Api, row: tuple[str, type[Any]], namespace: str, must: bool) -> Things:
+    """Return the objects of a kind; raise the error of the API server if they `must` be read.
+
+    With a namespace, the collection of that namespace is tried first, then the whole one, which is
+    right for cluster-scoped kinds.
+    """
     path, struct = row
     if not namespace:
         try:
@@ -197,7 +211,7 @@ async def _list_owners(api: Api, path: str, namespace: str) -> Things:
     place = _inside(path, namespace) if namespace else path
     try:
         return await list_all(api, place, wire.Owner)
-    except NotFound:  # nobody has installed it
+    except NotFound:  # the kind is not installed
         return None
     except Forbidden:
         if namespace:
@@ -205,10 +219,10 @@ async def _list_owners(api: Api, path: str, namespace: str) -> Things:
         raise
 
 
-def _pods(pieces: Iterable[StepInput]) -> Iterator[wire.Pod]:
-    for piece in pieces:
-        if isinstance(piece, ObjectObserved) and isinstance(piece.object, wire.Pod):
-            yield piece.object
+def _pods(inputs: Iterable[StepInput]) -> Iterator[wire.Pod]:
+    for item in inputs:
+        if isinstance(item, ObjectObserved) and isinstance(item.object, wire.Pod):
+            yield item.object
 
 
 def _inside(path: str, namespace: str) -> str:

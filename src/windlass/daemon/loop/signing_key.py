@@ -1,4 +1,4 @@
-"""The signing key of a term: its leader reads it, or makes it, and publishes its public half."""
+"""Load the signing key at the start of a term, and publish its public half on the lease."""
 
 from __future__ import annotations
 
@@ -11,48 +11,53 @@ from windlass.kube.writers.signing import PUBLIC_KEY, UnreadableKey, private_key
 
 TRIES = 5
 AGAIN_AFTER_S = 1.0
+"""Attempts to read the Secret, and the pause between them. They are few: the first decision waits
+for the key, and a term without one works, but suspends and resumes no owner."""
 NO_KEY = (
     "without it no owner is suspended: all pods are evicted one by one, and owners that were "
     "suspended before are not resumed; let the scheduler's account get and patch Secret "
 )
 
 
-async def take_up(parts: DaemonContext) -> None:
-    """Sign and check with the key of this cluster from now on; without one, tell so and go on."""
-    if parts.config.shadow:
-        await _only_check(parts)
+async def load_signing_key(context: DaemonContext) -> None:
+    """Sign and verify with the key of this cluster from now on; without a key, log an error.
+
+    Shadow mode reads the public key from the lease and only verifies.
+    """
+    if context.config.shadow:
+        await _load_public_key(context)
         return
-    lease = parts.config.lease
+    lease = context.config.lease
     name = f"{lease.name}-signing-key"
     try:
-        key = await _key(parts, lease.namespace, name)
+        key = await _key(context, lease.namespace, name)
     except NotAllowed:
-        return  # the lease was lost meanwhile, and another term begins with this
+        return  # the lease was lost meanwhile: the next term loads the key again
     except (ApiError, UnreadableKey) as error:
         advice = f"{NO_KEY}{lease.namespace}/{name}"
-        parts.log.line("no signing key", level="error", why=str(error), advice=advice)
+        context.log.line("no signing key", level="error", why=str(error), advice=advice)
         key = None
-    parts.signing.use(key)
-    parts.election.notes[PUBLIC_KEY] = parts.signing.public
+    context.signing.use(key)
+    context.election.annotations[PUBLIC_KEY] = context.signing.public
 
 
-async def _key(parts: DaemonContext, namespace: str, name: str) -> bytes:
-    for left in reversed(range(TRIES)):
+async def _key(context: DaemonContext, namespace: str, name: str) -> bytes:
+    for tries_left in reversed(range(TRIES)):
         try:
-            return await private_key(parts.api, namespace, name)
-        except (Forbidden, NotFound, Invalid):
+            return await private_key(context.api, namespace, name)
+        except (Forbidden, NotFound, Invalid):  # a retry would fail in the same way
             raise
         except ApiError:
-            if not left:
+            if not tries_left:
                 raise
         await asyncio.sleep(AGAIN_AFTER_S)
     raise AssertionError("unreachable")
 
 
-async def _only_check(parts: DaemonContext) -> None:
+async def _load_public_key(context: DaemonContext) -> None:
     try:
-        lease = await read_lease(parts.api, parts.config)
+        lease = await read_lease(context.api, context.config)
     except ApiError as error:
-        parts.log.line("no signing key", level="warning", why=error.message)
+        context.log.line("no signing key", level="warning", why=error.message)
     else:
-        parts.signing.only_check(public_key_of(lease))
+        context.signing.verify_with(public_key_of(lease))

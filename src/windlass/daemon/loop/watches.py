@@ -1,7 +1,8 @@
-"""All that is read of a cluster: one watch for each kind, also for kinds that come later.
+"""The watches of a term: one for each kind, also for kinds that are installed later.
 
-Kinds of our own and of Kubernetes itself must be there before anything is decided. Owners of pods
-whose kind the cluster does not know are not missed; if it is installed later, it is read then.
+Our own kinds and those of Kubernetes itself must be read before anything is decided. The kinds of
+pod owners (job kinds) are optional: those that the cluster does not serve are not waited for, and a
+kind that is installed later is watched from then on.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import Any
 
 import msgspec
 
-from windlass.daemon.decide.inputs import Lost, ObjectObserved, StepInput
+from windlass.daemon.decide.inputs import StepInput
 from windlass.kube.client.client import Api
 from windlass.kube.client.errors import ApiError, NotFound
 from windlass.kube.client.object_cache import key_of
 from windlass.kube.client.watch import Change, ObjectGone, Watch
-from windlass.kube.writers.binder import PodRef
+from windlass.kube.refs import Lost, ObjectObserved, PodRef
 from windlass.kube.writers.disruption_budgets import allow
 from windlass.workloads.kinds.table import KINDS, Kinds
 from windlass.workloads.objects import storage_wire, wire
@@ -45,35 +46,36 @@ NEEDED: dict[str, tuple[str, type[Any]]] = {
 
 
 def paths_of(kinds: Kinds) -> dict[str, str]:
-    """Where the owners of pods are read, by kind."""
+    """Return the API paths of the kinds of pod owners, by kind."""
     return {str(key): row.path for key, row in kinds.items() if row.path}
 
 
 OWNERS = paths_of(KINDS)
 FRESH_S = 90.0
-"""A watch of which nothing was heard for longer is not trusted; bookmarks come every minute."""
+"""A watch that has received nothing for longer is reported; bookmarks come every minute."""
 LOOK_AGAIN_S = 30.0
+"""The interval at which newly installed job kinds are looked for."""
 
 
-class _Group(msgspec.Struct):
+class _ApiGroup(msgspec.Struct):
     name: str
     versions: list[dict[str, str]]
 
 
-class _Groups(msgspec.Struct):
-    groups: list[_Group]
+class _ApiGroupList(msgspec.Struct):
+    groups: list[_ApiGroup]
 
 
-class _Resource(msgspec.Struct):
+class _ApiResource(msgspec.Struct):
     name: str
 
 
-class _Resources(msgspec.Struct):
-    resources: list[_Resource]
+class _ApiResourceList(msgspec.Struct):
+    resources: list[_ApiResource]
 
 
 class Watches:
-    """Watches everything, and hands on what it sees."""
+    """Watches all kinds, and passes every change on as an input of the scheduler step."""
 
     def __init__(
         self,
@@ -84,23 +86,25 @@ class Watches:
     ) -> None:
         self._api, self._see, self._chance, self._owners = api, see, chance, owners
         self._watches: dict[str, Watch[Any]] = {}
+        """The open watches by kind; entries are never removed."""
         self._is_open = False
+        """The job kinds that the cluster serves have been discovered at least once."""
 
     async def run(self) -> None:
-        """Watch for ever."""
+        """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
             for kind, (path, struct) in NEEDED.items():
                 self._open(group, kind, path, struct)
             while True:
-                await self._look_for_kinds(group)
+                await self._discover_owner_kinds(group)
                 await asyncio.sleep(LOOK_AGAIN_S if self._is_open else 0.5)
 
     def are_open(self) -> bool:
-        """Has everything been read that was there at the start?"""
-        return self._is_open and all(each.synced.is_set() for each in self._watches.values())
+        """Return whether all objects that existed at the start have been read."""
+        return self._is_open and all(watch.synced.is_set() for watch in self._watches.values())
 
     def trouble(self) -> str:
-        """What cannot be read, in a sentence; empty if everything can."""
+        """Return which kind cannot be read and why, in a sentence; empty if all can be read."""
         for kind, watch in self._watches.items():
             if watch.trouble is not None:
                 return f"{kind} cannot be read: {watch.trouble.message}{_advice(watch.path)}"
@@ -111,51 +115,58 @@ class Watches:
         return "" if self._is_open else "it is not known yet what kinds of jobs there are"
 
     def has_budget(self, namespace: str) -> bool:
-        """Are there disruption budgets in this namespace?"""
-        return any(there == namespace for there, _ in self._watches["budgets"].items)
+        """Return whether there are disruption budgets in this namespace."""
+        return any(place == namespace for place, _ in self._watches["budgets"].items)
 
-    def spares(self, pods: Sequence[PodRef]) -> bool:
-        """May all these pods of one namespace go at once, by what its budgets say?"""
+    def budgets_allow(self, pods: Sequence[PodRef]) -> bool:
+        """Return whether the budgets of their namespace allow that all these pods go at once."""
         namespace = pods[0].namespace
         budgets = [
-            b for (there, _), b in self._watches["budgets"].items.items() if there == namespace
+            budget
+            for (place, _), budget in self._watches["budgets"].items.items()
+            if place == namespace
         ]
-        known = self._watches["pods"].items
-        found = (known.get((each.namespace, each.name)) for each in pods)
-        return allow(budgets, [pod.metadata.labels or {} for pod in found if pod])
+        cached = self._watches["pods"].items
+        objects = (cached.get((ref.namespace, ref.name)) for ref in pods)
+        return allow(budgets, [pod.metadata.labels or {} for pod in objects if pod])
 
     def is_news(self, pod: wire.Pod) -> bool:
-        """Does a pod that was read say more than the watch has told, and is it still there?"""
-        known: wire.Pod | None = self._watches["pods"].items.get(key_of(pod))
+        """Return whether a pod that was read is newer than the watched one, and still exists."""
+        cached: wire.Pod | None = self._watches["pods"].items.get(key_of(pod))
         return (
-            known is not None
-            and known.metadata.uid == pod.metadata.uid
-            and int(known.metadata.resource_version) < int(pod.metadata.resource_version)
+            cached is not None
+            and cached.metadata.uid == pod.metadata.uid
+            and int(cached.metadata.resource_version) < int(pod.metadata.resource_version)
         )
 
-    async def _look_for_kinds(self, group: asyncio.TaskGroup) -> None:
-        """Watch the owners that the cluster knows; of an API group it may know only some kinds."""
+    async def _discover_owner_kinds(self, group: asyncio.TaskGroup) -> None:
+        """Watch the job kinds that the cluster serves and that are not watched yet.
+
+        A cluster may serve only some kinds of an API group.
+        """
         unwatched = {k: path for k, path in self._owners.items() if k not in self._watches}
         try:
             served = await self._served({path.rpartition("/")[0] for path in unwatched.values()})
         except ApiError:
-            return  # the watches say what is wrong
+            return  # the watches report what is wrong
         for kind, path in unwatched.items():
             if path in served:
                 self._open(group, kind, path, wire.Owner)
         self._is_open = True
 
     async def _served(self, places: set[str]) -> set[str]:
-        """The paths of all kinds that are served at these versions of API groups."""
-        found = msgspec.json.decode(await self._api.get("/apis"), type=_Groups)
+        """Return the paths of all kinds that are served at these versions of API groups."""
+        listed = msgspec.json.decode(await self._api.get("/apis"), type=_ApiGroupList)
         versions = {
-            f"/apis/{each['groupVersion']}" for part in found.groups for each in part.versions
+            f"/apis/{version['groupVersion']}"
+            for group in listed.groups
+            for version in group.versions
         }
         paths: set[str] = set()
         for place in sorted(places & versions):
-            with suppress(NotFound):  # it went away meanwhile
-                listed = msgspec.json.decode(await self._api.get(place), type=_Resources)
-                paths |= {f"{place}/{each.name}" for each in listed.resources}
+            with suppress(NotFound):  # it was removed meanwhile
+                kinds = msgspec.json.decode(await self._api.get(place), type=_ApiResourceList)
+                paths |= {f"{place}/{resource.name}" for resource in kinds.resources}
         return paths
 
     def _open(self, group: asyncio.TaskGroup, kind: str, path: str, struct: type[Any]) -> None:
@@ -165,29 +176,33 @@ class Watches:
     def _sink(self, kind: str) -> Callable[[Sequence[Change[Any]]], None]:
         def take(changes: Sequence[Change[Any]]) -> None:
             if kind == "budgets":
-                return  # asked for, never told: see has_budget
+                return  # no input of the step: `has_budget` and `budgets_allow` read the cache
             self._see(
                 [
-                    Lost(kind, each.object)
-                    if isinstance(each, ObjectGone)
-                    else ObjectObserved(kind, each.object)
-                    for each in changes
+                    Lost(kind, change.object)
+                    if isinstance(change, ObjectGone)
+                    else ObjectObserved(kind, change.object)
+                    for change in changes
                 ]
             )
 
         return take
 
 
-def in_order(pieces: list[StepInput]) -> list[StepInput]:
-    """The pieces in the order in which they are understood best: owners and then pods last."""
+def sort_inputs(inputs: list[StepInput]) -> list[StepInput]:
+    """Return the inputs of a first read in the order of their dependencies.
+
+    Settings and nodes come first, then owners, then pods: so each object is translated once, and
+    not again when an object arrives to which it refers.
+    """
     stored = ("csidrivers", "csicapacities", "csinodes", "storageclasses", "volumes", "claims")
     first = ("namespaces", "queues", "topologies", "policies", "priorities", *stored, "nodes")
     rank = {kind: at for at, kind in enumerate(first)} | {"pods": len(first) + 1}
     return sorted(
-        pieces,
-        key=lambda each: (
-            rank.get(each.kind, len(first))
-            if isinstance(each, ObjectObserved | Lost)
+        inputs,
+        key=lambda item: (
+            rank.get(item.kind, len(first))
+            if isinstance(item, ObjectObserved | Lost)
             else len(first) + 2
         ),
     )

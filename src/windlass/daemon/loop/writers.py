@@ -1,7 +1,7 @@
-"""All that a term writes: each kind of write has its hand, and what became of it is news.
+"""The writers of a term: one for each kind of write.
 
-The hands share a bounded number of workers. Whatever fails, or is answered, goes into the inbox and
-so comes back to the brain.
+They share one write queue. Failures and answers go into the inbox, and so become inputs of the next
+scheduler step. This module also logs and counts what is written.
 """
 
 from __future__ import annotations
@@ -11,121 +11,126 @@ import time
 
 import msgspec
 
-from windlass.daemon.decide.inbox import Inbox
-from windlass.daemon.decide.step_output import StepOutput
+from windlass.daemon.decide.step import StepOutput
+from windlass.daemon.loop.inbox import Inbox
 from windlass.daemon.loop.watches import Watches
 from windlass.daemon.serving.context import DaemonContext
 from windlass.kube.client.errors import ApiError
 from windlass.kube.client.write_queue import WriteQueue
-from windlass.kube.ingest.believed import Unsigned
-from windlass.kube.writers.binder import Binder, BindRejected, News, PodRead
-from windlass.kube.writers.checkpoint import Asker, Heard, Unasked
-from windlass.kube.writers.evictor import Evictor, EvictRefused, Manners, Victim
-from windlass.kube.writers.force_delete import Forcer
-from windlass.kube.writers.status_writer import Teller
-from windlass.kube.writers.suspend import Turner, TurnFailed
+from windlass.kube.ingest.owners import Unsigned
+from windlass.kube.refs import PodRead
+from windlass.kube.writers.binder import Binder
+from windlass.kube.writers.checkpoint import CheckpointRequester
+from windlass.kube.writers.evictor import EvictionLimits, Evictor
+from windlass.kube.writers.force_delete import ForceDeleter
+from windlass.kube.writers.status_writer import StatusWriter
+from windlass.kube.writers.suspend import Turner
+from windlass.kube.writes import BindResult, EvictRefused, Heard, TurnFailed, Unasked, Victim
+from windlass.model.events import BindFailed
 from windlass.workloads.kinds.suspension import with_field
 from windlass.workloads.objects.annotations import SUSPENDED
 
 
 class ClusterWriters:
-    """Carries out what the brain decides."""
+    """Carries out the output of scheduler steps."""
 
-    def __init__(self, parts: DaemonContext, inbox: Inbox, watches: Watches) -> None:
-        self._parts, self._inbox, self._watches = parts, inbox, watches
-        config, api = parts.config, parts.api
+    def __init__(self, context: DaemonContext, inbox: Inbox, watches: Watches) -> None:
+        self._context, self._inbox, self._watches = context, inbox, watches
+        config, api = context.config, context.api
         self.workers = WriteQueue(config.writes.concurrency, config.writes.per_second)
-        self._binder = Binder(api, self.workers, self._heard, parts.chance)
-        manners = Manners(config.evictions_per_queue_per_minute, config.insist_after_s)
-        self.evictor = Evictor(api, self.workers, self._binder, self._refused, manners)
+        self._binder = Binder(api, self.workers, self._bind_reported, context.chance)
+        limits = EvictionLimits(config.evictions_per_queue_per_minute, config.insist_after_s)
+        self.evictor = Evictor(api, self.workers, self._binder, self._refused, limits)
         self.evictor.clock = time.monotonic
         self.evictor.has_budget = watches.has_budget
-        self.evictor.spares = watches.spares
+        self.evictor.budgets_allow = watches.budgets_allow
         self.evictor.evicted = self._evicted
-        self.asker = Asker(api, self.workers, self._binder, self._answered)
-        self._forcer = Forcer(api, self.workers, self._binder)
+        self.checkpoints = CheckpointRequester(api, self.workers, self._binder, self._answered)
+        self._force_deleter = ForceDeleter(api, self.workers, self._binder)
         self._turner = Turner(api, self.workers, self._binder, self._not_turned)
-        self.evictor.seal = self._turner.seal = parts.signing
-        self._teller = Teller(api, self.workers, self._binder)
+        self.evictor.seal = self._turner.seal = context.signing
+        self._status = StatusWriter(api, self.workers, self._binder)
 
-    def carry_out(self, work: StepOutput) -> None:
-        """Set going all that there is to do after a step."""
-        for start in work.starts:
+    def carry_out(self, output: StepOutput) -> None:
+        """Queue all writes of a step."""
+        for start in output.starts:
             self._binder.start(start)
-        for clearing in work.clearings:
-            self.evictor.clear(clearing)
-        self._part(work)
-        self._hasten(work)
-        for turn in work.turns:
+        for evictions in output.clearings:
+            self.evictor.evict(evictions)
+        self._write_checkpoints(output)
+        self._delete_stuck_pods(output)
+        for turn in output.turns:
             self._turner.turn(turn)
-        for pod in work.overdue:
+        for pod in output.overdue:
             self._binder.read(pod)
-        for pod, text in work.promises:
+        for pod, text in output.promises:
             self._binder.promise(pod, text, _nothing, _ignore)
-        for status in work.statuses:
-            self._teller.status(status.path, status.status)
-        for page in work.pages:
-            self._teller.page(page)
-        for mark in work.marks:
+        for status in output.statuses:
+            self._status.status(status.path, status.status)
+        for messages in output.pages:
+            self._status.messages(messages)
+        for mark in output.marks:
             quarantine = mark.quarantine.what if mark.quarantine else "over"
-            self._parts.log.line("quarantine", node=mark.node, why=quarantine)
-            self._teller.patch(mark.path, mark.body())
+            self._context.log.line("quarantine", node=mark.node, why=quarantine)
+            self._status.patch(mark.path, mark.body())
 
-    def _part(self, work: StepOutput) -> None:
-        log, metrics = self._parts.log, self._parts.metrics
-        for unsigned in work.unsigned:
-            log.line("mark not signed", level="warning", **told(unsigned))
-        for rule, milli in work.lost.items():
+    def _write_checkpoints(self, output: StepOutput) -> None:
+        """End, write and withdraw checkpoint requests; log and count what happened to them."""
+        log, metrics = self._context.log, self._context.metrics
+        for unsigned in output.unsigned:
+            log.line("mark not signed", level="warning", **unsigned_log_fields(unsigned))
+        for rule, milli in output.lost.items():
             metrics.lost.labels(rule).inc(milli / 1000)
-        for wrong in work.disbelieved:
+        for wrong in output.disbelieved:
             metrics.disbelieved.inc()
             log.line("answer refused", task=wrong.task, named=wrong.named, asked=wrong.asked)
-        for ended in work.ended:
+        for ended in output.ended:
             name, outcome, waited_s = ended.parting.gang, ended.outcome, ended.waited_s
             metrics.save_ended(outcome, waited_s)
             log.line("save ended", gang=name, outcome=outcome, waited_s=waited_s)
-            tasks = [each.task for each in ended.parting.evictions]
-            self.asker.end(ended.parting.id, tasks)
-        for asking in work.askings:
+            tasks = [evict.task for evict in ended.parting.evictions]
+            self.checkpoints.end(ended.parting.id, tasks)
+        for asking in output.askings:
             pods, request = len(asking.pods), asking.request
             log.line("asked to save", id=request.id, pods=pods, reason=request.reason)
-            self.asker.ask(asking)
-        for withdrawal in work.withdrawals:
-            self.asker.withdraw(withdrawal)
-        for saved in work.saved:
-            self.asker.note(saved)
+            self.checkpoints.ask(asking)
+        for withdrawal in output.withdrawals:
+            self.checkpoints.withdraw(withdrawal)
+        for saved in output.saved:
+            self.checkpoints.note(saved)
 
-    def _hasten(self, work: StepOutput) -> None:
-        """Delete again what was told to end and does not in time."""
-        for each in work.stranded:
-            self._forcer.delete(each)
-        for short in work.overlong:
-            self._parts.log.line("grace shortened", task=short.pod.task, to_s=short.grace_s)
-            self._forcer.shorten(short.pod, short.grace_s)
+    def _delete_stuck_pods(self, output: StepOutput) -> None:
+        """Delete again pods that terminate and do not end in time."""
+        for stranded in output.stranded:
+            self._force_deleter.delete(stranded)
+        for overlong in output.overlong:
+            self._context.log.line("grace shortened", task=overlong.pod.task, to_s=overlong.grace_s)
+            self._force_deleter.shorten(overlong.pod, overlong.grace_s)
 
     async def wait_done(self) -> None:
-        """Let what has been decided be written, as long as the lease would last."""
+        """Wait until all writes are done, but no longer than the lease can last."""
         try:
-            async with asyncio.timeout(self._parts.config.lease.renew_deadline_s):
+            async with asyncio.timeout(self._context.config.lease.renew_deadline_s):
                 await self.workers.wait_idle()
         except TimeoutError:
-            self._parts.log.line("left unwritten", writes=self.workers.waiting)
+            self._context.log.line("left unwritten", writes=self.workers.waiting)
 
-    # -- what became of them
+    # -- reports of the writers
 
-    def _heard(self, news: News) -> None:
-        if isinstance(news, BindRejected):
-            self._parts.metrics.failed.inc()
-            self._parts.log.line("bind failed", task=news.task, why=news.why)
+    def _bind_reported(self, news: BindResult) -> None:
+        if isinstance(news, BindFailed):
+            self._context.metrics.failed.inc()
+            self._context.log.line("bind failed", task=news.task, why=news.why)
+        # A pod that was read may be older than what the watch has delivered since.
         if not isinstance(news, PodRead) or self._watches.is_news(news.pod):
             self._inbox.put(news)
 
     def _evicted(self, victim: Victim) -> None:
-        self._parts.metrics.evictions.labels(victim.rule.value).inc()
+        self._context.metrics.evictions.labels(victim.rule.value).inc()
 
     def _refused(self, refused: EvictRefused) -> None:
-        self._parts.metrics.evictions_refused.inc()
-        self._parts.log.line("eviction refused", task=refused.task, why=refused.why)
+        self._context.metrics.evictions_refused.inc()
+        self._context.log.line("eviction refused", task=refused.task, why=refused.why)
         self._inbox.put(refused)
 
     def _answered(self, news: Heard | Unasked | EvictRefused) -> None:
@@ -134,19 +139,21 @@ class ClusterWriters:
                 self._refused(news)
                 return
             case Unasked(task, _, why):
-                self._parts.log.line("not asked to save", task=task, why=why)
+                self._context.log.line("not asked to save", task=task, why=why)
             case Heard():
                 pass
         self._inbox.put(news)
 
     def _not_turned(self, failed: TurnFailed) -> None:
         turn = failed.turn
-        self._parts.log.line("owner unchanged", gang=turn.gang, to=turn.to, why=failed.why)
+        self._context.log.line("owner unchanged", gang=turn.gang, to=turn.to, why=failed.why)
         self._inbox.put(failed)
 
 
-def told(unsigned: Unsigned) -> dict[str, str]:
-    """What is logged of a suspended owner whose mark is not believed, and how to resume it."""
+def unsigned_log_fields(unsigned: Unsigned) -> dict[str, str]:
+    """Return the log fields for a suspended owner whose mark is not signed, with the command to
+    resume it.
+    """
     patch = msgspec.json.encode(with_field(unsigned.field, False)).decode()
     kind = f"{unsigned.kind.kind}.{unsigned.kind.group}".lower()
     where = f"{unsigned.namespace}/{unsigned.name}"
@@ -160,4 +167,4 @@ def _nothing() -> None:
 
 
 def _ignore(_error: ApiError) -> None:
-    """A pod that is gone has no use for it."""
+    """Do nothing: a pod that is gone needs no promise."""

@@ -1,4 +1,4 @@
-"""What a term works with, and what outlives it: the configuration, the connection, the clock."""
+"""The objects that all terms of a daemon share, and the scope that a configuration gives it."""
 
 from __future__ import annotations
 
@@ -7,36 +7,63 @@ from dataclasses import dataclass, field
 from random import Random
 
 from windlass.config import Config
-from windlass.daemon.serving.dashboard_feed import Showing
+from windlass.config.job_kinds import kinds_of
+from windlass.daemon.serving.dashboard_feed import DashboardFeed
 from windlass.daemon.serving.log import StructuredLog
 from windlass.kube.client.client import Api
 from windlass.kube.client.leader_election import Election
+from windlass.kube.ingest.scope import Scope
 from windlass.kube.writers.signing import Signing
 from windlass.metrics import Metrics
+from windlass.workloads.objects.signed_marks import NO_SEAL, Seal
 
 
 @dataclass(slots=True)
 class Clock:
-    """Seconds since 1970 that only go forward: a wall clock that jumps later changes nothing."""
+    """A clock of seconds since 1970 that never goes back.
+
+    The wall clock is read once; after that only the monotonic clock counts, so that later jumps of
+    the wall clock change nothing.
+    """
 
     began: float = field(default_factory=time.time)
+    """The wall clock when this object was made."""
     at: float = field(default_factory=time.monotonic)
+    """The monotonic clock at the same moment."""
 
     def now(self) -> int:
-        """The second it is."""
+        """Return the current second."""
         return int(self.began + time.monotonic() - self.at)
 
 
 @dataclass(slots=True)
 class DaemonContext:
-    """One for all terms of a daemon."""
+    """The configuration, connections and services that outlive a term."""
 
     config: Config
     api: Api
     election: Election
     metrics: Metrics
     log: StructuredLog
-    showing: Showing | None = None
+    dashboard_feed: DashboardFeed | None = None
+    """None if the dashboard is disabled."""
     clock: Clock = field(default_factory=Clock)
     signing: Signing = field(default_factory=Signing)
     chance: Random = field(default_factory=Random)
+
+
+def scope_of(config: Config, seal: Seal = NO_SEAL) -> Scope:
+    """Return what a daemon with this configuration is responsible for.
+
+    In shadow mode the pods of the other scheduler belong to it. `seal` verifies marks on owners.
+    Commands that only read the cluster use it too, and so see the same gangs.
+    """
+    shadowed = config.shadow_of if config.shadow else []
+    return Scope(
+        frozenset([*config.scheduler_names, *shadowed]),
+        frozenset(config.namespaces),
+        config.node_selector,
+        config.default_queue,
+        kinds_of(config.kinds),
+        seal,
+    )

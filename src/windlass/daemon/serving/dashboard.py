@@ -1,6 +1,6 @@
-"""The dashboard of a live cluster: a port of its own, and a door that the API server watches.
+"""The dashboard of a live cluster, on a port of its own; the API server authorizes its viewers.
 
-It must never harm the scheduler: a port that is taken, or a fault in here, is a line in the log.
+It must never harm the scheduler: a port that is taken, or a failure here, only causes a log line.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from windlass.config import Config
-from windlass.daemon.serving.dashboard_feed import Showing
+from windlass.daemon.serving.dashboard_feed import DashboardFeed
 from windlass.daemon.serving.health import Server
 from windlass.daemon.serving.log import StructuredLog
 from windlass.daemon.serving.replay_reader import ReplayReader
-from windlass.daemon.serving.standby_proxy import Forwarding
+from windlass.daemon.serving.standby_proxy import StandbyProxy
 from windlass.history.store import HistoryStore
 from windlass.kube.client.access_reviews import Reviews
 from windlass.kube.client.auth import Access
@@ -28,27 +28,34 @@ from windlass.web.feed.live_state import LiveState, Told
 from windlass.web.server.app import Guests, application
 
 CONNECTIONS = 4
-"""So many reviews are under way at most: scheduling has a session of its own."""
+"""Reviews in flight at most. They use a session of their own, so that many viewers cannot delay
+the writes of the scheduler."""
 REVIEW_TIMEOUT_S = 5.0
+"""The time-out of one review."""
 MOST_CONNECTIONS = 500
+"""Connections of viewers at most; more are refused with 503."""
 CLOSING_S = 2
+"""Seconds that open connections have to end when the server stops."""
 
 
 class DashboardServer:
-    """Serves until it is closed."""
+    """The server of the dashboard; it serves until it is closed."""
 
     def __init__(
         self, config: Config, log: StructuredLog, trouble: Callable[[], str], tell_room: Told | None
     ) -> None:
         self._config, self._log = config, log
-        self.showing = Showing(LiveState(f"{time.time_ns():x}", tell_room=tell_room), trouble)
+        self.feed = DashboardFeed(LiveState(f"{time.time_ns():x}", tell_room=tell_room), trouble)
         if config.history.url and not config.shadow:
-            self.showing.board.recorded = ReplayReader(HistoryStore(config.history.url))
+            self.feed.board.recorded = ReplayReader(HistoryStore(config.history.url))
         self._server: uvicorn.Server | None = None
         self._listener: socket.socket | None = None
 
     def open(self, server: str) -> str:
-        """Take the port; answers where other replicas reach it, or nothing if it cannot be had."""
+        """Listen on the port; return the address for other replicas, empty if that fails.
+
+        `server` is the URL of the API server; it selects the network interface.
+        """
         address, port = self._config.listens_on, self._config.dashboard.port
         try:
             self._listener = socket.create_server((address, port))
@@ -58,7 +65,10 @@ class DashboardServer:
             return ""
 
     async def run(self, access: Access, leader: Callable[[], str]) -> None:
-        """Serve; what goes wrong is told and leaves the scheduler alone."""
+        """Serve until closed; `leader` returns the dashboard address of another leader, or "".
+
+        Every failure is logged and not raised, so that the scheduler goes on.
+        """
         try:
             if self._listener is not None:
                 with self._listener:
@@ -67,8 +77,8 @@ class DashboardServer:
             self._log.line("no dashboard", level="warning", why=f"{type(error).__name__}: {error}")
 
     def close(self) -> None:
-        """Let everybody go."""
-        self.showing.board.bell.silence()
+        """Stop serving, and end all event streams."""
+        self.feed.board.bell.silence()
         if self._server is not None:
             self._server.should_exit = True
 
@@ -76,18 +86,18 @@ class DashboardServer:
         self, access: Access, leader: Callable[[], str], listener: socket.socket
     ) -> None:
         async with connect(access, timeout_s=REVIEW_TIMEOUT_S, connections=CONNECTIONS) as api:
-            door = Door(Reviews(api, self._config.dashboard.audiences))
-            app = application(self.showing.board, guests=Guests(door, self.showing.look))
-            self._server = _server(Forwarding(app, leader))
+            authentication = Door(Reviews(api, self._config.dashboard.audiences))
+            app = application(self.feed.board, guests=Guests(authentication, self.feed.look))
+            self._server = _server(StandbyProxy(app, leader))
             self._log.line("dashboard", port=listener.getsockname()[1])
-            showing = asyncio.create_task(self.showing.run())
+            feeding = asyncio.create_task(self.feed.run())
             try:
                 await self._server.serve([listener])
             finally:
-                showing.cancel()
+                feeding.cancel()
 
 
-def _server(app: Forwarding) -> Server:
+def _server(app: StandbyProxy) -> Server:
     config = uvicorn.Config(
         app,
         log_level="error",
@@ -102,15 +112,15 @@ def _server(app: Forwarding) -> Server:
 
 
 def _own_address(address: str, server: str) -> str:
-    """The address of this host: the one that is served on, or from which the server is reached."""
+    """Return the address on which we listen or, for a wildcard, the one we use towards `server`."""
     if address not in ("0.0.0.0", "::"):
-        found = address
+        host = address
     else:
         to = urlsplit(server)
         family, kind, _, _, where = socket.getaddrinfo(
             to.hostname, to.port or 443, type=socket.SOCK_DGRAM
         )[0]
-        with socket.socket(family, kind) as probe:  # nothing is sent
+        with socket.socket(family, kind) as probe:  # UDP: connect chooses a route, sends nothing
             probe.connect(where)
-            found = probe.getsockname()[0]
-    return f"[{found}]" if ":" in found else found
+            host = probe.getsockname()[0]
+    return f"[{host}]" if ":" in host else host

@@ -1,10 +1,11 @@
-"""Puts a live cluster on the board, as often as somebody looks and no oftener than it can afford.
+"""Bring the state of a live cluster into the dashboard, while it is viewed and at a limited cost.
 
-    brain's thread   step: decide, with the board's lock held; note what was done
-    event loop       look: somebody asks; wakes `run` if it was asleep
-    another thread   show: make the documents, again with the lock; then a pause of four times that
+    thread of the step   `step`: decide, with the lock of the board held; note the cycle
+    event loop           `look`: a viewer asks; wakes `run`
+    another thread       `_show`: make the documents, with the same lock; then `run` pauses for
+                         four times as long, so that viewers take at most a fifth of the time
 
-While nobody looks only cycles that did something are noted, and no document is made.
+While nobody views the dashboard, only cycles with actions are noted, and no document is made.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from windlass.daemon.decide.step import SchedulerStep
-from windlass.daemon.decide.step_output import StepOutput
+from windlass.daemon.decide.step import SchedulerStep, StepOutput
 from windlass.engine.plan import Plan
 from windlass.web.auth.authentication import AccessDenied
 from windlass.web.feed.live_state import LiveState
@@ -23,43 +23,54 @@ from windlass.web.redact.viewer import NOT_YET
 from windlass.web.schema.documents import FinishedJob
 
 EVERY_S = 1.0
-"""What is shown is no older than this, or than four times the time that showing takes."""
+"""The documents are made at most so often, and at most every `PAUSES` times their making takes."""
 PAUSES = 4
+"""The pause after making documents, as a multiple of the time that took."""
 LOOKING_S = 45.0
-"""Who has asked so lately is taken to be still looking; event streams ask every 15 s."""
+"""Viewers count as present for so long after their last request; event streams ask every 15 s."""
 PATIENCE_S = 10.0
+"""A viewer waits so long for fresh documents, and then gets 503."""
 NOTE_AT_LEAST_S = 60
-"""A cycle that did nothing is noted if the last note is as old as this."""
+"""A cycle without actions is noted if the last note is at least so old."""
 
 
-class Showing:
-    """The board, and who looks at it."""
+class DashboardFeed:
+    """The board of the dashboard, and whether anybody views it."""
 
     def __init__(self, board: LiveState, trouble: Callable[[], str]) -> None:
         self.board = board
         self._trouble = trouble
+        """Returns why there is nothing to show, in a sentence; empty if there is."""
         self._seen: tuple[SchedulerStep, Plan] | None = None
+        """The latest step and its plan. Written and read only with `board.lock` held, as are
+        `_steps` and `_shown`."""
         self._steps = self._shown = 0
+        """The number of steps so far, and its value when the documents were last made."""
         self._noted: Plan | None = None
         self._noted_at = 0
         self._looked_at = float("-inf")
+        """Monotonic seconds of the last request of a viewer."""
         self._wanted, self._is_fresh = asyncio.Event(), asyncio.Event()
+        """Both are set while there are viewers; `_is_fresh` once documents have been made."""
 
-    def step(self, brain: SchedulerStep, decide: Callable[[], StepOutput]) -> StepOutput:
-        """One step of the brain, while nobody reads what it changes."""
+    def step(self, scheduler: SchedulerStep, decide: Callable[[], StepOutput]) -> StepOutput:
+        """Run one scheduler step with the lock held, so that no reader sees a half-made state."""
         with self.board.lock:
-            work = decide()
-            self._seen = (brain, work.plan)
+            output = decide()
+            self._seen = (scheduler, output.plan)
             self._steps += 1
-            if self._is_worth_a_note(work.plan, brain.cluster.now):
-                self._noted, self._noted_at = work.plan, brain.cluster.now
-                self.board.note(brain.cluster, work.plan)
-        return work
+            if self._is_worth_a_note(output.plan, scheduler.cluster.now):
+                self._noted, self._noted_at = output.plan, scheduler.cluster.now
+                self.board.note(scheduler.cluster, output.plan)
+        return output
 
     async def look(self) -> None:
-        """Somebody looks; returns when there is something fresh to see."""
-        if sentence := self._trouble():
-            raise AccessDenied(503, sentence)
+        """Note that there is a viewer, and wait for fresh documents.
+
+        Raises `AccessDenied` with 503 if there is nothing to show, or not in time.
+        """
+        if trouble := self._trouble():
+            raise AccessDenied(503, trouble)
         self._looked_at = time.monotonic()
         self._wanted.set()
         try:
@@ -69,7 +80,7 @@ class Showing:
             raise AccessDenied(503, NOT_YET) from None
 
     async def run(self) -> None:
-        """Show, for ever, while somebody looks."""
+        """Make documents while there are viewers, until cancelled."""
         while True:
             await self._wanted.wait()
             began = time.monotonic()
@@ -84,14 +95,14 @@ class Showing:
         with self.board.lock:
             if self._seen is None or self._steps == self._shown:
                 return
-            brain, plan = self._seen
+            scheduler, plan = self._seen
             self._shown = self._steps
             beside = Beside(
-                finished=finished(brain),
-                utilisation=brain.measures.utilisation.copy(),
-                etas=ending(brain.etas),
+                finished=finished(scheduler),
+                utilisation=scheduler.measures.utilisation.copy(),
+                etas=ending(scheduler.etas),
             )
-            self.board.show(brain.cluster, plan, beside)
+            self.board.show(scheduler.cluster, plan, beside)
 
     def _is_worth_a_note(self, plan: Plan, now: int) -> bool:
         last = self._noted
@@ -100,10 +111,10 @@ class Showing:
         if plan is last:
             return False
         acts = bool(plan.actions) and plan.actions != last.actions
-        return acts or {each.gang for each in plan.holds} != {each.gang for each in last.holds}
+        return acts or {hold.gang for hold in plan.holds} != {hold.gang for hold in last.holds}
 
 
-def finished(brain: SchedulerStep) -> list[FinishedJob]:
-    """The gangs that have ended, the latest first."""
-    latest = brain.endings.latest()
-    return [FinishedJob.of(each.gang, each.started, each.ended) for each in latest]
+def finished(scheduler: SchedulerStep) -> list[FinishedJob]:
+    """Return the gangs that have ended, the latest first."""
+    latest = scheduler.endings.latest()
+    return [FinishedJob.of(ending.gang, ending.started, ending.ended) for ending in latest]

@@ -1,9 +1,9 @@
-"""ETAs beside the cycle: forecasts on copies of the cluster, a small part of the time.
+"""Estimate the start of waiting gangs by simulation on copies of the cluster, in the background.
 
-`look` is called after every cycle, in its thread: it learns, and takes a copy when the last
-forecast is done and a while has passed. `run` works on the copy, one cycle of a run forward at a
-time, and rests after each for so long that all of it stays a small part of one core. What was said
-stands until it is off by much, so that conditions do not flap.
+`look` is called after every cycle, in its thread: it learns run times, and takes a copy of the
+cluster when the last forecast is done and a while has passed. `run` simulates the copy, one cycle
+at a time, and pauses after each cycle, so that all of it takes only a small part of one core. An
+estimate is published again only if it has changed much, so that conditions do not flap.
 """
 
 from __future__ import annotations
@@ -19,29 +19,34 @@ from windlass.model.jobs import GangId
 from windlass.state.cluster import Cluster
 
 CPU_PART = 0.05
-"""Of one core, at most."""
+"""The part of one core that forecasts take at most."""
 EVERY_S = 60
-"""No forecast begins sooner after the last one began."""
+"""The time from the begin of one forecast to the begin of the next, at least."""
 MOST_WAITING = 1000
-"""With more gangs in line a forecast would be old before it is done: nothing is said then."""
+"""With more waiting gangs there is no forecast: it would be outdated before it is done."""
 
 
 class Forecaster:
-    """What is expected of everything that waits."""
+    """The expected start of all gangs that wait."""
 
     def __init__(self, complain: Callable[[str], None]) -> None:
         self.etas: dict[GangId, StartEta] = {}
-        """As last said; some may have started since."""
+        """The published estimates. Some of these gangs may have started since. Replaced as a whole,
+        never changed: other threads read it."""
         self.told: dict[GangId, str] = {}
-        """The same in words for pods."""
+        """The same estimates as text for the conditions of pods."""
         self._complain = complain
         self._experience = Experience()
         self._forecast: Forecast | None = None
+        """The forecast in progress. `look` sets it in the thread of the step, and only `run` clears
+        it: so both never work on it at once."""
         self._begun_at: int | None = None
+        """The second at which the last forecast began; None before the first."""
         self._now = 0
+        """The second of the last cycle."""
 
     def look(self, cluster: Cluster) -> None:
-        """Learn from a cycle; ask for a forecast if one is due."""
+        """Learn from a cycle, and begin a forecast if one is due."""
         self._experience.look(cluster)
         self._now = cluster.now
         waiting = sum(len(line) for line in cluster.waiting.values())
@@ -51,14 +56,14 @@ class Forecaster:
             self._forecast = Forecast(cluster.snapshot(), self._experience)
 
     async def run(self) -> None:
-        """Work on what was asked for, until cancelled."""
+        """Carry out forecasts until cancelled."""
         while True:
             if self._forecast is None:
                 await asyncio.sleep(1)
                 continue
             try:
                 await _work(self._forecast)
-            except Exception as error:  # no forecast is worth a leader
+            except Exception as error:  # a failed forecast must not end the term
                 self._complain(repr(error))
             else:
                 now = self._now
@@ -76,7 +81,7 @@ async def _work(forecast: Forecast) -> None:
 
 
 def _step(steps: Iterator[None]) -> float | None:
-    """One cycle of a run forward: the seconds of a core that it took; None: all is done."""
+    """Simulate one cycle; return the CPU seconds that it took, None if the forecast is done."""
     began = time.thread_time()
     for _ in steps:
         return time.thread_time() - began
@@ -84,21 +89,27 @@ def _step(steps: Iterator[None]) -> float | None:
 
 
 def settled(
-    said: Mapping[GangId, StartEta], found: Mapping[GangId, StartEta], now: int
+    published: Mapping[GangId, StartEta], fresh: Mapping[GangId, StartEta], now: int
 ) -> dict[GangId, StartEta]:
-    """What to say from now on: as before, unless it is off by much."""
+    """Return the estimates to publish: the old one of a gang, unless the new one differs much."""
     return {
-        gang: eta if gang not in said or _is_off(said[gang], eta, now) else said[gang]
-        for gang, eta in found.items()
+        gang: eta
+        if gang not in published or _is_off(published[gang], eta, now)
+        else published[gang]
+        for gang, eta in fresh.items()
     }
 
 
-def _is_off(said: StartEta, found: StartEta, now: int) -> bool:
-    """Is the new middle outside the old band, or off by a quarter of the time that is left?"""
-    if said.at is None or found.at is None:
-        return said.at is not found.at
-    if said.at <= now or (said.late is not None and said.late <= now):
-        return True  # time has overtaken it
-    if said.late is not None and not said.early <= found.at <= said.late:
+def _is_off(published: StartEta, fresh: StartEta, now: int) -> bool:
+    """Return whether the new estimate differs much from the published one.
+
+    It does if it lies outside the published range, or differs by more than a quarter of the
+    remaining time (at least two minutes).
+    """
+    if published.at is None or fresh.at is None:
+        return published.at is not fresh.at
+    if published.at <= now or (published.late is not None and published.late <= now):
+        return True  # the published time has passed
+    if published.late is not None and not published.early <= fresh.at <= published.late:
         return True
-    return abs(found.at - said.at) > max(120, (found.at - now) // 4)
+    return abs(fresh.at - published.at) > max(120, (fresh.at - now) // 4)

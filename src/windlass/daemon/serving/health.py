@@ -1,4 +1,4 @@
-"""Health, readiness and metrics, and in shadow mode its report, on one port."""
+"""The port for health, readiness and metrics and, in shadow mode, its report."""
 
 from __future__ import annotations
 
@@ -23,41 +23,46 @@ def application(
     metrics: Metrics,
     shadow: Callable[[], dict[str, Any]] | None = None,
 ) -> Starlette:
-    """`trouble` says in a sentence why this process is not ready; empty if it is."""
+    """Return the web application of the port.
+
+    `trouble` returns why this process is not ready, in a sentence; empty if it is ready.
+    """
 
     async def healthz(_request: Request) -> Response:
         return PlainTextResponse("ok\n")
 
     async def readyz(_request: Request) -> Response:
-        found = trouble()
-        return PlainTextResponse(f"{found or 'ok'}\n", 503 if found else 200)
+        sentence = trouble()
+        return PlainTextResponse(f"{sentence or 'ok'}\n", 503 if sentence else 200)
 
-    async def tell_metrics(_request: Request) -> Response:
+    async def serve_metrics(_request: Request) -> Response:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
-    async def tell_shadow(_request: Request) -> Response:
+    async def serve_shadow_report(_request: Request) -> Response:
         assert shadow is not None
         return JSONResponse(await asyncio.to_thread(shadow))
 
     routes = [
         Route("/healthz", healthz),
         Route("/readyz", readyz),
-        Route("/metrics", tell_metrics),
+        Route("/metrics", serve_metrics),
     ]
-    return Starlette(routes=routes + ([Route("/shadow", tell_shadow)] if shadow else []))
+    if shadow:
+        routes.append(Route("/shadow", serve_shadow_report))
+    return Starlette(routes=routes)
 
 
 class Server(uvicorn.Server):
-    """A server that leaves the signals to the daemon."""
+    """A uvicorn server that does not handle signals: the daemon does."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Nothing is captured."""
+        """Capture no signal."""
         yield
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """Take a port of this host; WindlassError if it cannot be had."""
+    """Return a socket that listens on a port; raises `WindlassError` if that is not possible."""
     try:
         return socket.create_server((address, port))
     except OSError as error:
@@ -68,7 +73,7 @@ def listen(address: str, port: int) -> socket.socket:
 
 
 def server(app: Starlette, address: str, port: int) -> Server:
-    """A server at an address of this host."""
+    """Return a server for an application at an address of this host."""
     config = uvicorn.Config(
         app, host=address, port=port, log_level="error", access_log=False, lifespan="off"
     )

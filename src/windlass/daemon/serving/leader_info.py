@@ -1,7 +1,7 @@
-"""Who leads and with which settings, for those who only ask.
+"""Read the leader and its settings from the lease, for commands and standby replicas.
 
-A leader writes on its lease what it answers for. So commands see a cluster as it does, without
-being told what it was told.
+A leader publishes its scope on the lease: scheduler names, namespaces, nodes, the default queue and
+job kinds. So a command sees the cluster as the leader does, without the leader's configuration.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from windlass.config import Config
 from windlass.kube.client.client import Api
 from windlass.kube.client.errors import Forbidden, NotFound
 from windlass.kube.client.leader_election import PAUSED, LeaseRecord, LeaseTerms
-from windlass.kube.writers.signing import PUBLIC_KEY, Signing, Unchecked
+from windlass.kube.writers.signing import PUBLIC_KEY, Signing, UncheckedSignatures
 from windlass.model.units import parse_timestamp_or_none
 from windlass.workloads.objects.annotations import PREFIX
 from windlass.workloads.objects.signed_marks import Seal
 
 SETTINGS = PREFIX + "settings"
-"""Annotation of the lease: what the leader answers for."""
+"""The annotation of the lease with the published settings of the leader, as JSON."""
 DASHBOARD = PREFIX + "dashboard"
-"""Annotation of the lease: where the leader's dashboard is, as the other replicas reach it."""
+"""The annotation of the lease with the address of the leader's dashboard, for other replicas."""
 _PUBLISHED = {"scheduler_names", "namespaces", "node_selector", "default_queue", "kinds"}
+"""The fields of the configuration that are published: no secrets, and no local addresses."""
 CLOCKS_APART_S = 5
-"""This machine's clock and the leader's need not agree better than so."""
+"""The allowed difference between the clock of this machine and that of the leader."""
 
 
 class _Leases(msgspec.Struct):
@@ -38,7 +39,7 @@ _leases_of = msgspec.json.Decoder(_Leases)
 
 
 async def read_lease(api: Api, config: Config) -> LeaseRecord | None:
-    """The lease by which one leads; None, if it may not be read."""
+    """Return the lease of the leader; an empty one if there is none, None if it is forbidden."""
     try:
         return _lease_of.decode(await api.get(await lease_path(api, config)))
     except NotFound:
@@ -48,19 +49,26 @@ async def read_lease(api: Api, config: Config) -> LeaseRecord | None:
 
 
 async def lease_path(api: Api, config: Config) -> str:
-    """Where the lease lies: where the settings say, or where the only one of its name is found."""
+    """Return the path of the lease.
+
+    It is in the configured namespace or, if there is none, in the only namespace that has a lease
+    of that name.
+    """
     path = LeaseTerms(config.lease.name, config.lease.namespace).path
     with suppress(Forbidden):
         only = {"fieldSelector": f"metadata.name={config.lease.name}"}
         body = await api.get("/apis/coordination.k8s.io/v1/leases", only)
-        found = {each.metadata.namespace for each in _leases_of.decode(body).items}
-        if len(found) == 1 and config.lease.namespace not in found:
-            return LeaseTerms(config.lease.name, found.pop()).path
+        namespaces = {lease.metadata.namespace for lease in _leases_of.decode(body).items}
+        if len(namespaces) == 1 and config.lease.namespace not in namespaces:
+            return LeaseTerms(config.lease.name, namespaces.pop()).path
     return path
 
 
 def leader_of(lease: LeaseRecord | None, now: int) -> str | None:
-    """Who leads; empty if nobody does: a lease that was not renewed in time is nobody's."""
+    """Return the identity of the leader; None if the lease may not be read.
+
+    Empty if nobody leads: a lease that was not renewed in time has expired.
+    """
     if lease is None:
         return None
     renewed = parse_timestamp_or_none(lease.spec.renew_time) or 0
@@ -69,31 +77,37 @@ def leader_of(lease: LeaseRecord | None, now: int) -> str | None:
 
 
 def published(config: Config) -> str:
-    """What others must know to see the cluster as a daemon with these settings does."""
+    """Return the settings to publish on the lease, as JSON."""
     return config.model_dump_json(include=_PUBLISHED, exclude_defaults=True)
 
 
 def as_leader(config: Config, lease: LeaseRecord | None) -> Config:
-    """The settings, completed by those of the leader; what somebody has set explicitly stands."""
+    """Return the configuration, completed by the published settings of the leader.
+
+    Fields that are set explicitly in `config` stay.
+    """
     text = (lease.metadata.annotations or {}).get(SETTINGS, "{}") if lease else "{}"
     try:
-        theirs = Config.model_validate_json(text)
-    except ValidationError:  # of another version
+        leader_config = Config.model_validate_json(text)
+    except ValidationError:  # the leader is of another version
         return config
-    unsaid = _PUBLISHED & theirs.model_fields_set - config.model_fields_set
-    return config.model_copy(update={key: getattr(theirs, key) for key in unsaid})
+    missing = _PUBLISHED & leader_config.model_fields_set - config.model_fields_set
+    return config.model_copy(update={key: getattr(leader_config, key) for key in missing})
 
 
 def is_paused(lease: LeaseRecord | None) -> bool:
-    """Are evictions paused, as far as is known?"""
+    """Return whether evictions are paused; false if the lease could not be read."""
     return lease is not None and (lease.metadata.annotations or {}).get(PAUSED) == "true"
 
 
 def public_key_of(lease: LeaseRecord | None) -> str:
-    """The key by which the leader's signatures are checked; empty if it tells none."""
+    """Return the public key of the leader, in base64; empty if it has published none."""
     return (lease.metadata.annotations or {}).get(PUBLIC_KEY, "") if lease else ""
 
 
 def seal_of(lease: LeaseRecord | None) -> Seal:
-    """Tells which marks are the leader's, for a command that only looks."""
-    return Unchecked() if lease is None else Signing(public=public_key_of(lease))
+    """Return the verifier of the leader's marks, for a command that only reads.
+
+    Without access to the lease there is no public key: then every signature is accepted.
+    """
+    return UncheckedSignatures() if lease is None else Signing(public=public_key_of(lease))

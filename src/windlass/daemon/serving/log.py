@@ -1,4 +1,4 @@
-"""One structured line per cycle and per thing worth knowing, on stderr."""
+"""Structured log lines on stderr: one per cycle, and one per notable event."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ LEVELS = ("debug", "info", "warning", "error")
 
 @dataclass(slots=True)
 class StructuredLog:
-    """Writes lines of at least a level, as JSON or as text."""
+    """Writes lines of at least `level`, as JSON or as text."""
 
     format: str = "json"
     level: str = "info"
     stream: TextIO = field(default_factory=lambda: sys.stderr)
 
     def line(self, what: str, *, level: str = "info", **values: object) -> None:
-        """One line about what happened, with its figures."""
+        """Write one line: a fixed event name and its values."""
         if LEVELS.index(level) < LEVELS.index(self.level):
             return
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         if self.format == "json":
             text = json.dumps({"at": at, "level": level, "what": what, **values}, default=str)
         else:
-            told = " ".join(f"{key}={value}" for key, value in values.items())
-            text = f"{at[11:23]} {what:<16} {told}".rstrip()
+            pairs = " ".join(f"{key}={value}" for key, value in values.items())
+            text = f"{at[11:23]} {what:<16} {pairs}".rstrip()
         print(text, file=self.stream, flush=True)

@@ -1,4 +1,4 @@
-"""The history of one term: every decision is noted, and written by a thread of its own."""
+"""Record the decisions of one term in the history; a thread of its own writes them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from windlass.metrics import Metrics
 from windlass.state.cluster import Cluster
 
 PATIENCE_S = 2.0
-"""So long the last cycles may take to be written when a term ends."""
+"""Seconds that the last cycles may take to be written when a term ends."""
 
 
 class Recording:
-    """Notes what a term decides."""
+    """The recorder of one term."""
 
     def __init__(self, config: Config, name: str, metrics: Metrics, log: StructuredLog) -> None:
         history = config.history
@@ -33,18 +33,22 @@ class Recording:
         self._recorder = Recorder(self._writer)
 
     def note(self, cluster: Cluster, plan: Plan) -> None:
-        """A plan was made, and is not assumed yet."""
+        """Record a plan; the cluster must be in the state for which it was made.
+
+        So it must be called before the plan is assumed. Cycles that were lost, because the writer
+        could not keep up, are counted in the metrics.
+        """
         self._recorder.note(cluster, plan)
         lost = self._writer.lost
         self._metrics.history_lost.inc(lost - self._counted)
         self._counted = lost
 
     async def close(self) -> None:
-        """The term is over."""
+        """End the recording; wait up to `PATIENCE_S` for the writer."""
         await asyncio.to_thread(self._writer.close, PATIENCE_S)
 
 
 def check(config: Config) -> None:
-    """Refuse a URL that cannot be used before anything is done."""
+    """Raise an error at start-up if the URL of the history cannot be used."""
     if config.history.url:
         HistoryStore(config.history.url)

@@ -1,8 +1,8 @@
-"""The record for the dashboard: recorded cycles in short, and one in full by playing it again.
+"""Read the history for the dashboard: recorded cycles in short, and one in full by replay.
 
-Reasons are not recorded, because the engine gives them back (`history/replay.py`). So the stretch
-of a cycle that is asked for is decided again up to it, with pauses, for one who asks at a time; its
-cycles are kept until another stretch is asked for.
+Reasons are not recorded, because the engine can compute them again (`history/replay.py`). So the
+recorded stretch of the requested cycle is replayed up to it, with pauses, for one viewer at a time;
+its cycles are cached until another stretch is requested.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from windlass.web.feed.replay_source import MOST_CYCLES, CannotTell
 from windlass.web.schema.cycles import CycleDocument, RecordedCycles, RecordedDocument
 
 PAUSES = 4
-"""So many times as long as it works it rests, as everything for viewers does."""
+"""The pause after each replayed cycle, as a multiple of its CPU time: work for viewers must not
+slow the scheduler down."""
 PATIENCE_S = 15.0
-"""So long one who asks is kept waiting; the next one finds what was played meanwhile."""
+"""Seconds after which a request gives up; the next one goes on where it stopped."""
 NOT_YET = "That time is still being played again; ask again in a moment."
 OTHERWISE = (
     "This version of Windlass decides otherwise than the one that recorded this, from cycle "
@@ -30,92 +31,104 @@ OTHERWISE = (
 
 
 class ReplayReader:
-    """A record that viewers can ask."""
+    """Reads recorded cycles; its methods block, and are called in threads."""
 
     def __init__(self, store: HistoryStore) -> None:
         self._store = store
-        self._asking = Lock()
-        self._played: _Played | None = None
+        self._lock = Lock()
+        """Held during a replay: one at a time."""
+        self._replay: _StretchReplay | None = None
+        """The stretch that was requested last; guarded by `_lock`."""
 
     def window(self, since: int | None, until: int | None) -> RecordedDocument:
-        """The first cycles from a second on, or the last ones up to one."""
+        """Return the first recorded cycles from `since` on or, if it is None, the last ones up to
+        `until`. Both are seconds. Raises `CannotTell` if the history cannot be read.
+        """
         try:
             stretches = self._store.stretches()
             if since is not None:
-                found = self._store.from_on(since, MOST_CYCLES)
+                briefs = self._store.from_on(since, MOST_CYCLES)
             else:
-                found = self._store.up_to(until or 0, MOST_CYCLES)
+                briefs = self._store.up_to(until or 0, MOST_CYCLES)
         except HistoryError as error:
             raise CannotTell(f"The record cannot be read: {error}") from None
         return RecordedDocument(
-            began=min((each.began for each in stretches), default=0),
-            until=max((each.until for each in stretches), default=0),
-            cycles=_columns(found),
+            began=min((stretch.began for stretch in stretches), default=0),
+            until=max((stretch.until for stretch in stretches), default=0),
+            cycles=_columns(briefs),
         )
 
     def cycle(self, key: str) -> CycleDocument | None:
-        """One of them in full; None if it is not kept."""
+        """Return one cycle in full by its key, `number~writer`; None if it is not recorded.
+
+        Raises `CannotTell` if it cannot be replayed, or not in time.
+        """
         number, _, writer = key.partition("~")
         if not number.isdecimal():
             return None
-        with self._asking:
+        with self._lock:
             try:
-                return self._found(writer, int(number))
+                return self._replayed(writer, int(number))
             except HistoryError as error:
                 raise CannotTell(f"The record cannot be read: {error}") from None
 
-    def _found(self, writer: str, number: int) -> CycleDocument | None:
-        if self._played is None or not self._played.has(writer, number):
+    def _replayed(self, writer: str, number: int) -> CycleDocument | None:
+        if self._replay is None or not self._replay.has(writer, number):
             stretch = self._stretch(writer, number)
             if stretch is None:
                 return None
-            self._played = _Played(self._store, stretch)
-        return self._played.until(number)
+            self._replay = _StretchReplay(self._store, stretch)
+        return self._replay.until(number)
 
     def _stretch(self, writer: str, number: int) -> Stretch | None:
-        for each in self._store.stretches():
-            if each.writer == writer and each.first <= number < each.first + each.cycles:
-                return each
+        for stretch in self._store.stretches():
+            end = stretch.first + stretch.cycles
+            if stretch.writer == writer and stretch.first <= number < end:
+                return stretch
         return None
 
 
-class _Played:
-    """A stretch that is being played again."""
+class _StretchReplay:
+    """The replay of one stretch, as far as it has been requested."""
 
     def __init__(self, store: HistoryStore, stretch: Stretch) -> None:
         self._stretch = stretch
         self._rest = self._play(store)
-        self._told: dict[int, CycleDocument] = {}
+        """Yields the documents of the cycles that have not been replayed yet."""
+        self._documents: dict[int, CycleDocument] = {}
+        """The documents of the replayed cycles by number."""
 
     def has(self, writer: str, number: int) -> bool:
         first = self._stretch.first
         return writer == self._stretch.writer and first <= number < first + self._stretch.cycles
 
     def until(self, number: int) -> CycleDocument | None:
-        """Go on to a cycle, as far as that is possible in time."""
-        until = time.monotonic() + PATIENCE_S
-        while number not in self._told:
+        """Replay up to a cycle and return its document; raises `CannotTell` if not in time."""
+        deadline = time.monotonic() + PATIENCE_S
+        while number not in self._documents:
             began = time.thread_time()
-            told = next(self._rest, None)
-            if told is None:
-                raise CannotTell(OTHERWISE.format(first=self._stretch.first + len(self._told)))
-            self._told[told.cycle] = told
+            document = next(self._rest, None)
+            if document is None:
+                first = self._stretch.first + len(self._documents)
+                raise CannotTell(OTHERWISE.format(first=first))
+            self._documents[document.cycle] = document
             time.sleep(PAUSES * (time.thread_time() - began))
-            if time.monotonic() > until and number not in self._told:
+            if time.monotonic() > deadline and number not in self._documents:
                 raise CannotTell(NOT_YET)
-        return self._told[number]
+        return self._documents[number]
 
     def _play(self, store: HistoryStore) -> Iterator[CycleDocument]:
-        for each in again(store.start(self._stretch), store.cycles(self._stretch)):
-            if each.is_same or each.acts_the_same:
-                yield cycle_document(each.cycle.number, each.cluster, each.plan, each.cluster.holds)
+        for replayed in again(store.start(self._stretch), store.cycles(self._stretch)):
+            if replayed.is_same or replayed.acts_the_same:
+                cluster = replayed.cluster
+                yield cycle_document(replayed.cycle.number, cluster, replayed.plan, cluster.holds)
 
 
 def _columns(briefs: list[Brief]) -> RecordedCycles:
     return RecordedCycles(
-        key=[f"{each.number}~{each.writer}" for each in briefs],
-        at=[each.at for each in briefs],
-        bound=[each.binds for each in briefs],
-        evicted=[each.evictions for each in briefs],
-        waiting=[each.waiting for each in briefs],
+        key=[f"{brief.number}~{brief.writer}" for brief in briefs],
+        at=[brief.at for brief in briefs],
+        bound=[brief.binds for brief in briefs],
+        evicted=[brief.evictions for brief in briefs],
+        waiting=[brief.waiting for brief in briefs],
     )

@@ -1,9 +1,11 @@
-"""A replica that stands by passes on what it is asked: each of them leads to the dashboard.
+"""Forward dashboard requests from a standby replica to the leader.
 
-    browser --> Service --> standing by --as it came--> leading
+    browser --> Service --> standby --unchanged--> leader
 
-The leader writes on the Lease where its dashboard is. Nothing is read or kept on the way, and what
-was passed on once is not passed on again.
+So every replica behind the Service leads to the dashboard. The leader publishes the address of its
+dashboard on the Lease. Requests and answers are neither interpreted nor stored on the way, and a
+request that was forwarded once is not forwarded again: two replicas with outdated views of the
+Lease could otherwise send it in circles.
 """
 
 from __future__ import annotations
@@ -21,25 +23,28 @@ from windlass.web.auth.sign_in import body_of
 from windlass.web.server.errors import problem
 
 PASSED_ON = "x-windlass-passed-on"
+"""The header that marks a forwarded request."""
 CONNECT_S = 3.0
+"""The time-out for the connection to the leader."""
 SILENT_S = 60.0
-"""Event streams give a sign of life every 15 s."""
+"""A silent answer is given up after so long; event streams send something every 15 s."""
 HOP = frozenset(
     ("connection", "keep-alive", "transfer-encoding", "te", "upgrade", "trailer", "content-length")
 )
-"""Headers that belong to one connection."""
+"""Hop-by-hop headers: they belong to one connection and are not forwarded."""
 
 
-class Forwarding:
-    """An application that answers for the API only while nobody else leads."""
+class StandbyProxy:
+    """An application that forwards API requests while another replica leads."""
 
     def __init__(self, app: ASGIApp, leader: Callable[[], str]) -> None:
         self._app, self._leader = app, leader
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, here or there."""
-        to = self._leader() if scope["type"] == "http" and scope["path"].startswith("/api/") else ""
-        if not to or any(name.decode() == PASSED_ON for name, _ in scope["headers"]):
+        """Serve one request here, or forward it."""
+        is_api = scope["type"] == "http" and scope["path"].startswith("/api/")
+        leader = self._leader() if is_api else ""
+        if not leader or any(name.decode() == PASSED_ON for name, _ in scope["headers"]):
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
@@ -47,12 +52,14 @@ class Forwarding:
         async with aiohttp.ClientSession(
             timeout=timeout, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
         ) as session:
-            await (await _passed_on(session, request, to))(scope, receive, send)
+            response = await _forward(session, request, leader)
+            await response(scope, receive, send)
 
 
-async def _passed_on(session: aiohttp.ClientSession, request: Request, to: str) -> Response:
+async def _forward(session: aiohttp.ClientSession, request: Request, leader: str) -> Response:
+    """Send a request to the leader; return its answer as a stream."""
     headers = [(k, v) for k, v in request.headers.items() if k not in HOP] + [(PASSED_ON, "1")]
-    target = f"http://{to}{quote(request.url.path)}"
+    target = f"http://{leader}{quote(request.url.path)}"
     if request.url.query:
         target = f"{target}?{request.url.query}"
     try:
@@ -67,11 +74,11 @@ async def _passed_on(session: aiohttp.ClientSession, request: Request, to: str) 
         return problem(refused.sentence, refused.status)
     except (aiohttp.ClientError, TimeoutError, OSError):
         return problem("The replica that leads cannot be reached now; try again in a moment.", 503)
-    told = StreamingResponse(_chunks(answer), answer.status)
-    told.raw_headers = [
+    response = StreamingResponse(_chunks(answer), answer.status)
+    response.raw_headers = [
         (k.lower().encode(), v.encode()) for k, v in answer.headers.items() if k.lower() not in HOP
     ]
-    return told
+    return response
 
 
 async def _chunks(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
@@ -79,4 +86,4 @@ async def _chunks(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]
         async for chunk in answer.content.iter_any():
             yield chunk
     except (aiohttp.ClientError, TimeoutError, OSError):
-        return  # the leader went: the browser sees the end of the stream, and asks again
+        return  # the leader is gone: the browser sees the end of the stream and reconnects

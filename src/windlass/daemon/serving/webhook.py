@@ -1,9 +1,10 @@
 """`windlass webhook`: the admission webhook on a cluster, with certificates of its own.
 
-    Secret --papers--> caBundle of the webhook's configuration --> served from then on
+    Secret --certificates--> caBundle of the webhook's configuration --> served with from then on
 
-Every replica looks after the papers now and then; whoever finds them missing or old writes new
-ones, and a conflict means that another one was quicker.
+The order matters: the API server must trust the authority before a certificate of it is used. Every
+replica checks the certificates periodically. A replica that finds them missing or old writes new
+ones; a conflict means that another replica was faster, and its certificates are read.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import uvicorn
 from windlass.admission import certificates
 from windlass.admission.certificates import Papers
 from windlass.admission.review import Rules
-from windlass.admission.server import Desk, application
+from windlass.admission.server import AdmissionHandler, application
 from windlass.config import Config
 from windlass.crds.definitions import QUEUE
 from windlass.crds.queue_access import Choice, Doors, Namespace
@@ -39,31 +40,33 @@ from windlass.kube.client.watch import Watch
 from windlass.workloads.objects import wire
 
 AT_FIRST_S = 1.0
+"""The pause between attempts to get the first certificates."""
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 HOOK = "workloads.windlass.dev"
-"""The one webhook in its configuration."""
+"""The name of the one webhook in its configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookAddress:
-    """Where the webhook is found, and where it keeps its papers."""
+    """The addresses of the webhook, and the Secret with its certificates."""
 
     name: str
-    """Of its configuration."""
+    """The name of its MutatingWebhookConfiguration."""
     secret: str
-    """Namespace and name."""
+    """The Secret, as namespace/name."""
     hosts: tuple[str, ...]
-    """Under which names and addresses the API server reaches it."""
+    """The host names and addresses under which the API server reaches it."""
     address: str = "0.0.0.0"
     port: int = 8443
     drain_s: float = 5.0
-    """It goes on answering for so long after it was told to stop: others must hear of it first."""
+    """Seconds for which it goes on answering after a stop signal: the API server must learn first
+    that it is no longer ready."""
     look_again_s: float = 60.0
-    """How often it looks after its papers."""
+    """The interval in seconds at which it checks its certificates."""
 
 
 async def run(config: Config, place: WebhookAddress, controllers: tuple[str, ...]) -> None:
-    """Answer until told to stop."""
+    """Serve the webhook until SIGTERM or SIGINT."""
     access = load(config.kubeconfig or None, config.context or None)
     with tempfile.TemporaryDirectory() as folder:
         async with connect(access) as api:
@@ -71,6 +74,8 @@ async def run(config: Config, place: WebhookAddress, controllers: tuple[str, ...
 
 
 class _Webhook:
+    """The webhook process: its watches, its handler and its certificates."""
+
     def __init__(
         self,
         config: Config,
@@ -86,7 +91,7 @@ class _Webhook:
         self._doors = Doors((), config.default_queue)
         self._stop = asyncio.Event()
         rules = Rules(config.scheduler_names[0], controllers)
-        self._app = application(Desk(rules, self._choose, self._find), self._trouble)
+        self._app = application(AdmissionHandler(rules, self._choose, self._find), self._trouble)
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -101,20 +106,23 @@ class _Webhook:
             await self._stop.wait()
             self._log.line("stopping")
             await asyncio.wait(work[2:], timeout=self._place.drain_s)
-            for each in work:
-                each.cancel()
+            for task in work:
+                task.cancel()
 
-    # -- what the desk asks for
+    # -- data for the handler
 
     def _open_doors(self) -> None:
-        read = (read_queue(each.metadata.name, each.spec) for each in self._queues.items.values())
-        self._doors = Doors([each.noun for each in read if each.noun], self._config.default_queue)
+        """Compute again which namespaces may use which queues, after a change of a queue."""
+        objects = self._queues.items.values()
+        results = (read_queue(thing.metadata.name, thing.spec) for thing in objects)
+        queues = [result.noun for result in results if result.noun]
+        self._doors = Doors(queues, self._config.default_queue)
 
-    def _choose(self, asked: str, namespace: str) -> Choice | None:
-        found = self._namespaces.items.get(("", namespace))
-        if found is None or not self._queues.synced.is_set():
+    def _choose(self, queue: str, namespace: str) -> Choice | None:
+        thing = self._namespaces.items.get(("", namespace))
+        if thing is None or not self._queues.synced.is_set():
             return None
-        return self._doors.choose(asked, Namespace(namespace, found.metadata.labels or {}))
+        return self._doors.choose(queue, Namespace(namespace, thing.metadata.labels or {}))
 
     async def _find(self, path: str) -> wire.ObjectMeta | None:
         try:
@@ -132,10 +140,10 @@ class _Webhook:
                 return f"{kind} have not all been read yet"
         return ""
 
-    # -- papers
+    # -- certificates
 
     async def _serve(self) -> None:
-        """Serve as soon as there are papers, and change over when there are others."""
+        """Serve as soon as there are certificates, and replace them without a restart."""
         using = await self._first_papers()
         files = using.serving.write(self._folder, "serving")
         config = uvicorn.Config(
@@ -164,48 +172,54 @@ class _Webhook:
                 await asyncio.sleep(AT_FIRST_S)
 
     async def _look_after(self, config: uvicorn.Config, using: Papers) -> Papers:
+        """Check the certificates, and load them into the running server if they have changed.
+
+        Return the certificates in use; a failure is logged, and the current ones stay.
+        """
         try:
-            found = await self._papers()
+            papers = await self._papers()
         except ApiError as error:
             self._log.line("papers", level="warning", why=error.message)
             return using
-        if found.serving != using.serving and config.ssl is not None:
-            config.ssl.load_cert_chain(*found.serving.write(self._folder, "serving"))
-            self._log.line("changed papers", until=found.serving.ends_at)
-        return found
+        if papers.serving != using.serving and config.ssl is not None:
+            config.ssl.load_cert_chain(*papers.serving.write(self._folder, "serving"))
+            self._log.line("changed papers", until=papers.serving.ends_at)
+        return papers
 
     async def _papers(self) -> Papers:
-        """The papers to serve with; the API server believes them when this returns."""
-        found = await self._kept()
-        await self._announce(found.bundle)
-        return found
+        """Return the certificates to serve with; the API server trusts them from now on."""
+        papers = await self._read_or_renew()
+        await self._announce(papers.bundle)
+        return papers
 
-    async def _kept(self) -> Papers:
+    async def _read_or_renew(self) -> Papers:
+        """Return the certificates in the Secret; write new ones if they are missing or old."""
         namespace, _, name = self._place.secret.partition("/")
         path = f"/api/v1/namespaces/{namespace}/secrets/{name}"
         while True:
             secret = msgspec.json.decode(await self._api.get(path))
-            there = certificates.read(secret.get("data") or {})
+            current = certificates.read(secret.get("data") or {})
             hosts = self._place.hosts
             new = (
-                certificates.renewed(there, hosts, datetime.now(UTC))
-                if there
+                certificates.renewed(current, hosts, datetime.now(UTC))
+                if current
                 else certificates.make(hosts)
             )
-            if new is None and there is not None:
-                return there
+            if new is None and current is not None:
+                return current
             assert new is not None
-            with suppress(Conflict):  # another replica was quicker: read what it wrote
+            with suppress(Conflict):  # another replica was faster: read its certificates
                 await self._api.put(path, {**secret, "data": certificates.written(new)})
                 self._log.line("new papers", until=new.serving.ends_at)
                 return new
 
     async def _announce(self, bundle: bytes) -> None:
+        """Write the CA bundle into the webhook's configuration, unless it is there already."""
         path = f"{CONFIGURATIONS}/{self._place.name}"
-        found = msgspec.json.decode(await self._api.get(path))
-        if _bundle_in(found) != bundle:
-            told = {"caBundle": b64encode(bundle).decode()}
-            body = {"webhooks": [{"name": HOOK, "clientConfig": told}]}
+        configuration = msgspec.json.decode(await self._api.get(path))
+        if _bundle_in(configuration) != bundle:
+            client_config = {"caBundle": b64encode(bundle).decode()}
+            body = {"webhooks": [{"name": HOOK, "clientConfig": client_config}]}
             await self._api.patch(path, body, kind=Patch.STRATEGIC)
             self._log.line("announced its authority", configuration=self._place.name)
 
@@ -215,5 +229,7 @@ _owner = msgspec.json.Decoder(wire.Owner)
 
 def _bundle_in(configuration: dict[str, Any]) -> bytes:
     hooks: list[dict[str, Any]] = configuration.get("webhooks") or []
-    told: list[str] = [e["clientConfig"].get("caBundle") for e in hooks if e["name"] == HOOK]
-    return b64decode("".join(each or "" for each in told))
+    bundles: list[str] = [
+        hook["clientConfig"].get("caBundle") for hook in hooks if hook["name"] == HOOK
+    ]
+    return b64decode("".join(bundle or "" for bundle in bundles))

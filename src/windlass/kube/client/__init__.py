@@ -1,1 +1,20 @@
-"""."""
+"""HTTP access to a Kubernetes API server, and to the DCGM exporters of its nodes.
+
+    client            a session with the API server: get, post, put, patch, delete, stream, list
+    request           one request and its answer: slots, credentials, guard and time-outs
+    auth              the address of the API server, and credentials that are renewed in time
+    kubeconfig        reads a kubeconfig or the service account of a pod
+    errors            the errors of requests, as one tree
+    watch             keeps the objects of one kind up to date, and reports the changes
+    object_cache      the objects of one kind that a watch knows
+    decode            JSON of lists and watches -> typed objects
+    backoff           the waiting time after a failure
+    write_queue       a bounded number of concurrent writes, in order of urgency
+    leader_election   one leader at a time, by a Lease
+    access_reviews    token and access reviews: authentication and authorization of viewers
+    dcgm_scraper      reads the metrics of DCGM exporters
+
+All modules do I/O, except `errors`, `object_cache`, `decode` and `backoff`. Callers bring their own
+typed structs and get objects and errors, nothing of the transport. The meaning of the objects does
+not belong here: see `kube/ingest`; nor do particular writes: see `kube/writers`.
+"""

@@ -1,7 +1,7 @@
-"""Asks the API server who somebody is, and what they may do.
+"""Authenticate and authorize viewers of the dashboard by reviews of the API server.
 
-Reviews are posted, but nothing is kept of them: they are questions. So the session needs no guard,
-and a replica that does not lead may ask as well.
+Reviews are posted, but the API server stores nothing: they are queries. So the session needs no
+guard, and a replica that does not lead may post them as well.
 """
 
 from __future__ import annotations
@@ -26,44 +26,51 @@ class _ReviewedUser(msgspec.Struct, frozen=True):
     extra: dict[str, tuple[str, ...]] = {}
 
 
-class _CachedReview(msgspec.Struct, frozen=True):
+class _TokenStatus(msgspec.Struct, frozen=True):
     authenticated: bool = False
     user: _ReviewedUser = _ReviewedUser()
     audiences: tuple[str, ...] = ()
 
 
-class _Allowed(msgspec.Struct, frozen=True):
+class _AccessStatus(msgspec.Struct, frozen=True):
     allowed: bool = False
     denied: bool = False
 
 
 class _TokenReview(msgspec.Struct, frozen=True):
-    status: _CachedReview = _CachedReview()
+    status: _TokenStatus = _TokenStatus()
 
 
 class _AccessReview(msgspec.Struct, frozen=True):
-    status: _Allowed = _Allowed()
+    status: _AccessStatus = _AccessStatus()
 
 
-_known = msgspec.json.Decoder(_TokenReview)
-_allowed = msgspec.json.Decoder(_AccessReview)
+_token_review = msgspec.json.Decoder(_TokenReview)
+_access_review = msgspec.json.Decoder(_AccessReview)
 
 
 class Reviews:
-    """The API server as a judge; without audiences, a token must be meant for the API server."""
+    """Authentication and authorization by the API server.
+
+    A token must be issued for one of `audiences`; if there are none, for the API server itself.
+    """
 
     def __init__(self, api: Api, audiences: Sequence[str] = ()) -> None:
         self._api, self._audiences = api, tuple(audiences)
 
     async def viewer(self, token: str) -> Viewer | None:
-        """Whose token it is; None if it is forged, expired, or meant for others."""
+        """Return the user of a token; None if it is forged, expired, or for another audience.
+
+        Raises `CannotAsk` if the API server does not answer.
+        """
         spec: dict[str, Any] = {"token": token}
         if self._audiences:
             spec["audiences"] = self._audiences
-        status = _known.decode(await self._post(TOKENS, "TokenReview", spec)).status
+        status = _token_review.decode(await self._post(TOKENS, "TokenReview", spec)).status
         if not status.authenticated or not status.user.username:
             return None
-        # a server that does not know of audiences names none: then it meant itself, and not us
+        # A server that does not support audiences returns none: it has checked the token for
+        # itself, and not for us.
         if self._audiences and not set(self._audiences) & set(status.audiences):
             return None
         user = status.user
@@ -71,8 +78,8 @@ class Reviews:
         return Viewer(user.username, user.uid, user.groups, extra)
 
     async def may(self, viewer: Viewer, right: Right) -> bool:
-        """Does the API server allow it to them?"""
-        asked = {
+        """Return whether the viewer has the right; raises `CannotAsk` if there is no answer."""
+        attributes = {
             "verb": right.verb,
             "group": right.group,
             "resource": right.resource,
@@ -84,10 +91,10 @@ class Reviews:
             "uid": viewer.uid,
             "groups": viewer.groups,
             "extra": dict(viewer.extra),
-            "resourceAttributes": {key: value for key, value in asked.items() if value},
+            "resourceAttributes": {key: value for key, value in attributes.items() if value},
         }
-        found = _allowed.decode(await self._post(ACCESS, "SubjectAccessReview", spec))
-        return found.status.allowed and not found.status.denied
+        review = _access_review.decode(await self._post(ACCESS, "SubjectAccessReview", spec))
+        return review.status.allowed and not review.status.denied
 
     async def _post(self, path: str, kind: str, spec: dict[str, Any]) -> bytes:
         group = path.rpartition("/")[0].removeprefix("/apis/")

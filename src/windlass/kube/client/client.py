@@ -1,8 +1,9 @@
 """Requests to the API server: raw JSON in and out over one session of kept-alive connections.
 
-Callers decode answers with their own typed structs; here only errors are read. Nothing is repeated
-but a request refused with 401, once, with fresh credentials: what to do about any other failure
-depends on what was asked, so the caller decides.
+Callers decode answers with their own typed structs; only errors are read here, and `list_all` reads
+a whole list. Nothing is retried, except once a request that was refused with 401, with fresh
+credentials: whether another failed request may be repeated depends on the request, so the caller
+decides.
 """
 
 import asyncio
@@ -17,11 +18,28 @@ import msgspec
 
 from windlass import __version__
 from windlass.kube.client.auth import Access
-from windlass.kube.client.request import ApiRequest, Exchange, Params, guarded, name_the_loss
+from windlass.kube.client.decode import KindDecoder, ListPage
+from windlass.kube.client.errors import ResourceExpired
+from windlass.kube.client.object_cache import T
+from windlass.kube.client.request import (
+    ApiRequest,
+    Exchange,
+    Params,
+    guarded_request_class,
+    raise_unanswered,
+)
 
 CONNECTIONS = 32
-IDLE_CONNECTION_S = 60.0  # below the 90 s and more after which servers close one themselves
-READ_BUFFER = 1 << 20  # a watch is taken off the socket though its reader is busy
+"""The number of requests in flight at most, without streams."""
+IDLE_CONNECTION_S = 60.0
+"""An idle connection is closed after so long: before servers close it themselves, after 90 s or
+more, which could hit a request that is just being sent."""
+READ_BUFFER = 1 << 20
+"""Bytes. Large, so that a watch is read from the socket while its consumer is busy."""
+PAGE = "500"
+"""Objects in a page of a list."""
+LIST_TIMEOUT_S = 60.0
+"""Time-out of one page: large lists take longer than other requests."""
 
 
 @asynccontextmanager
@@ -32,9 +50,14 @@ async def connect(
     guard: Callable[[], None] | None = None,
     connections: int = CONNECTIONS,
 ) -> AsyncGenerator["Api", None]:
-    """Open a session with the API server; the guard is asked before every write."""
+    """Open a session with the API server.
+
+    `guard` is called before every write is sent, and raises `NotAllowed` to forbid it.
+    """
     connector = aiohttp.TCPConnector(
-        limit=0,  # slots bound the requests; here writes and watches would wait in one line
+        # No limit here: `Exchange.slots` limits requests but not streams. A limit of the connector
+        # would count both, and writes could keep a watch from opening.
+        limit=0,
         keepalive_timeout=IDLE_CONNECTION_S,
     )
     async with aiohttp.ClientSession(
@@ -42,14 +65,14 @@ async def connect(
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"Accept": "application/json", "User-Agent": f"windlass/{__version__}"},
         read_bufsize=READ_BUFFER,
-        middlewares=(name_the_loss,),
-        request_class=guarded(guard) if guard else aiohttp.ClientRequest,
+        middlewares=(raise_unanswered,),
+        request_class=guarded_request_class(guard) if guard else aiohttp.ClientRequest,
     ) as session:
         yield Api(Exchange(session, access, timeout_s, asyncio.Semaphore(connections)))
 
 
 class Patch(StrEnum):
-    """How the body of a PATCH is meant, as its media type."""
+    """The kinds of a PATCH, as the media types of its body."""
 
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
@@ -59,7 +82,7 @@ class Patch(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """The API server as verbs: four that write, one that reads and one that goes on reading.
+    """The verbs of the API server: four that write, one that reads, and one that reads a stream.
 
     A body is bytes, or anything msgspec can encode; an answer is raw JSON. Every verb raises an
     `ApiError` if it does not succeed, and a write `NotAllowed` if the guard refuses it.
@@ -81,7 +104,7 @@ class Api:
         params: Params | None = None,
         timeout_s: float | None = None,
     ) -> bytes:
-        """Create an object, or bind or evict a pod."""
+        """Create an object or a subresource, such as a binding or an eviction."""
         return await self._exchange.ask(ApiRequest("POST", path, params, *_json(body)), timeout_s)
 
     async def put(
@@ -116,7 +139,7 @@ class Api:
         params: Params | None = None,
         timeout_s: float | None = None,
     ) -> bytes:
-        """Delete an object; the body holds preconditions and the grace."""
+        """Delete an object; the body holds DeleteOptions, such as preconditions and the grace."""
         content, headers = (None, _NO_HEADERS) if body is None else _json(body)
         request = ApiRequest("DELETE", path, params, content, headers)
         return await self._exchange.ask(request, timeout_s)
@@ -124,8 +147,26 @@ class Api:
     def stream(
         self, path: str, params: Params, *, idle_s: float
     ) -> AbstractAsyncContextManager[AsyncGenerator[bytes, None]]:
-        """Open a GET that goes on, chunk by chunk; Unanswered after `idle_s` without any."""
+        """Open a GET whose answer comes in chunks; raises Unanswered after `idle_s` without one."""
         return self._exchange.stream(ApiRequest("GET", path, params, is_write=False), idle_s)
+
+
+async def list_all(api: Api, path: str, kind: type[T]) -> list[T]:
+    """Return all objects of a collection; objects that cannot be decoded are left out."""
+    decoder = KindDecoder(kind)
+
+    async def read_page(params: dict[str, str]) -> ListPage[T]:
+        return decoder.page(await api.get(path, params, timeout_s=LIST_TIMEOUT_S))
+
+    try:
+        page = await read_page({"limit": PAGE})
+        objects = page.items
+        while page.next:
+            page = await read_page({"limit": PAGE, "continue": page.next})
+            objects += page.items
+    except ResourceExpired:  # reading the pages took longer than the server keeps them
+        return (await read_page({})).items
+    return objects
 
 
 _NO_HEADERS: dict[str, str] = {}

@@ -1,8 +1,8 @@
-"""DCGM exporters that are asked over HTTP, at their pods' own addresses, again and again.
+"""Read the metrics of DCGM exporters over HTTP, at the addresses of their pods, again and again.
 
-A bounded number at a time, with pauses: what they tell may be half a minute old, so nobody is in a
-hurry. What comes from a pod is not trusted: only so much of it is read, no redirect is followed, no
-credentials are sent, nothing is unpacked, and nobody waits for one that is silent.
+A bounded number is read at a time, with pauses: metrics may be half a minute old, so there is no
+hurry. The answer of a pod is not trusted: its length is limited, no redirect is followed, no
+credentials are sent, nothing is decompressed, and a short time-out ends a request to a silent pod.
 """
 
 from __future__ import annotations
@@ -10,46 +10,43 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import aiohttp
 
+from windlass.kube.writes import Measured
 from windlass.workloads.nodes.dcgm import LONGEST, Exporter, Reading, read
 
 TIMEOUT_S = 3.0
+"""The time for a whole request."""
 AT_ONCE = 32
+"""Requests in flight at most."""
 PAUSE_S = 0.05
-"""Between two that are asked one after the other: a large cluster is asked evenly."""
+"""The pause between two requests of one worker: it spreads the load on a large cluster."""
 GATHER_S = 1.0
-"""Answers are gathered for so long: each report may be the beginning of a cycle."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What some exporters have told."""
-
-    readings: tuple[tuple[Exporter, Reading], ...]
+"""Answers are gathered for so long before they are reported: each report may start a cycle."""
 
 
 class Exporters:
-    """Who is asked; answers are reported, silence is not."""
+    """Reads exporters periodically and reports the readings; failed requests are not reported."""
 
     def __init__(self, report: Callable[[Measured], None], every_s: float) -> None:
         self._report, self._every_s = report, every_s
-        self._asked: Sequence[Exporter] = ()
-        self._some = asyncio.Event()
-        self._heard: list[tuple[Exporter, Reading]] = []
+        self._exporters: Sequence[Exporter] = ()
+        self._has_exporters = asyncio.Event()
+        """Set exactly while `_exporters` is not empty."""
+        self._unreported: list[tuple[Exporter, Reading]] = []
         self._reported_at = 0.0
+        """Monotonic seconds."""
         self.heard_all = asyncio.Event()
-        """All have been asked once."""
+        """Set once every exporter has been requested once."""
 
     def ask(self, exporters: Sequence[Exporter]) -> None:
-        """Ask these from now on, and no others."""
-        self._asked = exporters
-        (self._some.set if exporters else self._some.clear)()
+        """Replace the set of exporters that are read."""
+        self._exporters = exporters
+        (self._has_exporters.set if exporters else self._has_exporters.clear)()
 
     async def run(self) -> None:
-        """Ask for ever."""
+        """Read the exporters until cancelled."""
         limit = aiohttp.ClientTimeout(total=TIMEOUT_S)
         async with aiohttp.ClientSession(
             timeout=limit,
@@ -59,37 +56,38 @@ class Exporters:
             auto_decompress=False,
         ) as session:
             while True:
-                await self._some.wait()
+                await self._has_exporters.wait()
                 began = time.monotonic()
                 await self._round(session)
                 self.heard_all.set()
                 await asyncio.sleep(max(PAUSE_S, began + self._every_s - time.monotonic()))
 
     async def _round(self, session: aiohttp.ClientSession) -> None:
-        waiting = iter(self._asked)
+        pending = iter(self._exporters)  # shared: each worker takes the next one
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(AT_ONCE, len(self._asked))):
-                group.create_task(self._ask_some(session, waiting))
-        self._tell()
+            for _ in range(min(AT_ONCE, len(self._exporters))):
+                group.create_task(self._work(session, pending))
+        self._report_readings()
 
-    async def _ask_some(self, session: aiohttp.ClientSession, waiting: Iterator[Exporter]) -> None:
-        for exporter in waiting:
-            if (reading := await _ask(session, exporter.url)) is not None:
-                self._heard.append((exporter, reading))
+    async def _work(self, session: aiohttp.ClientSession, pending: Iterator[Exporter]) -> None:
+        for exporter in pending:
+            if (reading := await _scrape(session, exporter.url)) is not None:
+                self._unreported.append((exporter, reading))
             if time.monotonic() > self._reported_at + GATHER_S:
-                self._tell()
-            if self.heard_all.is_set():  # the first time somebody waits for it
+                self._report_readings()
+            # No pauses in the first round: the first decision of a new leader waits for it.
+            if self.heard_all.is_set():
                 await asyncio.sleep(PAUSE_S)
 
-    def _tell(self) -> None:
-        heard, self._heard = self._heard, []
+    def _report_readings(self) -> None:
+        readings, self._unreported = self._unreported, []
         self._reported_at = time.monotonic()
-        if heard:
-            self._report(Measured(tuple(heard)))
+        if readings:
+            self._report(Measured(tuple(readings)))
 
 
-async def _ask(session: aiohttp.ClientSession, url: str) -> Reading | None:
-    """What an exporter answers; None if it does not, or nothing that makes sense."""
+async def _scrape(session: aiohttp.ClientSession, url: str) -> Reading | None:
+    """Return the reading of an exporter; None if it does not answer or cannot be understood."""
     text = bytearray()
     try:
         async with session.get(url, allow_redirects=False) as answer:

@@ -1,7 +1,7 @@
-"""Turns the lines of a watch and the pages of a list into typed objects.
+"""Decode the lines of a watch and the pages of a list into typed objects.
 
-The fast way reads a whole line or page by one typed decoder. If that fails, each object is tried by
-itself: what cannot be read is named and left out, and the rest goes on.
+Normally one typed decoder reads a whole line or page. If that fails, each object is decoded by
+itself: objects that cannot be read are reported by name and left out, the others are returned.
 """
 
 import gc
@@ -15,57 +15,58 @@ from windlass.kube.client.errors import Garbled
 from windlass.kube.client.object_cache import Key, T
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+"""The annotation of the bookmark that ends the list at the start of a watch."""
 
 
 class Added(msgspec.Struct, Generic[T], tag_field="type", tag="ADDED", gc=False):
-    """An object came to be, or to be selected."""
+    """An object was created, or began to match the selector."""
 
     object: T
 
 
 class Modified(msgspec.Struct, Generic[T], tag_field="type", tag="MODIFIED", gc=False):
-    """An object has another version."""
+    """An object was changed."""
 
     object: T
 
 
 class Deleted(msgspec.Struct, Generic[T], tag_field="type", tag="DELETED", gc=False):
-    """An object is gone, or no longer selected; this is its last version."""
+    """An object was deleted, or no longer matches the selector; this is its last version."""
 
     object: T
 
 
 class BookmarkMeta(msgspec.Struct, rename="camel", frozen=True):
-    """All that a bookmark says."""
+    """The metadata of a bookmark."""
 
     resource_version: str
     annotations: dict[str, str] = {}
 
 
 class BookmarkObject(msgspec.Struct, frozen=True):
-    """What a bookmark says, where objects say it."""
+    """The object of a bookmark: nothing but metadata."""
 
     metadata: BookmarkMeta
 
 
 class Bookmark(msgspec.Struct, tag_field="type", tag="BOOKMARK", frozen=True):
-    """Everything up to this resourceVersion has been sent."""
+    """The event that says: everything up to this resourceVersion has been sent."""
 
     object: BookmarkObject
 
     def ends_list(self) -> bool:
-        """Ask whether this is the one that ends the list at the start of a watch."""
+        """Return whether this bookmark ends the list at the start of a watch."""
         return self.object.metadata.annotations.get(INITIAL_EVENTS_END) == "true"
 
 
 class WatchFailure(msgspec.Struct, tag_field="type", tag="ERROR", frozen=True):
-    """The watch cannot go on; the object is a Status."""
+    """The event that ends a watch which cannot go on; the object is a Status."""
 
     object: msgspec.Raw
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """An object that is not of the shape we expect."""
+    """An object that does not have the fields or types that we expect."""
 
     key: Key
     why: str
@@ -77,7 +78,7 @@ Event = Added[T] | Modified[T] | Deleted[T] | Bookmark | WatchFailure | Unreadab
 
 
 class ListPage(msgspec.Struct, Generic[T], gc=False):
-    """A part of a list; `next` names the part that follows, if any."""
+    """A page of a list; `next` is the token of the page that follows, empty on the last one."""
 
     items: list[T]
     unreadable: list[Unreadable]
@@ -89,10 +90,10 @@ class KindDecoder(Generic[T]):
     """The decoders for one kind."""
 
     def __init__(self, kind: type[T]) -> None:
-        of: Any = kind  # built at run time, so beyond a type checker
-        events: Any = Added[of] | Modified[of] | Deleted[of] | Bookmark | WatchFailure
+        struct: Any = kind  # built at run time, so beyond a type checker
+        events: Any = Added[struct] | Modified[struct] | Deleted[struct] | Bookmark | WatchFailure
         self._event = msgspec.json.Decoder(events)
-        self._list = msgspec.json.Decoder(_List[of])
+        self._list = msgspec.json.Decoder(_List[struct])
         self._one = msgspec.json.Decoder(kind)
 
     def event(self, line: bytes) -> Event[T]:
@@ -106,21 +107,44 @@ class KindDecoder(Generic[T]):
         """Read one page of a list."""
         with _collector_paused():
             try:
-                found = self._list.decode(body)
+                decoded = self._list.decode(body)
             except _NOT_READ as error:
                 return self._page_one_by_one(body, error)
-        return _page(found.metadata, found.items, [])
+        return _page(decoded.metadata, decoded.items, [])
 
     def _page_one_by_one(self, body: bytes, cause: Exception) -> ListPage[T]:
         items: list[T] = []
         unreadable: list[Unreadable] = []
-        found = _decode_or_garbled(_raw_list, body, cause)
-        for raw in found.items:
+        decoded = _decode_or_garbled(_raw_list, body, cause)
+        for raw in decoded.items:
             try:
                 items.append(self._one.decode(raw))
             except _NOT_READ as error:
                 unreadable.append(_unreadable(bytes(raw), error))
-        return _page(found.metadata, items, unreadable)
+        return _page(decoded.metadata, items, unreadable)
+
+
+class Lines:
+    """Splits a stream of chunks into lines of any length.
+
+    The `readline` of aiohttp refuses lines that are longer than its buffer, and one object may have
+    megabytes.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        """The parts of the line that has not ended yet. They are joined only once, at its end: to
+        join them at each chunk would cost the square of the length of the line."""
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Take a chunk and return the lines it completes, without line ends and empty lines."""
+        pieces = chunk.split(b"\n")
+        self._parts.append(pieces[0])
+        if len(pieces) == 1:
+            return []
+        pieces[0] = b"".join(self._parts)
+        self._parts = [pieces.pop()]
+        return [line for line in pieces if line]
 
 
 class _ListMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "next": "continue"}):
@@ -149,14 +173,14 @@ class _BareMeta(msgspec.Struct, rename="camel"):
     resource_version: str = ""
 
 
-class _Bare(msgspec.Struct):
+class _BareObject(msgspec.Struct):
     metadata: _BareMeta = msgspec.field(default_factory=_BareMeta)
 
 
 _NOT_READ = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _raw_list = msgspec.json.Decoder(_RawList)
 _raw_event = msgspec.json.Decoder(_RawEvent)
-_bare = msgspec.json.Decoder(_Bare)
+_bare = msgspec.json.Decoder(_BareObject)
 
 
 def _decode_or_garbled(decoder: Any, text: bytes, cause: Exception) -> Any:
@@ -173,21 +197,24 @@ def _page(meta: _ListMeta, items: list[T], unreadable: list[Unreadable]) -> List
 
 def _unreadable_event(line: bytes, why: Exception) -> Unreadable:
     event = _decode_or_garbled(_raw_event, line, why)
-    found = _unreadable(bytes(event.object), why)
-    return msgspec.structs.replace(found, is_deleted=event.type == "DELETED")
+    unreadable = _unreadable(bytes(event.object), why)
+    return msgspec.structs.replace(unreadable, is_deleted=event.type == "DELETED")
 
 
 def _unreadable(text: bytes, why: Exception) -> Unreadable:
     try:
         meta = _bare.decode(text).metadata
     except _NOT_READ:
-        meta = _BareMeta()  # not even a name
+        meta = _BareMeta()  # even the name cannot be read
     return Unreadable((meta.namespace, meta.name), str(why), meta.resource_version)
 
 
 @contextmanager
 def _collector_paused() -> Generator[None, None, None]:
-    """Keep the cyclic collector from looking at objects that are only just coming to be."""
+    """Pause the cyclic garbage collector while many objects are created.
+
+    It would scan them again and again, and none of them is garbage yet.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""What can go wrong between us and the API server, as one tree.
+"""The errors of access and of requests to the API server, as one tree.
 
     NoAccess                  a WindlassError: the kubeconfig or its credentials cannot be used
     NotAllowed                our own guard refused a write
@@ -7,14 +7,14 @@
     ├── Forbidden      403
     ├── NotFound       404
     ├── Conflict       409
-    ├── Gone           410    the resourceVersion or the list's next page is no longer kept
+    ├── ResourceExpired 410   the resourceVersion or the next page of the list is no longer kept
     ├── Invalid        400, 422
     ├── TooMany        429    also an eviction that a disruption budget forbids (see `causes`)
     ├── ServerFault    5xx    the request may still have been carried out
-    ├── Garbled        0      an answer that is no JSON where JSON was promised
-    └── Unanswered     0      no answer came; `sent` tells whether it may have been carried out
+    ├── Garbled        0      an answer that is not JSON where JSON was expected
+    └── Unanswered     0      no answer came; `sent` says whether it may have been carried out
 
-Each of the 4xx above says for certain that a write was not carried out.
+Each of the 4xx errors above proves that a write was not carried out.
 """
 
 from collections.abc import Mapping
@@ -25,11 +25,11 @@ from windlass.model.errors import WindlassError
 
 
 class NoAccess(WindlassError):
-    """No way to the API server was found, or the credentials for it could not be had."""
+    """There is no configured API server, or the credentials for it could not be read."""
 
 
 class NotAllowed(Exception):
-    """The guard refused a write: not the leader any more, or only watching (shadow mode)."""
+    """Our guard refused a write: this process no longer leads, or runs in shadow mode."""
 
 
 class ApiError(Exception):
@@ -41,50 +41,52 @@ class ApiError(Exception):
         self.reason = reason
         self.message = message
         self.causes: tuple[str, ...] = ()
+        """The reasons in `details.causes` of the Status."""
         self.retry_after_s: float | None = None
+        """Seconds that the server asks to wait before the next attempt; None if it does not."""
 
 
 class Unauthorized(ApiError):
-    """401: the server does not know who asks."""
+    """401: the server does not accept our credentials."""
 
 
 class Forbidden(ApiError):
-    """403: the server knows who asks and says no."""
+    """403: the server knows our identity, and we lack the right."""
 
 
 class NotFound(ApiError):
-    """404: no such object, or no such kind of object."""
+    """404: there is no such object, or no such kind of object."""
 
 
 class Conflict(ApiError):
-    """409: the object exists already, or is not the version that was meant."""
+    """409: the object exists already, or its version or uid is not the expected one."""
 
 
 class ResourceExpired(ApiError):
-    """410: what was asked for is no longer kept; list again."""
+    """410: the requested version is no longer kept; list again."""
 
 
 class Invalid(ApiError):
-    """400 or 422: the server does not accept what was sent."""
+    """400 or 422: the server does not accept the content of the request."""
 
 
 class TooMany(ApiError):
-    """429: not now; `retry_after_s` says when, if the server did."""
+    """429: the server is busy; `retry_after_s` is the wait it asks for, if it names one."""
 
 
 class ServerFault(ApiError):
-    """5xx: the server failed, before or after it did what was asked."""
+    """5xx: the server failed, before or after it carried out the request."""
 
 
 class Garbled(ApiError):
-    """What came is not JSON; nothing that follows it on the same stream can be trusted."""
+    """The answer is not JSON; nothing that follows it on the same stream can be trusted."""
 
     def __init__(self, message: str) -> None:
         super().__init__(0, "Garbled", message)
 
 
 class Unanswered(ApiError):
-    """No answer: `sent` is false only if the request certainly never left this process."""
+    """No answer came. `sent` is false only if the request certainly never left this process."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(0, "Unanswered", message)
@@ -92,16 +94,18 @@ class Unanswered(ApiError):
 
 
 def from_answer(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """Return the error that an answer with this status, these headers and this body stands for."""
-    found = _read_status(body)
-    error = _error_of(status, found.reason, found.message or _first_words(status, headers, body))
-    error.causes = tuple(cause.reason for cause in found.details.causes)
-    error.retry_after_s = _retry_after_s(headers, found)
+    """Return the error for an answer with this status, these headers and this body."""
+    status_object = _read_status(body)
+    error = _error_of(
+        status, status_object.reason, status_object.message or _first_words(status, headers, body)
+    )
+    error.causes = tuple(cause.reason for cause in status_object.details.causes)
+    error.retry_after_s = _retry_after_s(headers, status_object)
     return error
 
 
 def from_status(body: bytes) -> ApiError:
-    """Return the error that a Status object inside a watch stands for."""
+    """Return the error for a Status object inside a watch."""
     return from_answer(_read_status(body).code, {}, body)
 
 
@@ -136,7 +140,7 @@ _decoder = msgspec.json.Decoder(_Status)
 
 
 def _read_status(body: bytes) -> _Status:
-    """Read a Status; a proxy's page, or nothing, reads as one that says nothing."""
+    """Return the decoded Status; an empty one if the body is none, such as a page of a proxy."""
     try:
         return _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -1,9 +1,9 @@
-"""What we know of the objects of one kind, and how it changes.
+"""The cached objects of one kind, and the changes that lists and events make to them.
 
-A list is taken in piece by piece and compared with what was known, by uid and resourceVersion: only
-differences come out, so that a list after an outage looks like the events that were missed.
+A list is added part by part and compared with the cache, by uid and resourceVersion. Only
+differences are returned, so that a list after an outage looks like the events that were missed.
 
-    begin_list ──> listed* ──> end_list        what was not listed is gone
+    begin_list ──> listed* ──> end_list        objects that were not listed are gone
     seen, deleted                              at any time
 """
 
@@ -14,7 +14,7 @@ import msgspec
 
 
 class CachedMeta(Protocol):
-    """What has to be known of any object."""
+    """The metadata that the cache needs of any object."""
 
     @property
     def name(self) -> str: ...
@@ -27,7 +27,7 @@ class CachedMeta(Protocol):
 
 
 class KubeObject(Protocol):
-    """An object of Kubernetes."""
+    """Any object of Kubernetes."""
 
     @property
     def metadata(self) -> CachedMeta: ...
@@ -35,17 +35,17 @@ class KubeObject(Protocol):
 
 T = TypeVar("T", bound=KubeObject)
 Key = tuple[str, str]
-"""Namespace (empty for what has none) and name."""
+"""Namespace (empty for a cluster-scoped object) and name."""
 
 
 class ObjectSeen(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """The object is there, in this version."""
+    """An object that is new or has changed."""
 
     object: T
 
 
 class ObjectGone(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """The object is no more; this is the last that is known of it."""
+    """An object that was deleted, in its last known version."""
 
     object: T
 
@@ -54,24 +54,25 @@ Change = ObjectSeen[T] | ObjectGone[T]
 
 
 def key_of(thing: KubeObject) -> Key:
-    """Return under what an object is kept."""
+    """Return the key of an object."""
     meta = thing.metadata
     return meta.namespace or "", meta.name
 
 
 class ObjectCache(Generic[T]):
-    """The objects by key, and which of them the list that is being read has named."""
+    """The objects of one kind by key."""
 
     def __init__(self) -> None:
         self.items: dict[Key, T] = {}
         self._listed: set[Key] = set()
+        """The keys that the current list has named so far; empty outside of a list."""
 
     def begin_list(self) -> None:
-        """Start to compare with a list; what an unfinished one has brought stays."""
+        """Start to compare with a list; objects of an unfinished earlier list stay."""
         self._listed = set()
 
     def listed(self, things: Iterable[T], unreadable: Iterable[Key] = ()) -> list[Change[T]]:
-        """Take in a part of a list; what cannot be read is there all the same."""
+        """Add a part of a list and return the changes; unreadable objects count as present."""
         changes: list[Change[T]] = []
         self._listed.update(unreadable)
         for thing in things:
@@ -80,13 +81,16 @@ class ObjectCache(Generic[T]):
         return changes
 
     def end_list(self) -> list[Change[T]]:
-        """Drop what the list did not name."""
+        """Remove the objects that the list did not name, and return these changes."""
         lost = [key for key in self.items if key not in self._listed]
         self._listed = set()
         return [ObjectGone(self.items.pop(key)) for key in lost]
 
     def seen(self, thing: T) -> list[Change[T]]:
-        """Take in a new or changed object; another uid means that the old one is gone."""
+        """Add a new or changed object and return the changes.
+
+        Another uid under the same name means that the old object was deleted and recreated.
+        """
         key = key_of(thing)
         old = self.items.get(key)
         if old and _is_same(old.metadata, thing.metadata):
@@ -97,10 +101,10 @@ class ObjectCache(Generic[T]):
         return [ObjectSeen(thing)]
 
     def deleted(self, key: Key, last: T | None = None) -> list[Change[T]]:
-        """Drop an object; `last` is its final version, if that could be read."""
+        """Remove an object and return the changes; `last` is its final version, if readable."""
         old = self.items.pop(key, None)
         return [] if old is None else [ObjectGone(last or old)]
 
 
-def _is_same(known: CachedMeta, now: CachedMeta) -> bool:
-    return known.resource_version == now.resource_version and known.uid == now.uid
+def _is_same(old: CachedMeta, new: CachedMeta) -> bool:
+    return old.resource_version == new.resource_version and old.uid == new.uid

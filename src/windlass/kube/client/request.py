@@ -1,9 +1,9 @@
-"""One request and its answer: slot, credentials, guard, time-out, and what is known if none comes.
+"""One request and its answer: slot, credentials, guard, time-out, and the error if none comes.
 
-A request waits for one of a bounded number of slots; streams have none, so that no burst of writes
-can hold a watch up. The time-out begins after that wait, and then the guard is asked, right before
-a write is sent. aiohttp would send PUT and DELETE again by itself when a connection breaks;
-`name_the_loss` keeps it from that, because the guard has not seen that second write.
+A request waits for one of a bounded number of slots; streams need none, so that a burst of writes
+cannot delay a watch. The time-out begins after that wait. The guard is called after that, right
+before a write is sent. aiohttp would send PUT and DELETE again by itself when a connection breaks;
+`raise_unanswered` prevents that, because the guard has not checked the second write.
 """
 
 import asyncio
@@ -23,13 +23,16 @@ Params = Mapping[str, str]
 Headers = Mapping[str, str]
 Answer = TypeVar("Answer")
 
-EXACT_BELOW_S = 86_400.0  # aiohttp would round time-outs above 5 s up to whole seconds
-CONNECT_SHARE = 0.9  # of a request's time: a connection that takes longer certainly carried nothing
+EXACT_BELOW_S = 86_400.0
+"""aiohttp would round time-outs above 5 s up to whole seconds; below this one it does not."""
+CONNECT_SHARE = 0.9
+"""The part of a request's time in which it must be connected. If the connection takes longer, the
+request was certainly not sent; if only the total time ended, that would not be known."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """What to ask."""
+    """A request to the API server."""
 
     method: str
     path: str
@@ -41,16 +44,18 @@ class ApiRequest:
 
 @dataclass(slots=True)
 class _Attempt:
-    """How far a request got: what a time-out means depends on it."""
+    """The state of a request that is being sent."""
 
     request: ApiRequest
     limit: aiohttp.ClientTimeout
     is_out: bool = False
+    """The request may have been sent and was not answered: the meaning of a time-out depends on
+    it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """The session with the API server, and the rules that every request keeps."""
+    """The session with the API server, and the rules that apply to every request."""
 
     session: aiohttp.ClientSession
     access: Access
@@ -58,7 +63,7 @@ class Exchange:
     slots: asyncio.Semaphore
 
     async def ask(self, request: ApiRequest, timeout_s: float | None) -> bytes:
-        """Send a request and return the whole answer, or raise the ApiError it stands for."""
+        """Send a request and return the body of the answer; raises an `ApiError` if it fails."""
         limit_s = self.timeout_s if timeout_s is None else timeout_s
         attempt = _Attempt(request, _bounded(connect=limit_s * CONNECT_SHARE))
         try:
@@ -72,7 +77,7 @@ class Exchange:
     async def stream(
         self, request: ApiRequest, idle_s: float
     ) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
-        """Send a request and yield the chunks of its answer as they come."""
+        """Send a request and yield an iterator over the chunks of its answer."""
         response = await self._begin(request, idle_s)
         async with response, aclosing(_chunks(response, idle_s)) as chunks:
             yield chunks
@@ -87,7 +92,7 @@ class Exchange:
             raise Unanswered(message, sent=attempt.is_out) from error
 
     async def _with_credentials(self, send: Callable[[Headers], Awaitable[Answer]]) -> Answer:
-        """Send; if the credentials are refused, send once more with fresh ones."""
+        """Send; if the credentials are refused, retry once with fresh ones."""
         credentials = await self.access.headers()
         try:
             return await send(credentials)
@@ -101,14 +106,14 @@ class Exchange:
             return await _whole(response)
 
     async def _opened(self, attempt: _Attempt, credentials: Headers) -> aiohttp.ClientResponse:
-        """Send and return the answer once its status is there, and good."""
+        """Send and return the answer once its status has come; raises an `ApiError` from 300 on."""
         attempt.is_out = True
         response = await self._send(attempt, credentials)
         if response.status < 300:
             return response
         async with response:
             body = await _whole(response)
-        attempt.is_out = False  # answered, and refused
+        attempt.is_out = False  # answered and refused: nothing is under way until a retry
         raise from_answer(response.status, response.headers, body)
 
     async def _send(self, attempt: _Attempt, credentials: Headers) -> aiohttp.ClientResponse:
@@ -130,14 +135,17 @@ class Exchange:
 def _bounded(
     *, connect: float | None = None, sock_read: float | None = None
 ) -> aiohttp.ClientTimeout:
-    """Bound parts of a request; the whole has a bound of its own, around every step."""
+    """Return limits for parts of a request; `asyncio.timeout` limits the whole."""
     return aiohttp.ClientTimeout(
         total=None, connect=connect, sock_read=sock_read, ceil_threshold=EXACT_BELOW_S
     )
 
 
-def guarded(guard: Callable[[], None]) -> type[aiohttp.ClientRequest]:
-    """Requests that ask the guard when they have a connection: it takes time to get one."""
+def guarded_request_class(guard: Callable[[], None]) -> type[aiohttp.ClientRequest]:
+    """Return a request class that calls the guard before each write.
+
+    It does so once the request has its connection: that takes time, in which the lease may be lost.
+    """
 
     class Guarded(aiohttp.ClientRequest):
         async def send(self, conn: Connection) -> aiohttp.ClientResponse:
@@ -148,10 +156,10 @@ def guarded(guard: Callable[[], None]) -> type[aiohttp.ClientRequest]:
     return Guarded
 
 
-async def name_the_loss(
+async def raise_unanswered(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Say what became of a request whose connection failed, instead of sending it again."""
+    """Send a request; raise `Unanswered` if its connection fails, before aiohttp can retry it."""
     try:
         return await handler(request)
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -173,7 +181,7 @@ async def _chunks(response: aiohttp.ClientResponse, idle_s: float) -> AsyncGener
     try:
         async for chunk in response.content.iter_any():
             yield chunk
-    except TimeoutError as error:  # before OSError, of which it is one
+    except TimeoutError as error:  # before OSError, of which it is a subclass
         raise Unanswered(f"The stream was silent for {idle_s:g} s", sent=True) from error
     except (aiohttp.ClientError, OSError) as error:
         raise _lost(error) from error

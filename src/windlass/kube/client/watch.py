@@ -1,13 +1,13 @@
-"""Keeps a mirror of the objects of one kind, and tells what changes in it.
+"""Keep a cache of the objects of one kind, and report every change of it.
 
     list ──> follow ──┬─ clean end, silence, lost connection ──> follow again from the last version
      ^                └─ 410, an ERROR event, no JSON ─────────┐
      └─────────────────────────────────────────────────────────┘
 
-The list comes as the first part of the watch where the server offers that, else in pages. A server
-ends every watch now and then, and cuts those that read too slowly, without a word: that is no error
-and costs no new list. Bookmarks come about once a minute, so a longer silence means that nobody is
-there. Waits between attempts grow and are jittered.
+The list is the first part of the watch if the server supports that, else it is read in pages. A
+server ends every watch after a while, and cuts those that read too slowly, without a message: that
+is no error and needs no new list. Bookmarks come about once a minute, so a longer silence means
+that the connection is dead. The time between attempts grows, with jitter.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from windlass.kube.client.decode import (
     Bookmark,
     Deleted,
     KindDecoder,
+    Lines,
     ListPage,
     Modified,
     Unreadable,
     WatchFailure,
 )
-from windlass.kube.client.lines import Lines
 from windlass.kube.client.object_cache import (
     Change,
     Key,
@@ -46,7 +46,10 @@ __all__ = ["Change", "Key", "ObjectGone", "ObjectSeen", "Watch"]
 Sink = Callable[[list[Change[T]]], None]
 
 LIST_TIMEOUT_S = 60.0
-LIFETIME_S = (300, 600)  # of one stream: drawn, so that not all streams end at once
+"""The time-out of one page of a list."""
+LIFETIME_S = (300, 600)
+"""The range of the life time of one stream. It is drawn at random, so that the streams of many
+watches do not all end at once."""
 
 
 def _ignore(key: Key, why: str) -> None:
@@ -55,55 +58,67 @@ def _ignore(key: Key, why: str) -> None:
 
 @dataclass(eq=False)
 class Watch(Generic[T]):
-    """The objects at a path, of a kind, as far as they are known."""
+    """A watch on the objects of one kind at a path."""
 
     api: Api
     path: str
     kind: type[T]
     _: KW_ONLY
     params: Mapping[str, str] | None = None
+    """Further query parameters, such as selectors."""
     page: int = 500
+    """Objects in a page of a list."""
     idle_s: float = 90.0
+    """A stream is given up after so many seconds of silence: more than a bookmark interval."""
     chance: Random = field(default_factory=Random)
     on_unreadable: Callable[[Key, str], None] = _ignore
-    """Told of each object that is not of the kind's shape; its last readable version is kept."""
+    """Called for each object that cannot be decoded; its last readable version stays cached."""
 
     synced: asyncio.Event = field(init=False, default_factory=asyncio.Event)
-    """Set once everything that was there at the start has been told."""
+    """Set once all objects that existed at the start have been reported; never cleared."""
     fresh_at: float = field(init=False, default=float("-inf"))
-    """Monotonic seconds of the last that was heard."""
+    """Monotonic seconds at which data last came."""
     trouble: errors.ApiError | None = field(init=False, default=None)
-    """Why nothing is heard at the moment."""
+    """The error of the last attempt; None as soon as data comes again."""
 
     def __post_init__(self) -> None:
-        self._mirror = ObjectCache[T]()
-        self._reader = KindDecoder(self.kind)
-        self._version: str | None = None  # None: a list is needed
-        self._is_listing = False  # the watch is telling what was there at its start
-        self._offers_list = True  # the server can begin a watch with a list
-        self._prefers_pages = False  # for once, because such a watch did not come to its list's end
-        self._prefers_whole = False  # for once, because pages did not come to theirs
+        self._cache = ObjectCache[T]()
+        self._decoder = KindDecoder(self.kind)
+        self._version: str | None = None
+        """The resourceVersion from which to follow; None: a list is needed. It does not move while
+        listing, because an unfinished list is no point to go on from."""
+        self._is_listing = False
+        """The stream is sending the objects that existed at its start."""
+        self._offers_list = True
+        """The server can begin a watch with a list; cleared for good when it rejects that."""
+        self._prefers_pages = False
+        """List in pages the next time, because a watch broke before the end of its list."""
+        self._prefers_whole = False
+        """List without pages the next time, because the pages expired while they were read."""
         self._heard_event = False
+        """An object event came in this round: if not, the next round waits, so that a server which
+        ends each watch at once is not called in a loop."""
         self._heard_line = False
+        """A line was decoded in this round: the server works, and the backoff starts again."""
 
     @property
     def items(self) -> dict[Key, T]:
         """Return the objects by namespace and name."""
-        return self._mirror.items
+        return self._cache.items
 
     async def run(self, sink: Sink[T]) -> None:
-        """Follow for ever; the sink is called in the event loop with each batch of changes."""
+        """Watch until cancelled; call the sink in the event loop with each batch of changes."""
         backoff = Backoff(self.chance)
         while True:
             self._heard_event = self._heard_line = False
-            wish_s = await self._round(sink)
+            retry_after_s = await self._round(sink)
             if self._heard_line:
                 backoff.succeeded()
             if not self._heard_event or self.trouble:
-                await asyncio.sleep(backoff.failed(wish_s))
+                await asyncio.sleep(backoff.failed(retry_after_s))
 
     async def _round(self, sink: Sink[T]) -> float | None:
-        """List if need be, and follow until that ends; return how long the server wants rest."""
+        """List if needed, and follow until the stream ends; return the server's Retry-After."""
         try:
             if self._version is None and (self._prefers_pages or not self._offers_list):
                 await self._list(sink)
@@ -119,12 +134,12 @@ class Watch(Generic[T]):
 
     async def _list(self, sink: Sink[T]) -> None:
         self._is_listing = False
-        self._mirror.begin_list()
+        self._cache.begin_list()
         page = await self._list_page(sink, "")
         while page.next:
             page = await self._list_page(sink, page.next)
         self._prefers_whole = self._prefers_pages = False
-        _tell(sink, self._mirror.end_list())
+        _pass_on(sink, self._cache.end_list())
         self._version = page.resource_version
         self.synced.set()
 
@@ -137,21 +152,22 @@ class Watch(Generic[T]):
         try:
             body = await self.api.get(self.path, params, timeout_s=LIST_TIMEOUT_S)
         except errors.ResourceExpired:
-            self._prefers_whole = True  # pages took longer than the server keeps them
+            self._prefers_whole = True  # reading the pages took longer than the server keeps them
             raise
         self._heard()
-        page = self._reader.page(body)
+        page = self._decoder.page(body)
         self._report(page.unreadable)
-        _tell(sink, self._mirror.listed(page.items, [each.key for each in page.unreadable]))
+        unreadable = [thing.key for thing in page.unreadable]
+        _pass_on(sink, self._cache.listed(page.items, unreadable))
         return page
 
     async def _follow(self, sink: Sink[T]) -> None:
         self._is_listing = self._version is None
         if self._is_listing:
-            self._mirror.begin_list()
+            self._cache.begin_list()
         lines = Lines()
         async with self.api.stream(self.path, self._watch_params(), idle_s=self.idle_s) as chunks:
-            self._prefers_pages = self._is_listing  # unless this one comes to its end
+            self._prefers_pages = self._is_listing  # until the list has come to its end
             async for chunk in chunks:
                 self._heard()
                 self._take(lines.feed(chunk), sink)
@@ -176,27 +192,27 @@ class Watch(Generic[T]):
         self.trouble = None
 
     def _take(self, lines: list[bytes], sink: Sink[T]) -> None:
-        """Take in what one chunk brought; what came before a failure in it is told first."""
+        """Handle the lines of one chunk; changes before a failing line are passed on first."""
         changes: list[Change[T]] = []
         try:
             for line in lines:
                 changes += self._take_line(line)
                 self._heard_line = True
         finally:
-            _tell(sink, changes)
+            _pass_on(sink, changes)
         if not self._is_listing and lines:
             self.synced.set()
 
     def _take_line(self, line: bytes) -> list[Change[T]]:
-        match event := self._reader.event(line):
+        match event := self._decoder.event(line):
             case Added() | Modified():
                 self._advance(event.object.metadata.resource_version)
                 if self._is_listing:
-                    return self._mirror.listed((event.object,))
-                return self._mirror.seen(event.object)
+                    return self._cache.listed((event.object,))
+                return self._cache.seen(event.object)
             case Deleted():
                 self._advance(event.object.metadata.resource_version)
-                return self._mirror.deleted(key_of(event.object), event.object)
+                return self._cache.deleted(key_of(event.object), event.object)
             case Bookmark():
                 return self._take_bookmark(event)
             case Unreadable():
@@ -216,7 +232,7 @@ class Watch(Generic[T]):
             if not bookmark.ends_list():
                 return changes
             self._is_listing = self._prefers_pages = False
-            changes = self._mirror.end_list()
+            changes = self._cache.end_list()
         self._version = bookmark.object.metadata.resource_version
         return changes
 
@@ -224,20 +240,20 @@ class Watch(Generic[T]):
         self._report([event])
         self._advance(event.resource_version)
         if event.is_deleted:
-            return self._mirror.deleted(event.key)
-        return self._mirror.listed((), (event.key,))
+            return self._cache.deleted(event.key)
+        return self._cache.listed((), (event.key,))
 
     def _report(self, unreadable: list[Unreadable]) -> None:
-        for each in unreadable:
-            self.on_unreadable(each.key, each.why)
+        for thing in unreadable:
+            self.on_unreadable(thing.key, thing.why)
 
 
-def _tell(sink: Sink[T], changes: list[Change[T]]) -> None:
+def _pass_on(sink: Sink[T], changes: list[Change[T]]) -> None:
     if changes:
         sink(changes)
 
 
 def _must_list_again(error: errors.ApiError) -> bool:
-    again = (errors.ResourceExpired, errors.Invalid, errors.NotFound, errors.Garbled)
-    # A version from the future: the server's store was put back to an earlier day.
-    return isinstance(error, again) or "ResourceVersionTooLarge" in error.causes
+    outdated = (errors.ResourceExpired, errors.Invalid, errors.NotFound, errors.Garbled)
+    # Our version is from the future: etcd was restored from an earlier backup.
+    return isinstance(error, outdated) or "ResourceVersionTooLarge" in error.causes

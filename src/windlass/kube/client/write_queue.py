@@ -1,7 +1,7 @@
-"""A bounded number of writes at a time, the urgent ones first.
+"""A queue of writes with bounded concurrency and rate, in order of urgency.
 
-About sixteen in flight fill an API server; more only wait inside it. A write that must be repeated
-later gives its place back meanwhile.
+About sixteen writes in flight use an API server fully; more would only wait inside it. A write that
+must be retried later is put back with a delay, and does not occupy a worker meanwhile.
 """
 
 from __future__ import annotations
@@ -15,30 +15,41 @@ Write = Callable[[], Awaitable[None]]
 
 
 class Urgency(IntEnum):
-    """What goes first."""
+    """The urgency of a write; the lowest number is written first.
+
+    Promises come first because binds and evictions wait for them. Conditions, Events and statuses
+    come last: nothing depends on them.
+    """
 
     PROMISE = 0
     BIND = 1
     EVICT = 2
-    SAY = 3
+    STATUS = 3
 
 
 class WriteQueue:
-    """Carries out writes, as many at a time as allowed and no more per second."""
+    """Carries out writes: `concurrency` at a time, and `per_second` at most (0: no limit)."""
 
     def __init__(self, concurrency: int, per_second: float = 0.0) -> None:
         self._concurrency, self._gap_s = concurrency, 1 / per_second if per_second else 0.0
         self._heap: list[tuple[int, int, Write]] = []
+        """(urgency, number, write): the number keeps writes of one urgency in their order."""
         self._count = 0
+        """The number of the last write in the heap."""
         self._busy = 0
+        """Writes that are being carried out."""
         self._later: set[asyncio.TimerHandle] = set()
+        """Timers of the writes that are delayed."""
         self._ready = asyncio.Event()
+        """Set when the heap may hold a write."""
         self._idle = asyncio.Event()
+        """Set while nothing is in the heap, delayed or busy."""
         self._idle.set()
         self._next_at = 0.0
+        """The time of the event loop at which the last write was allowed to begin."""
 
     def put(self, urgency: Urgency, write: Write, after_s: float = 0.0) -> None:
-        """Carry out a write as soon as it is its turn, but not before so many seconds."""
+        """Queue a write; it begins after `after_s` seconds at the earliest."""
         self._idle.clear()
         if after_s > 0:
             self._put_later(urgency, write, after_s)
@@ -48,22 +59,22 @@ class WriteQueue:
         self._ready.set()
 
     async def run(self) -> None:
-        """Work for ever."""
+        """Carry out writes until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self._concurrency):
                 group.create_task(self._work())
 
     async def wait_idle(self) -> None:
-        """Wait until nothing is left to write."""
+        """Wait until no write is queued, delayed or in flight."""
         await self._idle.wait()
 
     @property
     def waiting(self) -> int:
-        """How many writes have not begun."""
+        """The number of writes that have not begun, with those that are delayed."""
         return len(self._heap) + len(self._later)
 
     def clear(self) -> None:
-        """Forget everything that has not begun."""
+        """Drop all writes that have not begun."""
         self._heap.clear()
         for timer in self._later:
             timer.cancel()

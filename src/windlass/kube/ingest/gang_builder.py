@@ -1,8 +1,8 @@
-"""Gangs from their pods: what the members say, put together.
+"""Makes a gang from what its pods claim about it.
 
-Members of one gang should agree; where they do not, the careful reading wins (the largest minimum,
-the highest priority, preemptible only if all are and nobody else placed one of them), and
-contradictions about the queue are told.
+Members of one gang should agree. Where they do not, the careful reading wins: the largest minimum,
+the highest priority, preemptible only if all members are and no other scheduler placed one of them.
+Contradictions about the queue refuse the gang, with a reason.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from windlass.workloads.pods.checkpointing import (
 )
 
 LONGEST_USER = 256
-"""More of a name is not kept, as in the ledger of a queue's status."""
+"""The characters of a user name that are kept, as in the ledger of a queue's status."""
 
 
 class PodClaims(NamedTuple):
-    """What one member says about its gang; most members say the same."""
+    """The claims of one pod about its gang; most members claim the same, so they are counted."""
 
     member: Membership
     namespace: str
@@ -51,9 +51,9 @@ class PodClaims(NamedTuple):
     duration: str
     refusal: Reason | None
     foreign: bool = False
-    """It was placed by somebody else: it counts, and nobody touches it."""
+    """Another scheduler placed the pod: it counts, and is never moved or evicted."""
     creator: str = ""
-    """Who made it, as it says; to be believed only where the webhook writes it."""
+    """The user who created the pod; trusted only where the webhook writes it."""
     saving: CheckpointSettings = MUTE
     grace_s: int = GRACE_S
     stops: str = ""
@@ -61,8 +61,10 @@ class PodClaims(NamedTuple):
     overrun: str = ""
 
 
-def facts_of(pod: Pod, member: Membership, refusal: Reason | None, foreign: bool) -> PodClaims:
-    """What a pod says about its gang."""
+def gang_claims_of(
+    pod: Pod, member: Membership, refusal: Reason | None, foreign: bool
+) -> PodClaims:
+    """Return the claims of a pod about its gang."""
     meta, spec = pod.metadata, pod.spec
     return PodClaims(
         member=member,
@@ -85,91 +87,105 @@ def facts_of(pod: Pod, member: Membership, refusal: Reason | None, foreign: bool
 
 @dataclass(slots=True)
 class GangMembers:
-    """The members of one gang, and what they say."""
+    """The members of one gang, and their claims."""
 
     id: GangId
     members: dict[TaskId, PodClaims] = field(default_factory=dict[TaskId, PodClaims])
     said: Counter[PodClaims] = field(default_factory=Counter[PodClaims])
+    """The number of members with each claim; always the counts of `members`, without zeros."""
     created_at: int = 0
+    """The creation of the oldest member, in seconds."""
     gang: Gang | None = None
-    """As it was told last."""
+    """The gang as it was reported last; None before the first report."""
 
     @property
     def namespace(self) -> str:
-        """Where its members live."""
+        """The namespace of the members."""
         return next(iter(self.said)).namespace
 
-    def join(self, task: TaskId, facts: PodClaims, pod: Pod) -> bool:
-        """A pod is seen; answers whether the gang may look different now."""
-        if self.members.get(task) == facts:
+    def join(self, task: TaskId, claims: PodClaims, pod: Pod) -> bool:
+        """Add or replace the claims of a pod; return whether the gang may be different now."""
+        if self.members.get(task) == claims:
             return False
         changed = self.leave(task)
         created = parse_timestamp_or_none(pod.metadata.creation_timestamp) or 0
         older = not self.members or created < self.created_at
         if older:
             self.created_at = created
-        self.members[task] = facts
-        self.said[facts] += 1
-        return changed or older or self.said[facts] == 1
+        self.members[task] = claims
+        self.said[claims] += 1
+        return changed or older or self.said[claims] == 1
 
     def leave(self, task: TaskId) -> bool:
-        """A pod is gone; answers whether the gang may look different now."""
-        facts = self.members.pop(task, None)
-        if facts is None:
+        """Remove a pod; return whether the gang may be different now."""
+        claims = self.members.pop(task, None)
+        if claims is None:
             return False
-        self.said[facts] -= 1
-        if self.said[facts]:
+        self.said[claims] -= 1
+        if self.said[claims]:
             return False
-        del self.said[facts]
+        del self.said[claims]
         return True
 
 
 def gang_of(
-    crew: GangMembers, queue: str, refusal: Reason | None, believes: bool = False, away: int = 0
+    crew: GangMembers,
+    queue: str,
+    refusal: Reason | None,
+    trusts_creator: bool = False,
+    orphans: int = 0,
 ) -> Gang:
-    """The gang that its members describe, in the queue that was found for it.
+    """Return the gang that its members describe, in the queue that was found for it.
 
-    `believes` says that what they tell about their creator can be believed; so many pods of its
-    owner are `away`, on nodes that are gone, and will fail.
+    `trusts_creator` says whether the creator that they name is trusted. `orphans` is the number of
+    pods of the owner on nodes that are gone; they will fail.
     """
-    # most members say the same, and putting it into words takes longer than all the rest
+    # mostly there is one claim: `repr` of each would take longer than all the rest
     said = sorted(crew.said, key=repr) if len(crew.said) > 1 else list(crew.said)
     first = said[0]
-    refusals = [refusal, *(each.member.refusal or each.refusal for each in said), *_doubts(said)]
-    is_lost = not forgives(crew, away)
-    preemptible = all(_is_preemptible(each, is_lost) for each in said)
-    never = any(each.never_displaces for each in said)
-    keeps = any(_is_kept(each, is_lost) for each in said)
+    refusals = [
+        refusal,
+        *(claims.member.refusal or claims.refusal for claims in said),
+        *_doubts(said),
+    ]
+    is_lost = not forgives(crew, orphans)
+    preemptible = all(_is_preemptible(claims, is_lost) for claims in said)
+    never = any(claims.never_displaces for claims in said)
+    keeps = any(_is_kept(claims, is_lost) for claims in said)
     return Gang(
         id=crew.id,
         queue=queue,
         job=JobId(f"{first.namespace}/{first.member.job}"),
-        groups=(Group(minimum=max(each.member.minimum for each in said)),),
+        groups=(Group(minimum=max(claims.member.minimum for claims in said)),),
         namespace=first.namespace,
-        priority=max(each.priority for each in said),
+        priority=max(claims.priority for claims in said),
         preemptible=preemptible,
         created_at=crew.created_at,
-        user=min(each.creator for each in said)[:LONGEST_USER] if believes else "",
-        duration_s=next((s for each in said if (s := parse_duration(each.duration))), None),
+        user=min(claims.creator for claims in said)[:LONGEST_USER] if trusts_creator else "",
+        duration_s=next((s for claims in said if (s := parse_duration(claims.duration))), None),
         displaces_after_s=None if never else 0,
-        # what would be lost for good is never taken away only because its gang is incomplete
+        # work that would be lost for good is never evicted only because its gang is incomplete
         stale_after_s=-1 if keeps else None,
-        remade_within_s=max(each.member.remade_within_s for each in said),
+        remade_within_s=max(claims.member.remade_within_s for claims in said),
         stops_with=_stops_with(said),
-        # who cannot be asked, such as a launcher, has nothing to save while others of it have
+        # a pod without checkpoints, such as a launcher, has nothing to save while others have
         saves_within_s=max((s for e in said if (s := e.saving.within_s)), default=None),
         unsaved_at_most_s=_unsaved_at_most_s(said),
-        terminates_s=max(each.grace_s for each in said),
-        max_run_s=min((s for each in said if (s := parse_duration(each.max_run))), default=None),
-        overrun=Overrun(next((each.overrun for each in said if _is_known(each)), Overrun.END)),
+        terminates_s=max(claims.grace_s for claims in said),
+        max_run_s=min(
+            (s for claims in said if (s := parse_duration(claims.max_run))), default=None
+        ),
+        overrun=Overrun(
+            next((claims.overrun for claims in said if _is_known(claims)), Overrun.END)
+        ),
         stops_at_most=min((int(e.stops) for e in said if _is_count(e.stops)), default=None),
         hurry_s=min((s for e in said if (s := e.saving.hurry_s) is not None), default=None),
         refusal=next((each for each in refusals if each is not None), None),
     )
 
 
-def _is_known(facts: PodClaims) -> bool:
-    return facts.overrun in set(Overrun)
+def _is_known(claims: PodClaims) -> bool:
+    return claims.overrun in set(Overrun)
 
 
 def _is_count(text: str) -> bool:
@@ -177,54 +193,54 @@ def _is_count(text: str) -> bool:
 
 
 def _unsaved_at_most_s(said: list[PodClaims]) -> int | None:
-    """What the worst of those loses who say how they save."""
-    bounds = [each.saving.at_most_s for each in said if each.saving.saves]
-    found = [each for each in bounds if each is not None]
-    return max(found) if found and len(found) == len(bounds) else None
+    """Return the largest bound on unsaved seconds; None if a pod with checkpoints names none."""
+    bounds = [claims.saving.at_most_s for claims in said if claims.saving.saves]
+    known = [bound for bound in bounds if bound is not None]
+    return max(known) if known and len(known) == len(bounds) else None
 
 
-def forgives(crew: GangMembers, away: int) -> bool:
-    """Does the owner survive if its gang is stopped, and so many pods fail that are away?"""
-    count = 0 if _stops_with(list(crew.said)) else len(crew.members) + away
+def forgives(crew: GangMembers, orphans: int) -> bool:
+    """Return whether the owner survives the eviction of its gang and the failure of its orphans."""
+    count = 0 if _stops_with(list(crew.said)) else len(crew.members) + orphans
     return count <= forgiven(crew)[0]
 
 
 def forgiven(crew: GangMembers) -> tuple[int, str]:
-    """Return how many evictions the owner of a gang forgives, and which owner counts them.
+    """Return how many evictions the owner of a gang forgives, and the owner that counts them.
 
-    A user who calls the gang preemptible has accepted that it fails.
+    A user who labels the gang preemptible has accepted that it fails.
     """
-    counted = [each.member for each in crew.said if each.preemptible != "true"]
+    counted = [claims.member for claims in crew.said if claims.preemptible != "true"]
     least = min(counted, key=lambda each: (each.forgives, each.counted_by), default=None)
     return (least.forgives, least.counted_by) if least else (UNLIMITED, "")
 
 
 def _stops_with(said: list[PodClaims]) -> str:
     """Return the owner that stops all members at once; empty if there is none."""
-    found = {each.member.stops_with for each in said}
-    return found.pop() if len(found) == 1 else ""
+    owners = {claims.member.stops_with for claims in said}
+    return owners.pop() if len(owners) == 1 else ""
 
 
-def _is_preemptible(facts: PodClaims, is_lost: bool) -> bool:
-    if facts.foreign:
+def _is_preemptible(claims: PodClaims, is_lost: bool) -> bool:
+    if claims.foreign:
         return False
-    if facts.preemptible in ("true", "false"):
-        return facts.preemptible == "true"
-    return facts.member.survives is not Survives.LOST and not is_lost
+    if claims.preemptible in ("true", "false"):
+        return claims.preemptible == "true"
+    return claims.member.survives is not Survives.LOST and not is_lost
 
 
-def _is_kept(facts: PodClaims, is_lost: bool) -> bool:
-    is_lost = is_lost or facts.member.survives is Survives.LOST
-    return facts.foreign or (is_lost and facts.preemptible != "true")
+def _is_kept(claims: PodClaims, is_lost: bool) -> bool:
+    is_lost = is_lost or claims.member.survives is Survives.LOST
+    return claims.foreign or (is_lost and claims.preemptible != "true")
 
 
 def _doubts(said: list[PodClaims]) -> list[Reason]:
-    if len(named := {each.queue or "none" for each in said}) > 1:
+    if len(named := {claims.queue or "none" for claims in said}) > 1:
         queues = " and ".join(sorted(named)[:2])
         return [
             Reason(ReasonCode.UNREADABLE, {"what": f"its pods name different queues, {queues}"})
         ]
-    if any(each.preemptible not in ("", "true", "false") for each in said):
+    if any(claims.preemptible not in ("", "true", "false") for claims in said):
         return [
             Reason(ReasonCode.UNREADABLE, {"what": f"label {PREEMPTIBLE} must be true or false"})
         ]
@@ -233,11 +249,11 @@ def _doubts(said: list[PodClaims]) -> list[Reason]:
         if text and parse_duration(text) is None:
             what = f"annotation {name} must be a time such as 90s, 45m or 2h30m"
             return [Reason(ReasonCode.UNREADABLE, {"what": what})]
-    if any(each.overrun and not _is_known(each) for each in said):
+    if any(claims.overrun and not _is_known(claims) for claims in said):
         return [
             Reason(ReasonCode.UNREADABLE, {"what": f"annotation {OVERRUN} must be end or requeue"})
         ]
-    if any(each.stops and not _is_count(each.stops) for each in said):
+    if any(claims.stops and not _is_count(claims.stops) for claims in said):
         return [
             Reason(
                 ReasonCode.UNREADABLE, {"what": f"annotation {STOPS} must be a number such as 2"}

@@ -1,4 +1,4 @@
-"""What Windlass is responsible for: whose pods it places, and on which nodes."""
+"""The scope of this scheduler: the pods that it places, and the nodes that it uses."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from windlass.workloads.objects.wire import ObjectMeta, Pod
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Others may share the cluster, also others of our kind."""
+    """The part of a cluster that is ours; other schedulers, also of our kind, may share it."""
 
     schedulers: frozenset[str] = frozenset({"windlass"})
+    """The values of a pod's `schedulerName` that make it ours."""
     namespaces: frozenset[str] = frozenset()
-    """Whose pods it places; none: all."""
+    """The namespaces whose pods are placed; empty: all."""
     nodes: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Which nodes it uses, by label."""
+    """The labels that a node must have to be used."""
     default_queue: str = ""
     kinds: Kinds = field(default_factory=lambda: KINDS)
-    """Of owners, with the rows that users added."""
+    """The known kinds of owners, with the rows that users added."""
     seal: Seal = NO_SEAL
-    """Tells which marks on owners are ours, and signs them."""
+    """Signs the marks on owners, and tells which marks are ours."""
 
     def has_pod(self, pod: Pod) -> bool:
-        """Is it for us to place it?"""
+        """Return whether this scheduler places a pod."""
         return pod.spec.scheduler_name in self.schedulers and self._has(pod.metadata)
 
     def has_owner(self, meta: ObjectMeta) -> bool:
-        """Is an owner there for us, and was it suspended by us, if it was?"""
+        """Return whether an owner is in scope and, if it is suspended, was suspended by us."""
         if not self._has(meta):
             return False
-        found = mark_of(meta)
-        return found is None or not found.by or found.by in self.schedulers
+        mark = mark_of(meta)
+        return mark is None or not mark.by or mark.by in self.schedulers
 
     def has_node(self, labels: Mapping[str, str]) -> bool:
-        """Is a node with these labels to be used?"""
+        """Return whether a node with these labels is used."""
         return all(labels.get(key) == value for key, value in self.nodes.items())
 
     def _has(self, meta: ObjectMeta) -> bool:

@@ -1,9 +1,9 @@
-"""Shapes of pods, worked out once: thousands of pods are made from a few templates.
+"""A cache of the shapes of pods: thousands of pods are made from a few templates.
 
-Reading a pod's needs takes longer than comparing them as bytes. Pods of equal needs also share one
-shape, which the engine then recognises without looking into it. Some pods ask for what depends on
-others: on namespaces that are chosen by their labels, and on claims. They are looked at again
-whenever that changes.
+Parsing the needs of a pod takes longer than comparing them as bytes. Pods of equal needs also share
+one shape object, which the engine recognises by identity. The needs of some pods depend on other
+objects: on namespaces that are selected by their labels, and on volume claims. These pods are
+evaluated again whenever that changes.
 """
 
 from __future__ import annotations
@@ -23,34 +23,35 @@ from windlass.workloads.pods.task import chooses_namespaces, shape_of
 from windlass.workloads.pods.volumes import has_claims
 
 MOST = 500
-"""Templates that are remembered; then it begins anew."""
+"""The number of shapes in the cache; when it is full, it is emptied."""
 
 
 class PodRequest(NamedTuple):
-    """What a pod asks for."""
+    """The needs of a pod."""
 
     shape: Shape
     lacking: Reason | None = None
-    """What its volumes keep it waiting for."""
+    """The reason why its volumes keep it waiting; None if they do not."""
     rivals: Sequence[TaskId] = ()
-    """Who may have a claim that the pod now has, or has no more."""
+    """The tasks that compete for a claim that the pod now uses, or uses no more."""
 
 
 class Shapes:
-    """What pods ask for and where they may run, by what they say about it."""
+    """The shapes of pods, by the fields from which they are made."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._known: dict[bytes, Shape] = {}
+        """Valid while `_namespaces` stays the same; emptied when that changes."""
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._choosy: set[TaskId] = set()
-        """Pods that look at namespaces which are chosen by their labels."""
+        """The tasks whose affinity terms select namespaces by their labels."""
         self._last: tuple[Pod, Shape] | None = None
-        """The pod that was looked at last: equal stand-ins are one object."""
+        """The last pod and its shape: equal placeholders share one pod object."""
         self._encode = msgspec.msgpack.Encoder().encode
 
     def ask(self, task: TaskId, pod: Pod, is_placed: bool) -> PodRequest:
-        """What a pod asks for, as it and all that it depends on are now."""
+        """Return the needs of a pod, with its volumes; note what they depend on."""
         if chooses_namespaces(pod):
             self._choosy.add(task)
         shape = self._of(pod)
@@ -61,16 +62,16 @@ class Shapes:
         return PodRequest(with_volumes(shape, needs), refusal_of(needs), rivals)
 
     def request(self, pod: Pod) -> Request:
-        """What a pod asks of its node."""
+        """Return the resources that a pod asks of its node."""
         return self._of(pod).request
 
     def forget(self, task: TaskId) -> Sequence[TaskId]:
-        """A pod is gone; answers who waited for what it had."""
+        """Forget a pod that is gone; return the tasks that waited for its claims."""
         self._choosy.discard(task)
         return self._storage.forget(task)
 
     def see_namespace(self, name: str, labels: Mapping[str, str] | None) -> Sequence[TaskId]:
-        """A namespace has these labels, or is gone; answers which pods to look at again."""
+        """Set the labels of a namespace (None: it is gone); return the tasks to evaluate again."""
         if self._namespaces.get(name) == labels:
             return ()
         if labels is None:
@@ -95,7 +96,7 @@ class Shapes:
 
 
 def _needs(pod: Pod) -> tuple[object, ...]:
-    """All that `shape_of` looks at."""
+    """Return all fields that `shape_of` reads: the key of the cache."""
     spec, status = pod.spec, pod.status
     near = (spec.affinity, spec.topology_spread_constraints)
     labels = pod.metadata.labels if any(near) else None  # terms may refer to the pod's own labels

@@ -1,8 +1,9 @@
-"""What was seen of storage, and which pods depend on it.
+"""The observed claims, volumes, classes and drivers, and the pods that depend on them.
 
-Claims, volumes and classes may come after the pods that need them, or change: then those pods are
-looked at again. What drivers can attach to a node is counted like any other resource of the node;
-a volume that several pods of a node share is counted once for each, which is never too few.
+Claims, volumes and classes may be observed after the pods that need them, or change: then those
+pods are evaluated again. The volumes that a driver can attach to a node are counted like any other
+resource of the node. A volume that several pods of a node share is counted once for each pod, which
+is never too few.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class _ClaimUser:
 
 
 class Storage:
-    """The book of storage."""
+    """All observed storage objects, and the claims that each pod uses."""
 
     def __init__(self) -> None:
         self._claims: dict[ClaimKey, PersistentVolumeClaim] = {}
@@ -51,18 +52,18 @@ class Storage:
         self._classes: dict[str, StorageClass] = {}
         self._drivers: dict[str, CsiDriver] = {}
         self._room: dict[str, dict[ClaimKey, CsiCapacity]] = {}
-        """Per class, what drivers say about it."""
+        """The free capacity that drivers publish, by storage class."""
         self._limits: dict[str, dict[str, int]] = {}
-        """Per node, how many volumes each driver attaches."""
+        """The number of volumes that each driver can attach, by node."""
         self._limited: Counter[str] = Counter()
-        """The drivers that have limits, and on how many nodes."""
+        """The drivers with limits, and on how many nodes; always the counts of `_limits`."""
         self._users: dict[TaskId, _ClaimUser] = {}
         self._used_by: dict[ClaimKey, set[TaskId]] = {}
 
-    # -- told
+    # -- observations
 
     def see(self, thing: Stored, *, gone: bool = False) -> Iterable[TaskId]:
-        """Something is new, has changed or is gone; answers which pods to look at again."""
+        """Store or remove an object; return the tasks to evaluate again."""
         name, key = thing.metadata.name, (thing.metadata.namespace, thing.metadata.name)
         match thing:
             case PersistentVolumeClaim():
@@ -87,7 +88,7 @@ class Storage:
                 return ()
 
     def use(self, task: TaskId, pod: Pod, is_placed: bool) -> list[TaskId]:
-        """A pod uses its claims, and has a node or not; answers who waits for the same ones."""
+        """Note that a pod uses its claims; return the tasks that wait for the same ones."""
         keys = tuple((pod.metadata.namespace, name) for name, _ in claims_of(pod))
         user = _ClaimUser(pod.metadata.name, keys, is_placed)
         if self._users.get(task) == user:
@@ -98,7 +99,7 @@ class Storage:
         return self._rivals(task, user)
 
     def forget(self, task: TaskId) -> list[TaskId]:
-        """A pod is gone; answers who waited for its claims."""
+        """Forget a pod that is gone; return the tasks that waited for its claims."""
         user = self._users.pop(task, None)
         if user is None:
             return []
@@ -110,49 +111,49 @@ class Storage:
                 self._used_by.pop(key, None)
         return rivals
 
-    # -- asked
+    # -- questions
 
     def needs(self, pod: Pod) -> Needs:
-        """What the volumes of a pod ask for."""
+        """Return the needs of the volumes of a pod."""
         return needs_of(pod, self)
 
     def limited(self) -> Set[str]:
-        """The drivers that have a limit on some node."""
+        """Return the drivers that have a limit on some node."""
         return frozenset(self._limited)
 
     def limits(self, node: str) -> dict[str, int]:
-        """What drivers attach to a node, as resources of it; MOST where there is no limit."""
+        """Return the volumes that drivers attach to a node, as resources; MOST without a limit."""
         there = self._limits.get(node, {})
         return {resource_of(each): there.get(each, LARGEST_AMOUNT) for each in self._limited}
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
-        """A claim that has been seen."""
+        """Return a claim; None if it was not observed."""
         return self._claims.get((namespace, name))
 
     def volume(self, name: str) -> PersistentVolume | None:
-        """A volume that has been seen."""
+        """Return a volume; None if it was not observed."""
         return self._volumes.get(name)
 
     def storage_class(self, name: str) -> StorageClass | None:
-        """A class that has been seen."""
+        """Return a storage class; None if it was not observed."""
         return self._classes.get(name)
 
     def tracks_capacity(self, driver: str) -> bool:
-        """Does the driver say where it has how much room?"""
+        """Return whether the driver publishes its free capacity."""
         found = self._drivers.get(driver)
         return found is not None and bool(found.spec.storage_capacity)
 
     def capacities(self, storage_class: str) -> Iterable[CsiCapacity]:
-        """What drivers say about the room for volumes of a class, in order."""
+        """Return the free capacity that drivers publish for a class, in a fixed order."""
         there = self._room.get(storage_class, {})
         return (there[key] for key in sorted(there))
 
     def has_limit(self, driver: str) -> bool:
-        """Is there a node to which the driver attaches only so many volumes?"""
+        """Return whether the driver has a limit on some node."""
         return driver in self._limited
 
     def user_of(self, namespace: str, claim: str, but: Pod) -> str:
-        """Another pod that has the claim on its node, or comes first; empty if none does."""
+        """Return another pod that has the claim on a node, or comes first; empty if none does."""
         others = [
             (not user.is_placed, user.name)
             for task in self._used_by.get((namespace, claim), ())
@@ -184,7 +185,7 @@ class Storage:
         )
 
     def _unbound(self, storage_class: str) -> list[TaskId]:
-        """Who waits for a volume of a class; drivers often say anew how much room they have."""
+        """Return the tasks that wait for a volume of a class: drivers publish capacity often."""
         return sorted(
             task
             for key, tasks in self._used_by.items()
@@ -211,12 +212,12 @@ def _put(book: dict[K, V], key: K, thing: V | None) -> None:
 
 
 def resource_of(driver: str) -> str:
-    """What the places for a driver's volumes are called among a node's resources."""
+    """Return the name of the resource that counts the volumes of a driver on a node."""
     return f"volumes of {driver}"
 
 
 def with_volumes(shape: Shape, needs: Needs) -> Shape:
-    """The shape of a pod whose volumes ask for this besides."""
+    """Return the shape of a pod with the needs of its volumes."""
     attached = Counter(resource_of(driver) for driver, _ in needs.attached)
     extra = tuple(sorted((*shape.request.extra, *attached.items())))
     return Shape(
@@ -226,7 +227,7 @@ def with_volumes(shape: Shape, needs: Needs) -> Shape:
 
 
 def refusal_of(needs: Needs) -> Reason | None:
-    """What its volumes keep a pod waiting for."""
+    """Return the reason why its volumes keep a pod waiting; None if they do not."""
     if needs.lacking:
         return Reason(ReasonCode.NO_VOLUME, {"what": needs.lacking})
     return Reason(ReasonCode.LEFT_OUT, {"what": needs.left_out}) if needs.left_out else None

@@ -1,23 +1,22 @@
-"""Binds against the API server, promised first; what fails comes back as news.
+"""Bind the pods of gangs, after their promise; report failures.
 
-How each answer to a bind is taken:
+The meaning of each answer to a bind:
 
     201                     bound; the watch will show it
-    409, 404                the pod is read: bound already, replaced, or gone
-    400, 422, 401, 403      the bind failed, and is not tried again at once
-    429, 5xx, no answer     the same bind again, later: it cannot take effect twice
+    409, 404                the pod is read: it is bound already, replaced, or gone
+    400, 422, 401, 403      the bind failed, and is not retried at once
+    429, 5xx, no answer     the same bind is retried later: it cannot take effect twice
 
-A gang's places are promised before its first bind; if that cannot be written, nothing is bound.
-A pod whose claims wait for its node is bound once they have their volumes (`claims.py`).
+The places of a gang are promised before its first bind; if the promise cannot be written, nothing
+is bound. A pod whose volume claims wait for its node is bound once they have volumes
+(`volume_claims.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from random import Random
-from typing import TypeAlias
 
 import msgspec
 
@@ -33,98 +32,41 @@ from windlass.kube.client.errors import (
     Unanswered,
 )
 from windlass.kube.client.write_queue import Urgency, Write, WriteQueue
+from windlass.kube.refs import PodLost, PodRead, PodRef
 from windlass.kube.writers import volume_claims as claims
 from windlass.kube.writers.placement_promises import condition_of
-from windlass.model.jobs import TaskId
+from windlass.kube.writes import Binding, BindResult, GangBinds
+from windlass.model.events import BindFailed
 from windlass.workloads.objects.wire import Pod
-from windlass.workloads.pods.task import task_id
 
 _pod = msgspec.json.Decoder(Pod)
 
 
-@dataclass(frozen=True, slots=True)
-class PodRef:
-    """What it takes to write to a pod."""
-
-    task: TaskId
-    namespace: str
-    name: str
-    uid: str
-
-    @classmethod
-    def of(cls, pod: Pod) -> PodRef:
-        """The pod itself."""
-        meta = pod.metadata
-        return cls(task_id(pod), meta.namespace, meta.name, meta.uid)
-
-    @property
-    def path(self) -> str:
-        """Where the pod is found."""
-        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """A pod and the node it goes to."""
-
-    pod: PodRef
-    node: str
-    claims: tuple[str, ...] = ()
-    """Claims that are told the node, and must have volumes, before the pod is bound."""
-
-
-@dataclass(frozen=True, slots=True)
-class GangBinds:
-    """The binds of one gang, and the promise to write on one of its pods first."""
-
-    bindings: tuple[Binding, ...]
-    promise: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class BindRejected:
-    """A bind certainly did not happen."""
-
-    task: TaskId
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class PodRead:
-    """A pod as it is now."""
-
-    pod: Pod
-
-
-@dataclass(frozen=True, slots=True)
-class PodLost:
-    """A pod that is not there any more."""
-
-    ref: PodRef
-
-
-News: TypeAlias = BindRejected | PodRead | PodLost
-Report = Callable[[News], None]
+Report = Callable[[BindResult], None]
 
 MOST_BEGUN = 20_000
-"""Binds that are remembered, so that nobody is told to wait after it was bound."""
+"""The number of recent binds that are remembered, so that no late condition "waits" is written on a
+pod that is already bound."""
 LOOK_AGAIN_S, MOST_LOOKS = 1.0, 600
-"""How often claims are looked at whose volumes are being made, and for how long."""
+"""The pause in seconds between two reads of claims whose volumes are being provisioned, and the
+number of reads before the bind fails."""
 AGAIN = (TooMany, ServerFault, Unanswered)
-"""Answers after which the same request is made again."""
+"""Errors after which the same request is retried."""
 
 
 class Binder:
-    """Starts gangs."""
+    """Writes promises and binds pods."""
 
     def __init__(self, api: Api, workers: WriteQueue, report: Report, chance: Random) -> None:
         self._api, self._workers, self._report, self._chance = api, workers, report, chance
         self._under_way: set[str] = set()
+        """The uids of pods whose bind has neither succeeded nor failed."""
         self._begun: dict[str, None] = {}
-        """Pods, by uid, whose binds may still be carried out."""
+        """The uids of pods whose bind has begun and has not failed, the oldest first: a dict is
+        used as an ordered set. A superset of `_under_way`, up to `MOST_BEGUN`."""
 
     def start(self, start: GangBinds) -> None:
-        """Bind a gang's pods, after the promise if there is one."""
+        """Bind the pods of a gang, after its promise if there is one."""
         self._under_way.update(each.pod.uid for each in start.bindings)
         self._begun |= {each.pod.uid: None for each in start.bindings}
         for uid in list(islice(self._begun, max(0, len(self._begun) - MOST_BEGUN))):
@@ -149,7 +91,10 @@ class Binder:
         then: Callable[[], None],
         give_up: Callable[[ApiError], None],
     ) -> None:
-        """Write a promise on a pod (or take it back, if it says nothing), then go on."""
+        """Write a promise on a pod, or end it if the text is empty; then call `then`.
+
+        `give_up` is called instead if it cannot be written.
+        """
         body = condition_of(pod.uid, text)
 
         async def write() -> None:
@@ -159,26 +104,30 @@ class Binder:
         self._workers.put(Urgency.PROMISE, self.repeated(Urgency.PROMISE, write, give_up))
 
     def has_begun(self, pod: PodRef) -> bool:
-        """Is the pod being bound, or was it a short while ago?"""
+        """Return whether the pod is being bound, or was bound a short while ago."""
         return pod.uid in self._begun
 
     def read(self, pod: PodRef) -> None:
-        """Read a pod again: nothing has been heard of it for too long."""
+        """Read a pod whose bind is overdue, and report its state."""
         if pod.uid in self._under_way:
-            return  # what is not bound yet may be a moment later: the place stays taken
+            return  # the bind may still take effect: its place must stay taken
 
         async def look() -> None:
             await self._look(pod)
 
         def give_up(_error: ApiError) -> None:
-            """It stays as it is, and is read again when it is overdue again."""
+            """Do nothing: the pod is read again when it is overdue again."""
 
         self._workers.put(Urgency.BIND, self.repeated(Urgency.BIND, look, give_up))
 
     def repeated(
         self, urgency: Urgency, write: Write, give_up: Callable[[ApiError], None]
     ) -> Write:
-        """A write that is put back in line while the server is busy or silent."""
+        """Return a write that is queued again, with backoff, while the server is busy or silent.
+
+        `give_up` is called with any other error. A write that the guard refuses is dropped: this
+        process no longer leads.
+        """
         backoff = Backoff(self._chance, first_s=0.05, cap_s=5.0)
 
         async def attempt() -> None:
@@ -199,14 +148,15 @@ class Binder:
             self._workers.put(Urgency.BIND, bind)
 
     def _provision(self, binding: Binding) -> Write:
-        """Have volumes made for the node, and then bind."""
+        """Return a write that has volumes provisioned for the node, and then binds."""
 
         async def write() -> None:
             await claims.select(self._api, binding.pod.namespace, binding.claims, binding.node)
             self._await_volumes(binding, MOST_LOOKS)
 
         def give_up(error: ApiError) -> None:
-            self._fail([binding], f"its claims could not be told their node: {error.message}")
+            why = f"could not set volume.kubernetes.io/selected-node on its PVCs: {error.message}"
+            self._fail([binding], why)
 
         return self.repeated(Urgency.BIND, write, give_up)
 
@@ -252,7 +202,7 @@ class Binder:
         return self.repeated(Urgency.BIND, write, give_up)
 
     async def _look(self, pod: PodRef, why: str = "it was not bound in time") -> None:
-        """Find out what became of a pod, and report that."""
+        """Read a pod and report its state: lost, rejected because it has no node, or as read."""
         try:
             found = _pod.decode(await self._api.get(pod.path))
         except NotFound:
@@ -263,11 +213,11 @@ class Binder:
             return
         if not found.spec.node_name:
             self._begun.pop(pod.uid, None)
-            self._report(BindRejected(pod.task, why))
+            self._report(BindFailed(pod.task, why))
         self._report(PodRead(found))
 
     def _fail(self, bindings: Sequence[Binding], why: str) -> None:
         for each in bindings:
             self._under_way.discard(each.pod.uid)
             self._begun.pop(each.pod.uid, None)
-            self._report(BindRejected(each.pod.task, why))
+            self._report(BindFailed(each.pod.task, why))

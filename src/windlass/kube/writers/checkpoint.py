@@ -1,105 +1,63 @@
-"""Requests to save, on the pods: promised to the gang that gains, then written on every pod.
+"""Write checkpoint requests on pods, after the promise to the preemptor.
 
-    promise to who gains --> request on each pod (and to its endpoint) --> answers
-                                     |                                        |
-                                     +--> withdrawn: the annotation is gone   +--> noted as saved
+    promise on the preemptor --> request on each pod (and to its endpoint) --> answers
+                                     |                                            |
+                                     +--> withdrawn: the annotation is removed    +--> noted: saved
 
-A request that can never be written comes back as news; its pod is then not waited for.
+The promise comes first, so that a new leader after a crash knows for whom the pods checkpoint. A
+request that can never be written is reported; the daemon then does not wait for its pod.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.checkpoint.protocol import REQUEST, Ack, CheckpointRequest
+from windlass.checkpoint.protocol import REQUEST, CheckpointRequest
 from windlass.kube.client.client import Api, Patch
 from windlass.kube.client.errors import ApiError, Conflict, NotFound
 from windlass.kube.client.write_queue import Urgency, WriteQueue
-from windlass.kube.writers.binder import Binder, PodRef
-from windlass.kube.writers.checkpoint_http import Endpoints
-from windlass.kube.writers.evictor import EvictRefused
+from windlass.kube.refs import PodRef
+from windlass.kube.writers.binder import Binder
+from windlass.kube.writers.checkpoint_http import CheckpointEndpoints
+from windlass.kube.writes import (
+    Asking,
+    CheckpointTarget,
+    EvictRefused,
+    Heard,
+    Saved,
+    Unasked,
+    Withdrawal,
+)
 from windlass.model.jobs import TaskId
 from windlass.workloads.objects.annotations import SAVED
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointTarget:
-    """A pod that is asked, and its endpoint if it has one."""
-
-    pod: PodRef
-    url: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """A request to pods of one gang, and the promise to write before."""
-
-    request: CheckpointRequest
-    pods: tuple[CheckpointTarget, ...]
-    gainer: PodRef | None = None
-    promise: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Withdrawal:
-    """A request that is void, and the pods that carry it."""
-
-    id: str
-    pods: tuple[CheckpointTarget, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """An answer that was believed, to be noted on its pod."""
-
-    pod: PodRef
-    ack: Ack
-
-
-@dataclass(frozen=True, slots=True)
-class Unasked:
-    """A request that can never be written on a pod."""
-
-    task: TaskId
-    id: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """What the endpoint of a pod has answered."""
-
-    task: TaskId
-    ack: Ack
-
 
 News: TypeAlias = Unasked | Heard | EvictRefused
 Report: TypeAlias = Callable[[News], None]
 
 
-class Asker:
-    """Asks pods to save."""
+class CheckpointRequester:
+    """Requests checkpoints from pods, withdraws requests, and notes saved checkpoints."""
 
     def __init__(self, api: Api, workers: WriteQueue, binder: Binder, report: Report) -> None:
         self._api, self._workers, self._binder, self._report = api, workers, binder, report
         self._standing: set[str] = set()
-        """Requests, by id, that may still be written."""
-        self.endpoints = Endpoints(lambda task, ack: report(Heard(task, ack)))
+        """The ids of the requests that are neither ended nor withdrawn. A queued write checks this
+        when it begins: the request may have ended while the write waited."""
+        self.endpoints = CheckpointEndpoints(lambda task, ack: report(Heard(task, ack)))
 
     def ask(self, asking: Asking) -> None:
-        """Write the request on every pod, once the promise to the gang that gains is written."""
+        """Write the request on every pod, once the promise to the preemptor is written."""
         self._standing.add(asking.request.id)
 
         def go_on() -> None:
-            for each in asking.pods:
-                self._ask(each, asking.request)
+            for target in asking.pods:
+                self._ask(target, asking.request)
 
         def give_up(error: ApiError) -> None:
             why = f"the promise could not be written: {error.message}"
-            for each in asking.pods:
-                self._report(EvictRefused(each.pod.task, why))
+            for target in asking.pods:
+                self._report(EvictRefused(target.pod.task, why))
 
         if asking.gainer is None or not asking.promise:
             go_on()
@@ -107,58 +65,64 @@ class Asker:
             self._binder.promise(asking.gainer, asking.promise, go_on, give_up)
 
     def withdraw(self, withdrawal: Withdrawal) -> None:
-        """Take a request from every pod."""
+        """Remove a request from every pod, and from its endpoint."""
         self.end(withdrawal.id, ())
-        for each in withdrawal.pods:
-            if each.url:
-                self.endpoints.withdraw(each.pod.task, each.url, withdrawal.id)
-            self._put(each.pod, None, _ignore)
+        for target in withdrawal.pods:
+            if target.url:
+                self.endpoints.withdraw(target.pod.task, target.url, withdrawal.id)
+            self._put(target.pod, None, _ignore)
 
-    def end(self, name: str, tasks: Iterable[TaskId]) -> None:
-        """A request is over: what is not written yet will not be, and nobody is asked how far."""
-        self._standing.discard(name)
+    def end(self, request_id: str, tasks: Iterable[TaskId]) -> None:
+        """End a request: drop what is not written yet, and stop polling the endpoints."""
+        self._standing.discard(request_id)
         for task in tasks:
             self.endpoints.forget(task)
 
     def note(self, saved: Saved) -> None:
-        """Write down that a pod's work is safe, where only we and kubelets can."""
-        written = {
+        """Note on a pod that its checkpoint is saved.
+
+        The note is a condition in its status, which schedulers and kubelets may write and users may
+        not.
+        """
+        condition = {
             "type": SAVED,
             "status": "True",
             "reason": "WorkIsSafe",
             "message": saved.ack.text(),
         }
-        body = {"metadata": {"uid": saved.pod.uid}, "status": {"conditions": [written]}}
+        body = {"metadata": {"uid": saved.pod.uid}, "status": {"conditions": [condition]}}
 
         async def write() -> None:
             await self._api.patch(f"{saved.pod.path}/status", body, kind=Patch.STRATEGIC)
 
         self._workers.put(Urgency.EVICT, self._binder.repeated(Urgency.EVICT, write, _ignore))
 
-    def _ask(self, asked: CheckpointTarget, request: CheckpointRequest) -> None:
-        task = asked.pod.task
-        if asked.url and request.id in self._standing:
-            self.endpoints.ask(task, asked.url, request)
+    def _ask(self, target: CheckpointTarget, request: CheckpointRequest) -> None:
+        task = target.pod.task
+        if target.url and request.id in self._standing:
+            self.endpoints.ask(task, target.url, request)
 
         def give_up(error: ApiError) -> None:
-            if not isinstance(error, NotFound | Conflict):  # those mean that it is gone
+            if not isinstance(error, NotFound | Conflict):  # those mean that the pod is gone
                 self._report(Unasked(task, request.id, error.message))
 
-        self._put(asked.pod, request, give_up)
+        self._put(target.pod, request, give_up)
 
     def _put(
         self, pod: PodRef, request: CheckpointRequest | None, give_up: Callable[[ApiError], None]
     ) -> None:
-        note = {REQUEST: request.text() if request else None}
-        body = {"metadata": {"uid": pod.uid, "annotations": note}}
+        """Queue the write of a request on a pod, or of its removal if `request` is None."""
+        annotations = {REQUEST: request.text() if request else None}
+        body = {"metadata": {"uid": pod.uid, "annotations": annotations}}
 
         async def write() -> None:
             if request is None or request.id in self._standing:
-                # annotations can be written there too: who may patch pods could change their images
+                # The status subresource can change annotations too. So the scheduler needs no right
+                # to patch pods, which would allow it to change their images.
                 await self._api.patch(f"{pod.path}/status", body)
 
         self._workers.put(Urgency.EVICT, self._binder.repeated(Urgency.EVICT, write, give_up))
 
 
 def _ignore(_error: ApiError) -> None:
-    """A pod that is gone has no use for it."""
+    """Do nothing: a pod that is gone needs no note."""

@@ -1,29 +1,60 @@
-"""What is written about gangs that wait, start or lose their place, and when.
+"""The conditions and Events of gangs that wait, start or are displaced: their text and their time.
 
-A message is written once it has held for a moment, so that a gang that starts at once costs
-nothing; again as soon as its reason changes; and again with new numbers only after a while. All
-pods of a gang are written together, so that an autoscaler sees all of them or none; one that joins
-later is told at once what the others were told. Events are per gang: they stand on its first pod.
+The reason of `PodScheduled=False` is a contract with autoscalers: `Unschedulable` means that nodes
+are lacking for an admitted gang, and is written on all members that start together or on none. A
+gang that waits for its queue, for its other pods or for places being freed gets another reason, so
+that no autoscaler adds nodes for it.
+
+A message is written once it has been stable for a moment, so that a gang that starts at once causes
+no write; again as soon as its reason changes; and with new numbers alone only after a while. All
+pods of a gang are written together, so that an autoscaler sees all of them or none; a pod that
+joins later gets the message of the others at once. Events are per gang, on its first pod.
+
+This module is pure: `status_writer.py` does the writing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from windlass.engine.plan import Decision, Plan, Verdict
-from windlass.kube.writers.binder import PodRef
-from windlass.kube.writers.say import ELASTIC, ConditionReason, Message, message_of
+from windlass.kube.refs import PodRef
 from windlass.model import units
 from windlass.model.actions import PendingCheckpoint
 from windlass.model.jobs import GangId
+from windlass.model.reasons import ReasonCode
 from windlass.workloads.objects.wire import Pod, condition
 
 HOLDS_FOR_S = 1
-"""A message is written after it has been true for so long."""
+"""A message is written after its reason has been the same for so long."""
 RENEW_AFTER_S = 60
-"""Numbers alone are written anew no more often."""
+"""A message whose numbers alone have changed is written at most once in so long."""
 SCHEDULED = "PodScheduled"
+"""The type of the condition."""
+LONGEST = 1024
+"""Characters of a message at most; the API allows more, but nobody would read it."""
+
+
+class ConditionReason(StrEnum):
+    """The reasons of the `PodScheduled` condition."""
+
+    UNSCHEDULABLE = "Unschedulable"
+    QUEUE_FULL = "QueueFull"
+    GANG_INCOMPLETE = "GangIncomplete"
+    PLACE_HELD = "PlaceHeld"
+    EVICTION_REFUSED = "EvictionRefused"
+    ELASTIC = "WaitsToGrow"
+    REFUSED = "Refused"
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionMessage:
+    """The reason and the text of a condition."""
+
+    reason: ConditionReason
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +62,10 @@ class ConditionWrite:
     """A condition to write on a pod."""
 
     pod: PodRef
-    message: Message
+    message: ConditionMessage
     is_first: bool = True
-    """Was the pod told nothing before? Else its status stays, and with it the time of that."""
+    """The pod has no such condition yet. If it has, its status does not change, and so its
+    lastTransitionTime must stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +80,7 @@ class EventMessage:
 
 @dataclass(frozen=True, slots=True)
 class GangMessages:
-    """All that is to be written about one gang."""
+    """The conditions and the Event to write for one gang."""
 
     conditions: tuple[ConditionWrite, ...] = ()
     note: EventMessage | None = None
@@ -56,41 +88,51 @@ class GangMessages:
 
 @dataclass(frozen=True, slots=True)
 class WaitingPod:
-    """A pod that waits: where to write, and what its condition says now."""
+    """A pod that waits, and its current condition."""
 
     ref: PodRef
     says: tuple[str, str]
+    """The reason and message of its condition; empty strings if it has none."""
 
     @classmethod
     def of(cls, ref: PodRef, pod: Pod) -> WaitingPod:
-        """A pod as it was seen last."""
-        found = condition(pod, SCHEDULED)
-        return cls(ref, (found.reason, found.message) if found else ("", ""))
+        """Return a pod as last observed."""
+        current = condition(pod, SCHEDULED)
+        return cls(ref, (current.reason, current.message) if current else ("", ""))
 
 
 @dataclass(slots=True)
-class _Said:
-    message: Message
+class _MessageRecord:
+    """The message of one waiting gang, and what has been written of it."""
+
+    message: ConditionMessage
+    """The latest message; its numbers may be newer than those of `written`."""
     since: int
-    written: Message | None = None
+    """The second since which the reason of the message is the same."""
+    written: ConditionMessage | None = None
+    """The message on the pods; None until the current reason has been written."""
     written_at: int = 0
     stamp: int = 0
-    """Of the gang as it was when its pods were written to."""
-    told: str = ""
-    """The reason of the last Event."""
+    """The stamp of the gang when its pods were last written."""
+    event_reason: str = ""
+    """The reason of the last Event, so that it is not repeated; empty if there was none."""
 
 
 class ConditionWriter:
-    """Remembers what was said about whom."""
+    """Decides which conditions and Events of waiting gangs are to be written now."""
 
     def __init__(self) -> None:
         self.expected: Mapping[GangId, str] = {}
-        """When waiting gangs are expected to start, in words."""
-        self._said: dict[GangId, _Said] = {}
+        """The expected start of waiting gangs, as text for people."""
+        self._records: dict[GangId, _MessageRecord] = {}
+        """One record for each gang that waits."""
 
     def wake_at(self) -> int | None:
-        """When a message will have held long enough."""
-        fresh = (each.since for each in self._said.values() if each.written is None)
+        """Return the next second at which a pending message has been stable for `HOLDS_FOR_S`.
+
+        None if no message is pending.
+        """
+        fresh = (record.since for record in self._records.values() if record.written is None)
         return min((since + HOLDS_FOR_S for since in fresh), default=None)
 
     def read(
@@ -100,38 +142,47 @@ class ConditionWriter:
         now: int,
         stamps: Mapping[GangId, int] | None = None,
     ) -> list[GangId]:
-        """Take note of a plan; answers the gangs about which something is to be written.
+        """Update the messages from a plan; return the gangs for which something must be written.
 
-        `stamps` move whenever a gang or one of its pods changes.
+        `waiting` are all gangs that wait now. The stamp of a gang changes whenever the gang or one
+        of its pods does.
         """
-        found = {each.gang: each for each in plan.decisions if _is_waiting(each)}
-        there = set(waiting)
-        for gang in [each for each in self._said if each not in there]:
-            del self._said[gang]
+        decisions = {
+            decision.gang: decision for decision in plan.decisions if _is_waiting(decision)
+        }
+        present = set(waiting)
+        for gang in self._records.keys() - present:
+            del self._records[gang]
         due: list[GangId] = []
-        for gang in sorted(there):
+        for gang in sorted(present):
             stamp = stamps.get(gang, 0) if stamps else 0
-            message = _message(found.get(gang), self.expected.get(gang, ""))
+            decision = decisions.get(gang)
+            # A gang that waits without a decision has its minimum running: these pods are extra.
+            message = message_of(decision, self.expected.get(gang, "")) if decision else ELASTIC
             if self._is_due(gang, message, now, stamp):
-                self._said[gang].stamp = stamp
+                self._records[gang].stamp = stamp
                 due.append(gang)
         return due
 
     def page(self, gang: GangId, pods: Sequence[WaitingPod], needed: int, now: int) -> GangMessages:
-        """What to write about a gang whose waiting pods are these, of which so many are needed."""
-        said = self._said[gang]
-        if said.written is None or now >= said.written_at + RENEW_AFTER_S:
-            said.written, said.written_at = said.message, now
-        message = said.written
+        """Return what to write for a gang that is due; the record then counts it as written.
+
+        `pods` are its waiting pods. The first `needed` of them complete its minimum and get the
+        message of the gang; the others get `ELASTIC`.
+        """
+        record = self._records[gang]
+        if record.written is None or now >= record.written_at + RENEW_AFTER_S:
+            record.written, record.written_at = record.message, now
+        message = record.written
         conditions = [
-            ConditionWrite(each.ref, own, is_first=not each.says[0])
-            for at, each in enumerate(pods)
-            if each.says != _as_written(own := message if at < needed else ELASTIC)
+            ConditionWrite(pod.ref, own, is_first=not pod.says[0])
+            for at, pod in enumerate(pods)
+            if pod.says != _as_written(own := message if at < needed else ELASTIC)
         ]
         note = None
-        if said.told != message.reason and pods:
-            said.told = message.reason
-            if pods[0].says[0] == message.reason:  # our predecessor has told it
+        if record.event_reason != message.reason and pods:
+            record.event_reason = message.reason
+            if pods[0].says[0] == message.reason:  # the previous leader has written this Event
                 return GangMessages(tuple(conditions))
             note = EventMessage(
                 pods[0].ref, message.reason, message.text, message.reason is ConditionReason.REFUSED
@@ -141,44 +192,119 @@ class ConditionWriter:
     def started(
         self, gang: GangId, pods: Sequence[PodRef], nodes: Sequence[str]
     ) -> EventMessage | None:
-        """The Event about a gang that starts, unless it is a single pod that never had to wait."""
-        said = self._said.pop(gang, None)
-        if len(pods) < 2 and (said is None or said.written is None):
+        """Return the Event for a gang that starts; None for a single pod that never had to wait."""
+        record = self._records.pop(gang, None)
+        if len(pods) < 2 and (record is None or record.written is None):
             return None
         return EventMessage(pods[0], "Scheduled", _where(len(pods), sorted(set(nodes))))
 
-    def _is_due(self, gang: GangId, message: Message, now: int, stamp: int) -> bool:
-        said = self._said.get(gang)
-        if said is None or said.message.reason != message.reason:
-            told = said.told if said else ""
-            self._said[gang] = _Said(message, now, told=told)
+    def _is_due(self, gang: GangId, message: ConditionMessage, now: int, stamp: int) -> bool:
+        """Update the record of a gang; return whether its pods must be written now."""
+        record = self._records.get(gang)
+        if record is None or record.message.reason != message.reason:
+            event_reason = record.event_reason if record else ""
+            self._records[gang] = _MessageRecord(message, now, event_reason=event_reason)
             return False
-        said.message = message
-        if said.written is None:
-            return now >= said.since + HOLDS_FOR_S
-        return stamp != said.stamp or now >= said.written_at + RENEW_AFTER_S
+        record.message = message
+        if record.written is None:
+            return now >= record.since + HOLDS_FOR_S
+        return stamp != record.stamp or now >= record.written_at + RENEW_AFTER_S
+
+
+def message_of(decision: Decision, expected: str = "") -> ConditionMessage:
+    """Return the message for the pods of a gang that was not placed.
+
+    `expected` is the expected start as text; it is added if the gang waits in its queue.
+    """
+    reason = _condition_reason(decision)
+    text = "; ".join(str(sentence) for sentence in decision.reasons)
+    waits_in_line = decision.verdict is Verdict.WAITS and reason is not ConditionReason.REFUSED
+    if waits_in_line and decision.position:
+        text = f"{text} (number {decision.position} in line)" if text else "it waits in line"
+    if waits_in_line and expected:
+        text = f"{text}; {expected}" if text else expected
+    return ConditionMessage(reason, _capital(_printable(text))[:LONGEST])
+
+
+def lacks_nodes(decision: Decision) -> bool:
+    """Return whether the gang is admitted by its queue and only lacks nodes."""
+    if not _is_waiting(decision) or not decision.reasons:
+        return False
+    return _condition_reason(decision) is ConditionReason.UNSCHEDULABLE
+
+
+ELASTIC = ConditionMessage(
+    ConditionReason.ELASTIC, "Its gang runs; this pod joins when there is room"
+)
+"""The message of pods beyond the minimum of a gang that runs."""
+
+
+def _condition_reason(decision: Decision) -> ConditionReason:
+    """Return the condition reason for the first, that is the decisive, reason of a decision."""
+    if not decision.reasons:
+        return ConditionReason.UNSCHEDULABLE
+    return CONDITION_REASONS.get(decision.reasons[0].why, ConditionReason.UNSCHEDULABLE)
+
+
+def _printable(text: str) -> str:
+    """Replace characters that cannot be printed: reasons may quote text that users wrote."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+CONDITION_REASONS: dict[ReasonCode, ConditionReason] = {
+    ReasonCode.UNREADABLE: ConditionReason.REFUSED,
+    ReasonCode.LEFT_OUT: ConditionReason.REFUSED,
+    ReasonCode.OWNER_UNSEEN: ConditionReason.GANG_INCOMPLETE,
+    ReasonCode.OWNER_SUSPENDED: ConditionReason.GANG_INCOMPLETE,
+    ReasonCode.NO_QUEUE: ConditionReason.REFUSED,
+    ReasonCode.NO_VOLUME: ConditionReason.REFUSED,
+    ReasonCode.UNKNOWN_QUEUE: ConditionReason.REFUSED,
+    ReasonCode.FAILED_BEFORE: ConditionReason.PLACE_HELD,
+    ReasonCode.EVICTION_REFUSED: ConditionReason.EVICTION_REFUSED,
+    ReasonCode.FAILS_EVERYWHERE: ConditionReason.REFUSED,
+    ReasonCode.INCOMPLETE: ConditionReason.GANG_INCOMPLETE,
+    ReasonCode.SAVING: ConditionReason.GANG_INCOMPLETE,
+    ReasonCode.NEVER_LIMIT: ConditionReason.QUEUE_FULL,
+    ReasonCode.NEVER_GUARANTEE: ConditionReason.QUEUE_FULL,
+    ReasonCode.AT_LIMIT: ConditionReason.QUEUE_FULL,
+    ReasonCode.BEYOND_GUARANTEE: ConditionReason.QUEUE_FULL,
+    ReasonCode.SPARED_BEYOND_GUARANTEE: ConditionReason.QUEUE_FULL,
+    ReasonCode.NOT_LENT: ConditionReason.QUEUE_FULL,
+    ReasonCode.HELD: ConditionReason.PLACE_HELD,
+    ReasonCode.AWAITS_SAVE: ConditionReason.PLACE_HELD,
+    ReasonCode.RESUMES: ConditionReason.PLACE_HELD,
+    ReasonCode.AWAITS_FOLLOWERS: ConditionReason.PLACE_HELD,
+}
+"""The condition reason for each reason of a decision. All others mean that nodes are lacking:
+`Unschedulable`."""
 
 
 def displaced(
-    decision: Decision, pod: PodRef, asked: PendingCheckpoint | None = None
+    decision: Decision, pod: PodRef, pending: PendingCheckpoint | None = None
 ) -> EventMessage:
-    """The Event about a gang that loses its place, now or once it has saved its work."""
+    """Return the Event for a gang that is displaced, now or after its pending checkpoint."""
     text = "; ".join(str(reason) for reason in decision.reasons)
-    if asked is not None:
-        until = units.format_timestamp(asked.deadline)
+    if pending is not None:
+        until = units.format_timestamp(pending.deadline)
         text = f"asked to save its work until {until}, and goes then at the latest: {text}"
         return EventMessage(pod, "AskedToSave", text[:1].upper() + text[1:])
     return EventMessage(pod, "Displaced", text[:1].upper() + text[1:], is_warning=True)
 
 
 def works_on(pod: PodRef) -> EventMessage:
-    """The Event about a gang whose request to save is withdrawn."""
+    """Return the Event for a gang whose checkpoint request is withdrawn."""
     text = "Its place is not needed any more: the request to save is withdrawn, and it works on"
     return EventMessage(pod, "WorksOn", text)
 
 
 def body_of(note: EventMessage, at: str, key: str) -> dict[str, object]:
-    """An Event as the API server takes it."""
+    """Return the body of an Event; `at` is its time, and `key` makes its name unique."""
     pod = note.pod
     return {
         "apiVersion": "v1",
@@ -202,28 +328,24 @@ def body_of(note: EventMessage, at: str, key: str) -> dict[str, object]:
     }
 
 
-def patch_of(each: ConditionWrite, at: str) -> dict[str, object]:
-    """A condition as a strategic patch of the pod's status."""
+def patch_of(write: ConditionWrite, at: str) -> dict[str, object]:
+    """Return a condition as a strategic merge patch of the pod's status; `at` is the time now."""
     written = {
         "type": SCHEDULED,
         "status": "False",
-        "reason": each.message.reason,
-        "message": each.message.text,
+        "reason": write.message.reason,
+        "message": write.message.text,
     }
-    if each.is_first:
+    if write.is_first:
         written["lastTransitionTime"] = at
-    return {"metadata": {"uid": each.pod.uid}, "status": {"conditions": [written]}}
+    return {"metadata": {"uid": write.pod.uid}, "status": {"conditions": [written]}}
 
 
 def _is_waiting(decision: Decision) -> bool:
     return decision.verdict in (Verdict.WAITS, Verdict.NEVER)
 
 
-def _message(decision: Decision | None, expected: str) -> Message:
-    return message_of(decision, expected) if decision else ELASTIC
-
-
-def _as_written(message: Message) -> tuple[str, str]:
+def _as_written(message: ConditionMessage) -> tuple[str, str]:
     return (message.reason.value, message.text)
 
 

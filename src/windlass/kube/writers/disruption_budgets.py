@@ -1,4 +1,8 @@
-"""Disruption budgets: may these pods go at the same time?"""
+"""Check PodDisruptionBudgets for several pods at once.
+
+The Eviction API checks one pod at a time, so a trial of each pod of a gang may pass although the
+budget does not allow all of them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,11 @@ from windlass.workloads.pods.constraints import selector_of
 
 
 def allow(budgets: Iterable[Owner], pods: Iterable[Mapping[str, str]]) -> bool:
-    """Does every budget allow as many pods to go as it selects of these, by their labels?"""
+    """Return whether every budget allows as many disruptions as it selects of these pods.
+
+    Each pod is given by its labels; all are of the namespace of the budgets. A budget whose
+    selector cannot be read allows nothing.
+    """
     pods = list(pods)
     for budget in budgets:
         try:

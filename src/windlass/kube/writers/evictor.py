@@ -1,18 +1,26 @@
-"""Evictions, politely: promised to the gang that gains, announced on the pod, then asked for.
+"""Evict victims: write the promise to the preemptor, announce, dry-run, and then evict.
 
-The gang that gains has its promise written first. Each victim gets the condition `DisruptionTarget`
-and then the Eviction API, which keeps disruption budgets. It has the pod's own grace, but not more
-than the Policy allows. Where budgets exist, every pod of a gang is asked for on trial, and all of
-them are counted, before the first one goes.
+    promise on the preemptor -> dry run of all pods (if the namespace has budgets)
+                                  |            \\-- denied: refused, or retried until a deadline
+                                  v
+           condition DisruptionTarget on each pod -> Eviction API, or suspension of the owner
 
-An eviction always ends. The Eviction API lets the pod go, or it denies that (`eviction.py` says by
-which answers): then a move, or a reclaim towards a share, is refused and reported; a guarantee or a
-priority goes on asking for a while (`insist_after_s`), and then deletes the pod.
+The promise comes first, so that the places that become free belong to the preemptor also after a
+crash. The Eviction API respects disruption budgets. A victim has its own termination grace, but not
+more than the Policy allows. Where budgets exist, every pod of a gang is evicted as a dry run, and
+the budgets are checked for all of them together, before the first pod is evicted: a gang that lost
+only some of its pods would be stopped for nothing.
 
-A gang that goes whole, and whose owner can be suspended, is not evicted pod by pod: after the same
-conditions and the same trial its owner is suspended, and its controller deletes the pods.
+An eviction always comes to an end. The Eviction API evicts the pod or denies it (`eviction_api.py`
+says by which answers). After a denial, a move or a reclaim towards a share is refused and reported;
+an eviction for a guarantee or a priority is retried for a while (`insist_after_s`), and then the
+pod is deleted.
 
-Evictions are capped per queue and minute. While paused none begins, and what was planned is undone.
+A gang that is evicted whole, and whose owner can be suspended, is not evicted pod by pod: after the
+same dry run and the same conditions its owner is suspended, and its controller deletes the pods.
+
+Evictions are limited per queue and minute. While evictions are paused none begins, and planned ones
+are refused.
 """
 
 from __future__ import annotations
@@ -27,55 +35,20 @@ from typing import TypeAlias
 from windlass.kube.client.client import Api, Patch
 from windlass.kube.client.errors import ApiError, Conflict, NotFound
 from windlass.kube.client.write_queue import Urgency, WriteQueue
+from windlass.kube.refs import PodRef
 from windlass.kube.writers import suspend
-from windlass.kube.writers.binder import Binder, PodRef
-from windlass.kube.writers.eviction import Denied, Evictions
-from windlass.kube.writers.suspend import Turn
+from windlass.kube.writers.binder import Binder
+from windlass.kube.writers.eviction_api import Denied, Evictions
+from windlass.kube.writes import EvictRefused, GangEvictions, Turn, Victim
 from windlass.model import units
 from windlass.model.actions import FOR_NOBODY, EvictionRule
-from windlass.model.jobs import TaskId
 from windlass.workloads.objects.signed_marks import NO_SEAL
 
 INSISTING = frozenset({EvictionRule.GUARANTEE, EvictionRule.PRIORITY}) | FOR_NOBODY
-"""Rules that a denial, by a disruption budget say, delays and does not stop."""
+"""Rules whose evictions a denial, such as by a disruption budget, delays but does not stop."""
 ASK_AGAIN_S = 5.0
+"""The pause between two dry runs after a denial."""
 MINUTE_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Victim:
-    """A pod to be evicted: by which rule, from which queue, and what it is told."""
-
-    pod: PodRef
-    gang: str
-    queue: str
-    rule: EvictionRule
-    message: str
-    grace_s: int
-    """Its termination grace, in seconds, from SIGTERM to SIGKILL."""
-    turn: Turn | None = None
-    """How its gang is stopped whole, if it is."""
-    fails_owner: bool = False
-    """Would its owner fail for good if its gang were evicted pod by pod?"""
-
-
-@dataclass(frozen=True, slots=True)
-class GangEvictions:
-    """Victims for one gang, and the promise to write on it first."""
-
-    victims: tuple[Victim, ...]
-    gainer: PodRef | None = None
-    promise: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class EvictRefused:
-    """An eviction will not happen."""
-
-    task: TaskId
-    why: str
-    fails_owner: bool = False
-    """Was it refused because the owner of the pod would have failed for good?"""
 
 
 Report: TypeAlias = Callable[[EvictRefused], None]
@@ -83,15 +56,18 @@ Report: TypeAlias = Callable[[EvictRefused], None]
 
 @dataclass(slots=True)
 class Rates:
-    """Evictions per queue in the last minute."""
+    """The rate limit of evictions: a sliding window of one minute per queue."""
 
     per_minute: int
+    """The limit per queue; 0: none."""
     _begun: dict[str, deque[float]] = field(default_factory=dict[str, "deque[float]"])
+    """The times of the evictions of the last minute by queue, the oldest first."""
 
     def wait_s(self, queue: str, now: float, count: int = 1) -> float:
-        """How long evictions of this queue have to wait; begins them if they need not.
+        """Return the seconds that `count` evictions of this queue have to wait.
 
-        More than the cap together wait until none was begun for a minute.
+        If it is 0, they are counted as begun. A gang with more pods than the limit would never fit:
+        it may begin once there was no eviction for a minute.
         """
         begun = self._begun.setdefault(queue, deque())
         while begun and begun[0] <= now - MINUTE_S:
@@ -103,71 +79,76 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
-    """How politely to evict."""
+class EvictionLimits:
+    """The limits of evictions."""
 
     per_minute: int = 600
-    """Per queue; 0: no cap."""
+    """Evictions per queue and minute; 0: no limit."""
     insist_after_s: float = 300.0
-    """After this time a denial no longer stops what a guarantee or a priority asks for."""
+    """After so many seconds a denial no longer stops an eviction for a guarantee or a priority."""
 
 
 class Evictor:
-    """Clears places."""
+    """Evicts victims; refusals are reported."""
 
     def __init__(
-        self, api: Api, workers: WriteQueue, binder: Binder, report: Report, manners: Manners
+        self, api: Api, workers: WriteQueue, binder: Binder, report: Report, limits: EvictionLimits
     ) -> None:
         self._api, self._workers, self._binder = api, workers, binder
-        self._report, self._manners = report, manners
-        self._rates, self._evictions = Rates(manners.per_minute), Evictions(api)
+        self._report, self._limits = report, limits
+        self._rates, self._evictions = Rates(limits.per_minute), Evictions(api)
         self.clock: Callable[[], float] = lambda: 0.0
+        """Returns monotonic seconds."""
         self.paused = False
+        """Refuses every eviction that has not begun."""
         self.has_budget: Callable[[str], bool] = lambda _namespace: True
-        """Are there disruption budgets in a namespace?"""
-        self.spares: Callable[[Sequence[PodRef]], bool] = lambda _pods: True
-        """May all these pods go at once, by the budgets of their namespace?"""
+        """Returns whether there are disruption budgets in a namespace."""
+        self.budgets_allow: Callable[[Sequence[PodRef]], bool] = lambda _pods: True
+        """Returns whether the budgets of their namespace allow that all these pods go at once."""
         self.seal = NO_SEAL
         """Signs the marks of owners that are suspended."""
         self.evicted: Callable[[Victim], None] = lambda _victim: None
-        """Is told of every victim that the API server has let go."""
+        """Called for every victim that the API server has evicted."""
 
-    def clear(self, clearing: GangEvictions) -> None:
-        """Evict the victims, once the promise to the gang that gains is written."""
-        if clearing.gainer is None or not clearing.promise:
-            self._evict_all(clearing.victims)
+    def evict(self, evictions: GangEvictions) -> None:
+        """Evict the victims, once the promise to the preemptor is written."""
+        if evictions.gainer is None or not evictions.promise:
+            self._evict_all(evictions.victims)
             return
 
         def go_on() -> None:
-            self._evict_all(clearing.victims)
+            self._evict_all(evictions.victims)
 
         def give_up(error: ApiError) -> None:
             why = f"the promise could not be written: {error.message}"
-            self._refuse(clearing.victims, why)
+            self._refuse(evictions.victims, why)
 
-        self._binder.promise(clearing.gainer, clearing.promise, go_on, give_up)
+        self._binder.promise(evictions.gainer, evictions.promise, go_on, give_up)
 
     def _evict_all(self, victims: Sequence[Victim]) -> None:
         if self.paused:
             self._refuse(victims, "evictions are paused")
             return
         gangs: dict[str, list[Victim]] = {}
-        for each in victims:
-            gangs.setdefault(each.gang, []).append(each)
+        for victim in victims:
+            gangs.setdefault(victim.gang, []).append(victim)
         for gang in gangs.values():
-            until = self.clock() + self._manners.insist_after_s
+            until = self.clock() + self._limits.insist_after_s
             if self.has_budget(gang[0].pod.namespace):
                 self._evict_on_trial(gang, until)
             else:
                 self._evict_each(gang, until)
 
     def _evict_on_trial(self, gang: list[Victim], until: float) -> None:
-        """Ask for all pods without effect; only if every one may go, the first one does."""
+        """Dry-run the eviction of all pods; evict them only if every one may go.
+
+        `until` is the deadline, by `clock`, up to which a denial is retried.
+        """
 
         async def try_all() -> None:
-            for each in gang:
-                await self._evictions.ask(each.pod, each.grace_s, dry_run=True)
-            if self.spares([each.pod for each in gang]):
+            for victim in gang:
+                await self._evictions.ask(victim.pod, victim.grace_s, dry_run=True)
+            if self.budgets_allow([victim.pod for victim in gang]):
                 self._evict_each(gang, until)
             else:
                 self._delay(gang, until, "a disruption budget does not let all of it go at once")
@@ -184,6 +165,7 @@ class Evictor:
         self._workers.put(Urgency.EVICT, self._binder.repeated(Urgency.EVICT, trial, give_up))
 
     def _delay(self, gang: list[Victim], until: float, why: str) -> None:
+        """Handle a denial: refuse, try again later, or after the deadline evict regardless."""
         if gang[0].rule not in INSISTING or self.paused:
             self._refuse(gang, why)
         elif self.clock() < until:
@@ -202,17 +184,17 @@ class Evictor:
             self._evict_one_by_one(gang, until, "it cannot be suspended")
 
     def _evict_one_by_one(self, gang: Sequence[Victim], until: float, why: str) -> None:
-        """Evict pods each by itself, unless their owner would count too many failures."""
+        """Evict each pod by itself; refuse if their owner would count too many failures."""
         if gang[0].fails_owner:
             why = f"its owner would fail for good by so many evictions, and {why}"
-            for each in gang:
-                self._report(EvictRefused(each.pod.task, why, fails_owner=True))
+            for victim in gang:
+                self._report(EvictRefused(victim.pod.task, why, fails_owner=True))
             return
-        for each in gang:
-            self._evict(each, until)
+        for victim in gang:
+            self._evict(victim, until)
 
     def _suspend(self, gang: Sequence[Victim], turn: Turn, until: float) -> None:
-        """Announce it on every pod, and suspend their owner; if that cannot be, evict them."""
+        """Announce the eviction on every pod and suspend their owner; if that fails, evict them."""
 
         async def write() -> None:
             if self.paused:
@@ -222,12 +204,12 @@ class Evictor:
             if wait_s > 0:
                 self._workers.put(Urgency.EVICT, attempt, wait_s)
                 return
-            for each in gang:
-                with contextlib.suppress(NotFound, Conflict):  # it is gone already
-                    await self._announce(each)
+            for victim in gang:
+                with contextlib.suppress(NotFound, Conflict):  # the pod is gone already
+                    await self._announce(victim)
             await suspend.write(self._api, turn, self.seal)
-            for each in gang:
-                self.evicted(each)
+            for victim in gang:
+                self.evicted(victim)
 
         def give_up(error: ApiError) -> None:
             self._evict_one_by_one(gang, until, f"it cannot be suspended: {error.message}")
@@ -245,23 +227,25 @@ class Evictor:
                 self._workers.put(Urgency.EVICT, attempt, wait_s)
                 return
             await self._announce(victim)
-            await self._let_go(victim, until)
+            await self._request_eviction(victim, until)
 
         def give_up(error: ApiError) -> None:
-            if not isinstance(error, NotFound | Conflict):  # those mean that it is gone already
+            if not isinstance(error, NotFound | Conflict):  # those mean that the pod is gone
                 self._refuse([victim], error.message)
 
         attempt = self._binder.repeated(Urgency.EVICT, write, give_up)
         self._workers.put(Urgency.EVICT, attempt)
 
-    async def _let_go(self, victim: Victim, until: float) -> None:
+    async def _request_eviction(self, victim: Victim, until: float) -> None:
         try:
             await self._evictions.ask(victim.pod, victim.grace_s)
             self.evicted(victim)
         except Denied as denied:
             if victim.rule in INSISTING and self.clock() >= until:
                 await self._delete(victim)
-            elif denied.by_budget:  # it may have let others of the gang go: all is planned anew
+            elif denied.by_budget:
+                # The budget may have allowed other pods of the gang before: the refusal makes the
+                # engine plan again for what is left.
                 self._refuse([victim], denied.why)
             else:
                 self._delay([victim], until, denied.why)
@@ -285,5 +269,5 @@ class Evictor:
         await self._api.patch(f"{victim.pod.path}/status", body, kind=Patch.STRATEGIC)
 
     def _refuse(self, victims: Sequence[Victim], why: str) -> None:
-        for each in victims:
-            self._report(EvictRefused(each.pod.task, why))
+        for victim in victims:
+            self._report(EvictRefused(victim.pod.task, why))

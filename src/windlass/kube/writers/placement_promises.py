@@ -1,14 +1,17 @@
-"""Promises, written down before they are acted on.
+"""Promises: the places of a gang, written on one of its pods before they are acted on.
 
-Before the first pod of a gang is bound, and before the first victim is evicted for it, the places
-kept for the gang are written on one of its pods. Whoever comes after a crash reads them: a gang
-that is bound in part is completed on the places it was given, and what was freed stays its own.
-Whom it waits for until they have saved their work stands there too, so that they are asked by the
-same id and until the same deadline, whoever leads.
+A promise is written before the first pod of a gang is bound, and before the first victim is evicted
+for it. A new leader reads it after a crash: it completes a partly bound gang on the places it was
+given, and keeps the freed places for the gang. The promise also lists the victims with a pending
+checkpoint, so that a new leader requests the checkpoint by the same id and with the same deadline.
 
-They are a condition in the pod's status, where schedulers and kubelets may write and users may not:
-whoever could forge a promise could have others evicted. The text is short, since it has to hold the
-places of hundreds of pods: for each node the pods, each with its devices.
+A promise is a condition in the pod's status, which schedulers and kubelets may write and users may
+not: a user who could forge a promise could have other gangs evicted. The text is short, since it
+has to hold the places of hundreds of pods: for each node the pods, each with its devices.
+
+    {"places": {node: [[task, [[device, milli, profile, start], ...]], ...]}, ...}
+
+This module is pure: `binder.py` does the writing.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ from windlass.workloads.objects.annotations import PROMISE
 from windlass.workloads.objects.wire import Pod, condition
 
 LONGEST = 200_000
-"""An object may have about a mebibyte, and every watcher of pods is sent this."""
+"""Characters of a promise at most: an object may have about a mebibyte, and every watcher of pods
+receives this text."""
 
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=1 << 16)]
@@ -42,50 +46,51 @@ class PromisedPlace(msgspec.Struct, array_like=True, frozen=True):
     devices: tuple[tuple[Count, Milli, str, Count], ...] = ()
 
 
-class Going(msgspec.Struct, array_like=True, frozen=True):
-    """Pods that go by one rule, for one gang."""
+class PromisedEvictions(msgspec.Struct, array_like=True, frozen=True):
+    """Pods that are evicted by one rule, for one preemptor."""
 
     rule: EvictionRule
     gainer: str
+    """The preemptor."""
     moves_to: str
     tasks: tuple[str, ...]
 
 
-class AskedGang(msgspec.Struct, array_like=True, frozen=True):
-    """A gang that is asked to save its work first."""
+class CheckpointingGang(msgspec.Struct, array_like=True, frozen=True):
+    """A gang of victims that checkpoints before its eviction."""
 
     gang: str
     id: str
     asked_at: Annotated[int, Meta(ge=0, le=LARGEST_AMOUNT)]
     deadline: Annotated[int, Meta(ge=0, le=LARGEST_AMOUNT)]
-    going: tuple[Going, ...]
+    going: tuple[PromisedEvictions, ...]
 
 
 class Promise(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a gang was promised."""
+    """The places that a gang was promised, and the evictions that free them."""
 
     places: dict[str, tuple[PromisedPlace, ...]]
-    """The pods that go to each node."""
+    """The pods of the gang by the node to which they will be bound."""
     starts_at: Annotated[int, Meta(ge=0, le=LARGEST_AMOUNT)] = 0
     firm: bool = True
     evicts: tuple[str, ...] = ()
-    """The pods that are evicted for it."""
-    asks: tuple[AskedGang, ...] = ()
-    """The gangs that are evicted for it once they have saved."""
+    """The pods that are evicted for the gang."""
+    asks: tuple[CheckpointingGang, ...] = ()
+    """The gangs that are evicted for it after their checkpoint."""
     before: tuple[str, ...] = ()
-    """The gangs to which places of it had been promised before; what was promised to them ends."""
+    """The gangs to which some of these places had been promised before; those promises end."""
 
     @property
     def partings(self) -> Iterator[PendingCheckpoint]:
-        """The requests to save that stand for it."""
-        for each in self.asks:
+        """The pending checkpoints of victims of this gang."""
+        for victim in self.asks:
             evictions = tuple(
-                Evict(TaskId(task), some.rule, GangId(some.gainer), some.moves_to)
-                for some in each.going
-                for task in some.tasks
+                Evict(TaskId(task), promised.rule, GangId(promised.gainer), promised.moves_to)
+                for promised in victim.going
+                for task in promised.tasks
             )
             yield PendingCheckpoint(
-                GangId(each.gang), each.id, each.asked_at, each.deadline, evictions
+                GangId(victim.gang), victim.id, victim.asked_at, victim.deadline, evictions
             )
 
 
@@ -96,33 +101,36 @@ def promise_of(
     partings: Iterable[PendingCheckpoint] = (),
     before: Iterable[GangId] = (),
 ) -> str:
-    """The text that keeps these places; empty if it would be too long to be written."""
+    """Return the text of a promise of these places; empty if it would be longer than `LONGEST`."""
     places: dict[str, list[PromisedPlace]] = {}
-    for each in claims:
-        devices = tuple((d.device, d.milli, d.profile, d.start) for d in each.devices)
-        places.setdefault(each.node, []).append(PromisedPlace(each.task, devices))
+    for claim in claims:
+        devices = tuple((d.device, d.milli, d.profile, d.start) for d in claim.devices)
+        places.setdefault(claim.node, []).append(PromisedPlace(claim.task, devices))
     promise = Promise(
-        {node: tuple(there) for node, there in sorted(places.items())},
+        {node: tuple(on_node) for node, on_node in sorted(places.items())},
         hold.starts_at if hold else 0,
         hold.firm if hold else True,
         tuple(sorted(evicts)),
-        tuple(_asked(each) for each in partings),
+        tuple(_checkpointing(pending) for pending in partings),
         tuple(sorted(before)),
     )
     text = msgspec.json.encode(promise).decode()
     return text if len(text) <= LONGEST else ""
 
 
-def _asked(parting: PendingCheckpoint) -> AskedGang:
-    going: dict[tuple[EvictionRule, str, str], list[str]] = {}
-    for each in parting.evictions:
-        going.setdefault((each.rule, each.gainer, each.moves_to), []).append(each.task)
-    some = tuple(Going(*key, tuple(tasks)) for key, tasks in going.items())
-    return AskedGang(parting.gang, parting.id, parting.asked_at, parting.deadline, some)
+def _checkpointing(pending: PendingCheckpoint) -> CheckpointingGang:
+    """Return a pending checkpoint in the short form of a promise."""
+    tasks_by: dict[tuple[EvictionRule, str, str], list[str]] = {}
+    for evict in pending.evictions:
+        tasks_by.setdefault((evict.rule, evict.gainer, evict.moves_to), []).append(evict.task)
+    evictions = tuple(PromisedEvictions(*key, tuple(tasks)) for key, tasks in tasks_by.items())
+    return CheckpointingGang(
+        pending.gang, pending.id, pending.asked_at, pending.deadline, evictions
+    )
 
 
 def condition_of(uid: str, text: str) -> dict[str, object]:
-    """A promise as a patch of a pod's status; without a text it is over."""
+    """Return a promise as a patch of a pod's status; an empty text ends the promise."""
     written = {
         "type": PROMISE,
         "status": "True" if text else "False",
@@ -133,13 +141,13 @@ def condition_of(uid: str, text: str) -> dict[str, object]:
 
 
 def text_of(pod: Pod) -> str:
-    """What a pod says was promised; empty if nothing is."""
-    found = condition(pod, PROMISE)
-    return found.message if found is not None and found.status == "True" else ""
+    """Return the text of the promise on a pod; empty if there is none."""
+    written = condition(pod, PROMISE)
+    return written.message if written is not None and written.status == "True" else ""
 
 
 def read(text: str) -> Promise | None:
-    """The promise in a text; None if it is none."""
+    """Return the promise that a text holds; None if it cannot be read."""
     try:
         return msgspec.json.decode(text, type=Promise)
     except msgspec.MsgspecError:
@@ -147,7 +155,10 @@ def read(text: str) -> Promise | None:
 
 
 def hold_of(gang: GangId, promise: Promise, requests: Mapping[TaskId, Request]) -> Hold | None:
-    """The hold that a promise stands for, for those of its pods that still wait."""
+    """Return the hold of a promise, for its pods that still wait; None if none does.
+
+    `requests` are the requests of the waiting tasks of the gang.
+    """
     claims = [
         PlaceClaim(
             TaskId(place.task),
@@ -159,7 +170,8 @@ def hold_of(gang: GangId, promise: Promise, requests: Mapping[TaskId, Request]) 
         for place in places
         if TaskId(place.task) in requests
     ]
-    # in the order in which the engine takes tasks, so that each gets its own place: a bind that
-    # was sent before us and takes effect late then meets the same bind, not another pod
+    # In the order in which the engine takes tasks, so that each task gets its own place again. A
+    # bind that the previous leader sent, and that takes effect late, then meets the same bind and
+    # not that of another pod.
     claims.sort(key=lambda claim: (len(claim.task), claim.task))
     return Hold(gang, tuple(claims), promise.starts_at, promise.firm) if claims else None

@@ -1,11 +1,11 @@
 """The key with which the leader signs its marks, and where it is kept.
 
     Secret `<lease>-signing-key`     the private key; only the scheduler's account may read it
-    annotation of the Lease          the public key; who may read the Lease can check signatures
+    annotation of the Lease          the public key; every reader of the Lease can check signatures
 
-Whoever leads reads the Secret, and fills it if it is empty or missing. All replicas so sign with
-the same key. If the Secret is deleted, the next leader makes another key, and marks that were
-signed with the old one are no longer believed.
+The leader reads the Secret, and fills it if it is empty or missing. So all replicas sign with the
+same key. If the Secret is deleted, the next leader makes another key, and marks that were signed
+with the old one are no longer accepted.
 """
 
 from __future__ import annotations
@@ -25,92 +25,98 @@ from windlass.workloads.objects.annotations import PREFIX
 from windlass.workloads.objects.wire import ObjectMeta, WireStruct
 
 PUBLIC_KEY = PREFIX + "signing-key"
-"""Annotation of the lease: the public key of the leader, in base64; empty if it has none."""
+"""The annotation of the lease with the leader's public key, in base64; empty if it has none."""
 FIELD = "ed25519"
 """The key of the Secret under which the 32 bytes of the private key are kept."""
 MOST_KNOWN = 50_000
-"""So many answers are remembered; then it begins anew."""
+"""Results of verifications that are cached; at this size the cache is emptied."""
 MOST_TRIES = 5
+"""Attempts to read or write the Secret while other replicas write it too."""
 
 
 class UnreadableKey(ValueError):
-    """A key is there, and it is not one."""
+    """The stored key is not an Ed25519 key."""
 
 
 class Signing:
-    """Signs and checks annotations; as long as it has no key it signs and believes nothing."""
+    """Signs and verifies annotations; without a key it signs nothing and every check fails."""
 
     def __init__(self, private: bytes = b"", public: str = "") -> None:
-        """`private` are 32 bytes; `public` is for who can only check. Empty: there is no key."""
+        """Take a private key of 32 bytes, or a public key in base64 that can only verify."""
         self._private: Ed25519PrivateKey | None = None
         self._public: Ed25519PublicKey | None = None
-        self._known: dict[bytes, bool] = {}
+        self._verified: dict[bytes, bool] = {}
+        """Cached results by a digest of the signature and the message. They hold for one public
+        key: whoever changes `_public` must empty it."""
         if private:
             self.use(private)
         else:
-            self.only_check(public)
+            self.verify_with(public)
 
     def use(self, private: bytes | None) -> None:
-        """Sign with this key from now on; with None, with none."""
-        self._known = {}
+        """Sign and verify with this private key from now on; None removes the key.
+
+        Raises `UnreadableKey` if it is not a key.
+        """
+        self._verified = {}
         try:
             key = Ed25519PrivateKey.from_private_bytes(private) if private is not None else None
         except ValueError as error:
             raise UnreadableKey(str(error)) from None
         self._private, self._public = key, key.public_key() if key else None
 
-    def only_check(self, public: str) -> None:
-        """Check with this public key from now on, as a lease tells it, and sign nothing."""
-        self._known, self._private, self._public = {}, None, None
+    def verify_with(self, public: str) -> None:
+        """Verify with this public key from now on, in base64 as on the lease, and sign nothing."""
+        self._verified, self._private, self._public = {}, None, None
         with suppress(ValueError, NotBase64):
             self._public = Ed25519PublicKey.from_public_bytes(b64decode(public))
 
     @property
     def can_sign(self) -> bool:
-        """Is there a private key?"""
+        """Return whether there is a private key."""
         return self._private is not None
 
     @property
     def public(self) -> str:
-        """The public key as it is published; empty if there is none."""
+        """Return the public key in base64, as it is published; empty if there is none."""
         return b64encode(self._public.public_bytes_raw()).decode() if self._public else ""
 
     def sign(self, uid: str, name: str, value: str) -> str:
-        """The signature of an annotation on the object with this uid."""
+        """Return the signature, in base64, of an annotation on the object with this uid."""
         assert self._private is not None, "nothing is signed without a key"
         return b64encode(self._private.sign(_message(uid, name, value))).decode()
 
     def verify(self, uid: str, name: str, value: str, signature: str) -> bool:
-        """Did our scheduler sign this annotation for the object with this uid?
+        """Return whether our scheduler signed this annotation for the object with this uid.
 
-        Owners change often and their marks seldom: each answer is worked out once.
+        Owners change often and their marks rarely, so results are cached.
         """
         if self._public is None:
             return False
         message = _message(uid, name, value)
-        asked = hashlib.sha256(signature.encode() + b"\0" + message).digest()
-        found = self._known.get(asked)
-        if found is None:
-            if len(self._known) >= MOST_KNOWN:
-                self._known = {}
-            found = self._known[asked] = _is_signed(self._public, message, signature)
-        return found
+        digest = hashlib.sha256(signature.encode() + b"\0" + message).digest()
+        is_valid = self._verified.get(digest)
+        if is_valid is None:
+            if len(self._verified) >= MOST_KNOWN:
+                self._verified = {}
+            is_valid = self._verified[digest] = _is_signed(self._public, message, signature)
+        return is_valid
 
 
-class Unchecked:
-    """For a command that may not read the lease: what carries a signature is shown as if it held.
+class UncheckedSignatures:
+    """Accepts every signature, for a command that may not read the public key from the lease.
 
-    Nothing is decided by what a command shows.
+    That is safe: such a command only shows the cluster, and nothing is decided by it.
     """
 
     can_sign = False
 
     def sign(self, uid: str, name: str, value: str) -> str:
-        """Refuse: who only looks writes nothing."""
+        """Raise AssertionError: a command that only reads writes no marks."""
         raise AssertionError(f"{name} of {uid} is not for us to sign")
 
     def verify(self, uid: str, name: str, value: str, signature: str) -> bool:
-        """Believe it."""
+        """Return whether there is a signature at all."""
         return bool(signature)
 
 
@@ -123,31 +129,32 @@ _secret = msgspec.json.Decoder(_Secret)
 
 
 async def private_key(api: Api, namespace: str, name: str) -> bytes:
-    """The private key that this Secret keeps; it is made, if there is none yet.
+    """Return the private key in this Secret; make and store one if there is none yet.
 
-    Raises ApiError if the Secret may not be read or written, UnreadableKey if it holds no key.
+    Raises `ApiError` if the Secret may not be read or written, `UnreadableKey` if its content is
+    not a key.
     """
     folder = f"/api/v1/namespaces/{namespace}/secrets"
-    for left in reversed(range(MOST_TRIES)):
+    for tries_left in reversed(range(MOST_TRIES)):
         try:
-            there = _secret.decode(await api.get(f"{folder}/{name}"))
+            secret = _secret.decode(await api.get(f"{folder}/{name}"))
         except NotFound:
-            there = None
-        if there is not None and (text := (there.data or {}).get(FIELD)):
+            secret = None
+        if secret is not None and (text := (secret.data or {}).get(FIELD)):
             return _read(text, name)
         key = Ed25519PrivateKey.generate().private_bytes_raw()
         data = {FIELD: b64encode(key).decode()}
         try:
-            if there is None:
+            if secret is None:
                 meta = {"name": name, "namespace": namespace}
                 kind = {"apiVersion": "v1", "kind": "Secret"}
                 await api.post(folder, {**kind, "metadata": meta, "data": data})
             else:
-                version = {"resourceVersion": there.metadata.resource_version}
+                version = {"resourceVersion": secret.metadata.resource_version}
                 await api.patch(f"{folder}/{name}", {"metadata": version, "data": data})
             return key
-        except Conflict:  # another replica was quicker: read what it wrote
-            if not left:
+        except Conflict:  # another replica wrote it first: read that key
+            if not tries_left:
                 raise
     raise AssertionError("unreachable")
 

@@ -1,8 +1,8 @@
-"""Conditions, Events and statuses: what people and autoscalers read.
+"""Write conditions, Events and statuses, which people and autoscalers read.
 
 These writes come after all others, and nothing depends on them. The conditions of one gang are one
-piece of work: once it has begun, binds do not come between, so that an autoscaler that gathers for
-a second sees all pods of the gang.
+entry of the write queue: once it has begun, no bind comes in between, so that an autoscaler that
+gathers pods for a second sees all pods of the gang.
 """
 
 from __future__ import annotations
@@ -25,25 +25,27 @@ from windlass.kube.writers.conditions import (
 from windlass.model import units
 
 AT_ONCE = 8
-"""Conditions of one gang that are written side by side."""
+"""Conditions of one gang that are written concurrently."""
 TRIES = 5
+"""Attempts to write one condition. They are retried in place and not put back into the queue, so
+that the pods of a gang stay together; after the last attempt the condition is left as it was."""
 
 
-class Teller:
-    """Writes what was decided where people look."""
+class StatusWriter:
+    """Writes conditions, Events and statuses."""
 
     def __init__(self, api: Api, workers: WriteQueue, binder: Binder) -> None:
         self._api, self._workers, self._binder = api, workers, binder
 
-    def page(self, page: GangMessages) -> None:
-        """Write all that there is to say about one gang."""
-        if page.conditions:
-            self._workers.put(Urgency.SAY, self._conditions(page.conditions))
-        if page.note is not None:
-            self._put(self._event(page.note))
+    def messages(self, messages: GangMessages) -> None:
+        """Write the conditions and the Event of one gang."""
+        if messages.conditions:
+            self._workers.put(Urgency.STATUS, self._conditions(messages.conditions))
+        if messages.note is not None:
+            self._put(self._event(messages.note))
 
     def status(self, path: str, status: dict[str, Any]) -> None:
-        """Replace the status of an object; a merge would keep what is not there any more."""
+        """Replace the status of an object; a merge patch would keep keys that are gone."""
         body = [{"op": "add", "path": "/status", "value": status}]
 
         async def write() -> None:
@@ -52,7 +54,7 @@ class Teller:
         self._put(write)
 
     def patch(self, path: str, body: dict[str, Any]) -> None:
-        """Change part of an object's status, and of its annotations."""
+        """Apply a strategic merge patch to an object, such as to its status and annotations."""
 
         async def write() -> None:
             await self._api.patch(path, body, kind=Patch.STRATEGIC)
@@ -60,7 +62,7 @@ class Teller:
         self._put(write)
 
     def _put(self, write: Write) -> None:
-        self._workers.put(Urgency.SAY, self._binder.repeated(Urgency.SAY, write, _ignore))
+        self._workers.put(Urgency.STATUS, self._binder.repeated(Urgency.STATUS, write, _ignore))
 
     def _conditions(self, conditions: tuple[ConditionWrite, ...]) -> Write:
         async def write() -> None:
@@ -78,14 +80,14 @@ class Teller:
         path = f"{condition.pod.path}/status"
         for attempt in range(TRIES):
             if self._binder.has_begun(condition.pod):
-                return  # it waits no more
+                return  # it is being bound: a late "waits" would overwrite the newer state
             try:
                 body = patch_of(condition, units.format_timestamp(time.time()))
                 await self._api.patch(path, body, kind=Patch.STRATEGIC)
             except AGAIN:
                 await asyncio.sleep(0.1 * 2**attempt)
             except (ApiError, NotAllowed):
-                return  # the pod is gone, or somebody else tells it
+                return  # the pod is gone, or another process leads and writes it
             else:
                 return
 
@@ -100,4 +102,4 @@ class Teller:
 
 
 def _ignore(_error: ApiError) -> None:
-    """A pod that is gone has no use for it."""
+    """Do nothing: the object is gone and needs no status, or the next change writes it again."""

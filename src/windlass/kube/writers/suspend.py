@@ -1,14 +1,13 @@
-"""Writes on owners: suspend one that runs, let it go on, take the mark away.
+"""Change the owners of gangs: suspend one that runs, resume it, remove our mark.
 
-Field, mark and its signature go in one patch, on the version that was read a moment before:
-whoever changed the owner meanwhile has the last word, and it is looked at again.
+The suspend field, our mark and its signature are written in one patch, conditional on the version
+that was read right before. If somebody changed the owner meanwhile, that change stands: the owner
+is read again and the patch is made anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -17,9 +16,8 @@ from windlass.kube.client.client import Api, Patch
 from windlass.kube.client.errors import ApiError, Conflict, NotFound
 from windlass.kube.client.write_queue import Urgency, WriteQueue
 from windlass.kube.writers.binder import Binder
-from windlass.model.jobs import GangId
+from windlass.kube.writes import To, Turn, TurnFailed
 from windlass.workloads.kinds.suspension import (
-    Mark,
     OwnerState,
     is_suspended,
     standing,
@@ -31,48 +29,12 @@ from windlass.workloads.objects.signed_marks import NO_SEAL, Seal, believed
 from windlass.workloads.objects.wire import Owner
 
 MOST_TRIES = 5
-"""Controllers write the status of an owner all the time."""
+"""Attempts after conflicts: controllers write the status of an owner often."""
 _owner = msgspec.json.Decoder(Owner)
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """The owner that stops a gang whole, and its field for that."""
-
-    path: str
-    uid: str
-    field: str
-
-
-class To(StrEnum):
-    """What becomes of an owner."""
-
-    SUSPENDED = "suspended"
-    RESUMED = "resumed"
-    SUSPENDED_AGAIN = "suspended again"
-    UNMARKED = "unmarked"
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A change of an owner, for a gang."""
-
-    gang: GangId
-    switch: Switch
-    to: To
-    mark: Mark | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TurnFailed:
-    """An owner could not be changed."""
-
-    turn: Turn
-    why: str
-
-
 class Turner:
-    """Changes owners."""
+    """Suspends and resumes owners; failures are reported."""
 
     def __init__(
         self, api: Api, workers: WriteQueue, binder: Binder, report: Callable[[TurnFailed], None]
@@ -82,7 +44,7 @@ class Turner:
         self.seal = NO_SEAL
 
     def turn(self, turn: Turn) -> None:
-        """Change an owner when it is its turn; what fails is told."""
+        """Queue the change of an owner."""
 
         async def attempt() -> None:
             await write(self._api, turn, self.seal)
@@ -94,7 +56,7 @@ class Turner:
 
 
 async def write(api: Api, turn: Turn, seal: Seal) -> None:
-    """Change an owner now."""
+    """Change an owner now; raises an `ApiError` if that fails."""
     for left in reversed(range(MOST_TRIES)):
         found = _owner.decode(await api.get(turn.switch.path))
         if found.metadata.uid != turn.switch.uid:
@@ -111,7 +73,10 @@ async def write(api: Api, turn: Turn, seal: Seal) -> None:
 
 
 def patch_of(turn: Turn, found: Owner, seal: Seal) -> dict[str, Any] | None:
-    """What to write on an owner as it is now; None if nothing is to be done, or no longer ours."""
+    """Return the patch for an owner in its current state.
+
+    None if nothing is to be done, or if the owner is no longer in the state that we made.
+    """
     found = believed(found, seal)
     field, how = turn.switch.field, standing(found, turn.switch.field)
     match turn.to:

@@ -1,6 +1,8 @@
-"""Claims that wait for their pod's node: they are told it, and then make their volumes.
+"""Have volumes provisioned for claims with the binding mode WaitForFirstConsumer.
 
-Whoever makes the volume and cannot takes the node off the claim again: that is how it says so.
+The scheduler writes the node on the claim (`volume.kubernetes.io/selected-node`), and the
+provisioner makes the volume for that node. A provisioner that cannot removes the annotation again:
+that is how it reports a failure.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ _claim = msgspec.json.Decoder(PersistentVolumeClaim)
 
 
 class Volumes(Enum):
-    """How far the volumes of some claims have come."""
+    """The state of the volumes of some claims."""
 
     THERE = auto()
     UNDER_WAY = auto()
@@ -26,14 +28,14 @@ class Volumes(Enum):
 
 
 async def select(api: Api, namespace: str, claims: Sequence[str], node: str) -> None:
-    """Tell claims for which node they are to have volumes."""
+    """Write the node on each of the claims, so that their volumes are provisioned for it."""
     for name in claims:
         body = {"metadata": {"annotations": {SELECTED: node}}}
         await api.patch(_path(namespace, name), body)
 
 
 async def look(api: Api, namespace: str, claims: Sequence[str], node: str) -> Volumes:
-    """See whether all claims have volumes for the node."""
+    """Return the state of the volumes: THERE only if all claims have one for the node."""
     for name in claims:
         claim = _claim.decode(await api.get(_path(namespace, name)))
         if (claim.metadata.annotations or {}).get(SELECTED, "") != node:

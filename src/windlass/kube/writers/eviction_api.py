@@ -1,17 +1,17 @@
-"""One pod and the Eviction API: how each answer is taken.
+"""Evict or delete one pod by the Eviction API: the meaning of each answer.
 
-    201                 the pod goes, with the grace that was sent
+    201                 the pod is terminated, with the grace that was sent
     404, 409            the pod is gone already, or another one has its name
-    429 by a budget     Denied: a disruption budget says no
+    429 by a budget     Denied: a disruption budget forbids it
     500, by several     Denied: more than one disruption budget selects the pod. The Eviction API
-    budgets             supports only one, whatever they allow: to ask again at once is of no use
-    any other 5xx       asked again, `MOST_FAULTS` times in all. If the pod can be read after that,
+    budgets             supports only one, whatever they allow: an immediate retry is of no use
+    any other 5xx       retried, `MOST_FAULTS` times in all. If the pod can be read after that,
                         only the Eviction API fails: Denied. If not, the server is in trouble: the
-                        count begins anew
-    any other 429,      asked again: this says nothing about the pod
+                        count starts again
+    any other 429,      retried: this says nothing about the pod
     no answer
 
-So a server that is away denies nothing, and no pod is deleted because of it.
+So an outage of the API server never counts as a denial, and no pod is deleted because of it.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ from dataclasses import dataclass, field
 
 from windlass.kube.client.client import Api
 from windlass.kube.client.errors import ApiError, ServerFault, TooMany
-from windlass.kube.writers.binder import PodRef
+from windlass.kube.refs import PodRef
 
 BUDGET = "DisruptionBudget"
-"""The cause of a refusal that a budget is behind."""
+"""The cause in the Status of a 429 that a disruption budget is responsible for."""
 SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
-"""Words of the answer about a pod that several budgets select; it has neither reason nor cause."""
+"""Part of the message for a pod that several budgets select: that answer has no reason or cause."""
 MOST_FAULTS = 8
-"""So many 5xx in a row for one pod are taken as passing. With the backoff between them they last
-about five seconds: by then etcd has elected another leader, and a load balancer has left out the
-API server that restarts."""
+"""The number of consecutive 5xx answers for one pod after which they no longer count as temporary.
+With the backoff between them they last about five seconds: by then etcd has elected another leader,
+and a load balancer has removed an API server that restarts."""
 
 
 class Denied(Exception):
-    """The API server can be reached and does not let this pod go."""
+    """The API server can be reached and does not allow the eviction of this pod.
+
+    `by_budget` says whether a disruption budget is the cause.
+    """
 
     def __init__(self, why: str, *, by_budget: bool) -> None:
         super().__init__(why)
@@ -43,14 +46,14 @@ class Denied(Exception):
 
 @dataclass(slots=True)
 class Evictions:
-    """Asks for evictions and deletions, and counts the faults that answer them."""
+    """Requests evictions and deletions, and counts the faults that answer them."""
 
     _api: Api
     _faults: dict[str, int] = field(default_factory=dict[str, int])
-    """Faults in a row, by the uid of the pod."""
+    """Consecutive 5xx answers by the uid of the pod; any other answer removes the entry."""
 
     async def ask(self, pod: PodRef, grace_s: int, *, dry_run: bool = False) -> None:
-        """Ask for an eviction; raises Denied, or the ApiError after which to ask again or not."""
+        """Request an eviction; raises `Denied`, or an `ApiError` that the caller may retry."""
         options = _options(pod, grace_s)
         if dry_run:
             options["dryRun"] = ["All"]
@@ -63,7 +66,7 @@ class Evictions:
         await self._counted(pod, self._api.post(f"{pod.path}/eviction", body))
 
     async def delete(self, pod: PodRef, grace_s: int) -> None:
-        """Delete the pod itself, past all budgets; faults are counted in the same way."""
+        """Delete the pod regardless of disruption budgets; faults are counted in the same way."""
         await self._counted(pod, self._api.delete(pod.path, _options(pod, grace_s)))
 
     async def _counted(self, pod: PodRef, request: Awaitable[bytes]) -> None:
@@ -81,7 +84,7 @@ class Evictions:
         if faults < MOST_FAULTS:
             self._faults[pod.uid] = faults
             return
-        await self._api.get(pod.path)  # raises what is to be done instead, if the server is away
+        await self._api.get(pod.path)  # raises if the server is away: then the caller retries
         raise Denied(error.message, by_budget=False) from error
 
 

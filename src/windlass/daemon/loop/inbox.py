@@ -1,4 +1,4 @@
-"""What was seen and not yet taken note of: watches and writes fill it, the next step empties it."""
+"""The inputs for the next step: watches and writers fill the inbox, the step empties it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from windlass.daemon.decide.inputs import StepInput
 
 @dataclass(slots=True)
 class Inbox:
-    """Pieces, in the order in which they came."""
+    """Inputs in the order in which they came."""
 
     pieces: list[StepInput] = field(default_factory=list[StepInput])
     filled: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set whenever there is something to do: also to stop, or to write a snapshot."""
 
     def put(self, piece: StepInput) -> None:
-        """Something was seen."""
+        """Add one input."""
         self.put_all([piece])
 
     def put_all(self, pieces: list[StepInput]) -> None:
-        """Several things were seen."""
+        """Add several inputs."""
         self.pieces.extend(pieces)
         self.filled.set()
 
     def take(self) -> list[StepInput]:
-        """Everything since the last time."""
+        """Return all inputs since the last call, and empty the inbox."""
         taken, self.pieces = self.pieces, []
         self.filled.clear()
         return taken

@@ -166,9 +166,7 @@ def _tell_cut(jobs: Sequence[TraceJob], nodes: Sequence[Node]) -> None:
 def _play(
     jobs: tuple[TraceJob, ...], nodes: tuple[Node, ...], asked: TraceOptions, policy: str
 ) -> TraceRun:
-    from functools import partial
-
-    from windlass.engine.cycle import plan
+    from windlass.engine.cycle import plan_without_reasons
     from windlass.sim.baselines.srsf import srsf
     from windlass.sim.run import Simulation
     from windlass.sim.traces.outcome import outcome
@@ -176,7 +174,7 @@ def _play(
     from windlass.sim.traces.samples import Samples
 
     workload, samples = workload_of(jobs, nodes, _how(asked, policy)), Samples()
-    scheduler = srsf if policy == SRSF else partial(plan, told=False)
+    scheduler = srsf if policy == SRSF else plan_without_reasons
     simulation = Simulation(workload, scheduler, start_s=0)
     gc.collect()
     gc.freeze()  # the jobs of a trace stay: nobody has to look through them for garbage

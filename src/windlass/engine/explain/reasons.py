@@ -151,7 +151,7 @@ class _Explainer:
 
     def _verdict(self, progress: Progress) -> tuple[Verdict, tuple[Reason, ...]]:
         gang = progress.gang
-        refusal = self._refusals.of(progress)
+        refusal = self._refusals.reason(progress)
         if refusal is not None:
             return Verdict.WAITS, (refusal,)
         need = self._limits.need(progress.counts)

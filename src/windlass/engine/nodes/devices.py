@@ -12,13 +12,13 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from windlass.engine.gpu_amounts import milli_on, share_on
 from windlass.model.gpus import (
     MOST_WORTH,
     WHOLE,
     GpuRequest,
     Slice,
     charged,
-    milli_of_memory,
     worth,
 )
 from windlass.model.mig import (
@@ -26,7 +26,6 @@ from windlass.model.mig import (
     Instance,
     legal_starts,
     milli_of_profile,
-    offered_by,
 )
 from windlass.model.settings import Packing, Settings
 from windlass.state.device_states import MOST_REMEMBERED, Device, DeviceKind, Devices, DeviceStates
@@ -260,7 +259,7 @@ def room(
         return sum(
             max(0, device.milli // milli)
             for device in devices
-            if (milli := _share(request, kinds[device.kind]))
+            if (milli := share_on(request, kinds[device.kind]))
         )
     placed, left = 0, devices
     while steps := choose(request, left, kinds, packing):
@@ -286,21 +285,6 @@ def choose(
     return _choose_shares(request, devices, kinds, packing)
 
 
-def milli_on(request: GpuRequest, kind: DeviceKind) -> int:
-    """The thousandths that one task takes in all on devices of a kind; 0 if it cannot use them."""
-    if not request.profile:
-        return request.count * _share(request, kind)
-    usable = kind.mig and _allowed(request, kind) and request.profile in offered_by(kind.model)
-    return request.count * milli_of_profile(kind.model, request.profile) if usable else 0
-
-
-def charged_on(request: GpuRequest, kind: DeviceKind) -> int:
-    """Return the charge of one task on devices of a kind; 0 if it cannot use them."""
-    if request.profile or kind.charged_milli == WHOLE:
-        return milli_on(request, kind)
-    return request.count * charged(_share(request, kind), kind.charged_milli)
-
-
 def _choose_shares(
     request: GpuRequest, devices: Devices, kinds: Sequence[DeviceKind], packing: Packing
 ) -> tuple[DeviceChange, ...]:
@@ -320,7 +304,7 @@ def _shares(
 ) -> Iterator[DeviceChange]:
     """The devices on which one share fits."""
     for device in devices:
-        milli = _share(request, kinds[device.kind])
+        milli = share_on(request, kinds[device.kind])
         if 0 < milli <= device.milli:
             yield DeviceChange(device, Device(device.kind, device.milli - milli, ()), milli)
 
@@ -366,21 +350,6 @@ def _instance_order(after: Device, model: str, packing: Packing) -> tuple[int, i
 def _with_instance(device: Device, start: int, profile: str) -> Device:
     instances = tuple(sorted((*device.instances, Instance(start, profile))))
     return Device(device.kind, device.milli, instances)
-
-
-def _share(request: GpuRequest, kind: DeviceKind) -> int:
-    """The thousandths asked of one device of a kind; 0 if the request cannot use it."""
-    if kind.mig or not _allowed(request, kind):
-        return 0
-    if not request.memory_mib:
-        return request.milli
-    if request.memory_mib > kind.memory_mib:
-        return 0
-    return min(milli_of_memory(request.memory_mib, kind.memory_mib), WHOLE)
-
-
-def _allowed(request: GpuRequest, kind: DeviceKind) -> bool:
-    return not request.models or kind.model in request.models
 
 
 def _on_devices(steps: Sequence[DeviceChange], devices: Devices) -> tuple[Slice, ...]:

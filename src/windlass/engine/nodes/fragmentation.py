@@ -17,12 +17,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from windlass.engine.gpu_amounts import milli_on
 from windlass.engine.nodes.devices import (
     Condition,
     Conditions,
     DeviceChange,
     dearness,
-    milli_on,
     room,
 )
 from windlass.model.gpus import WHOLE, GpuRequest

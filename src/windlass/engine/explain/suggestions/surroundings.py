@@ -19,8 +19,7 @@ from windlass.engine.explain.suggestions.catalog import (
     WaitingGang,
     once,
 )
-from windlass.engine.queueing.lending import Lending
-from windlass.engine.queueing.limits import in_units
+from windlass.engine.queueing.limits import Lending, in_units
 from windlass.model.display_names import known_as
 from windlass.model.events import GangGone, QueueSeen, SettingsSeen
 from windlass.model.gpus import WHOLE, GpuRequest

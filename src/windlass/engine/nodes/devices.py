@@ -53,7 +53,7 @@ class DeviceGrant(NamedTuple):
 
     slices: tuple[Slice, ...]
     devices: Devices
-    """What is left of the node's devices."""
+    """The devices of the node, after the task took its part."""
     number: int
     """The number of their state."""
     models: tuple[tuple[str, int], ...]

@@ -52,7 +52,7 @@ class GangOrder:
         self._keys: dict[str, Key] = {}
         """The current key of each queue that has gangs; a heap entry that differs is outdated."""
         self._needs: dict[str, Mapping[str, int]] = {}
-        """What the next gang of each queue would add."""
+        """The need of the next gang of each queue, per dimension."""
         self._saturation: dict[str, tuple[Mapping[str, int], int, int]] = {}
         """Per queue: the need that it was computed for, saturation with it, saturation now.
         An entry is dropped when something is placed below the queue."""

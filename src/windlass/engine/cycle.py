@@ -59,12 +59,12 @@ def plan(cluster: Cluster, backlog_of: Backlog = whole_backlog) -> Plan:
     placer = Placer(draft, limits)
     drop_broken(draft)
     first = allocate(draft, placer, in_order, backlog.considered)
-    make_room = partial(pass_two, draft, limits, standing)
+    make_room_for = partial(pass_two, draft, limits, standing)
     repaired = PreemptionResult(repaired=first.gangs.union(first.owed))
-    room = make_room(in_order(first.waiting), repaired)
+    room = make_room_for(in_order(first.waiting), repaired)
     grown, short = grow(draft, placer, in_order(room.may_grow(first.growing)), first.owed)
     if short:
-        room = room.then(make_room(in_order(short), room.for_growth(first.gangs.union(grown))))
+        room = room.then(make_room_for(in_order(short), room.for_growth(first.gangs.union(grown))))
     reserve(draft, placer, first.waiting, {evict.task for evict in room.evictions})
 
     unserved = backlog.to_explain(first.waiting)

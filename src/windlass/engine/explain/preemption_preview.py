@@ -119,20 +119,20 @@ def would(cluster: Cluster, gang_id: GangId) -> PreemptionPreview | None:
     """Return how preemption would make room for a waiting gang; None if it lacks other things."""
     limits = Limits(cluster)
     standing = shares(cluster, limits)
-    found = progress(cluster, gang_id)
-    need = limits.need(found.counts)
-    if found.short or not need.get(GPU) or not cluster.is_leaf(found.gang.queue):
+    waiting = progress(cluster, gang_id)
+    need = limits.need(waiting.counts)
+    if waiting.short or not need.get(GPU) or not cluster.is_leaf(waiting.gang.queue):
         return None
     draft = Draft(cluster)
     try:
-        with draft.attempt(), draft.holds.lifted(found.gang):
+        with draft.attempt(), draft.holds.lifted(waiting.gang):
             settles = _release_terminating(draft)
-            reason = limits.now(found.gang, need)
+            reason = limits.now(waiting.gang, need)
             if reason is not None and reason.why not in (ReasonCode.AT_LIMIT, ReasonCode.NOT_LENT):
                 return None
             lent = reason is None or reason.why is not ReasonCode.NOT_LENT
             full = "" if reason is None or not lent else str(reason.values["queue"])
-            answer = _PreviewQuestion(draft, limits, standing, found, full).answer()
+            answer = _PreviewQuestion(draft, limits, standing, waiting, full).answer()
             return replace(answer, settles=settles or bool(cluster.holds), lent=lent)
     finally:
         draft.close()

@@ -35,7 +35,7 @@ from windlass.state.node_columns import Ints
 PLENTY = 1 << 20
 """The room that a node's devices have for tasks without GPUs: more than any node can run."""
 _MOST_FREE = 4 * 32 * WHOLE
-"""Four for each thousandth of 32 GPUs: the turning point of `keeping_away` when spreading."""
+"""Four for each thousandth of 32 GPUs: the turning point of `gpu_avoidance_cost` when spreading."""
 
 
 class DeviceChange(NamedTuple):
@@ -202,7 +202,7 @@ class Chooser:
         free = self.states.free_milli[number]
         if self.request is None:
             self._room[number], self._left[number] = PLENTY, (number, 0)
-            self._cost[number] = 0 if self._scorer else keeping_away(free, spread)
+            self._cost[number] = 0 if self._scorer else gpu_avoidance_cost(free, spread)
             return
         steps = self._steps[number] = self._choose(self.request, devices)
         self._room[number] = room(self.request, devices, kinds, gpus) if steps else 0
@@ -231,7 +231,7 @@ class Chooser:
         return loss, step.after.milli, value, kind.model, step.before
 
 
-def keeping_away(free: int, spread: bool) -> int:
+def gpu_avoidance_cost(free: int, spread: bool) -> int:
     """Return the cost of a node for a task without GPUs: it avoids free GPUs, packed or spread."""
     return max(0, _MOST_FREE - 4 * free) if spread else 4 * free
 
@@ -248,10 +248,12 @@ def cost(
     if not steps or steps[0].profile:
         return 4 * free
     left = free - sum(step.milli for step in steps)
-    return dearness(steps, kinds, spread) + 4 * left + 8 * sum(step.after.milli for step in steps)
+    return (
+        model_price(steps, kinds, spread) + 4 * left + 8 * sum(step.after.milli for step in steps)
+    )
 
 
-def dearness(
+def model_price(
     steps: Sequence[DeviceChange], kinds: Sequence[DeviceKind], spread: bool = False
 ) -> int:
     """Return the price of the models of which shares are taken; MIG instances cost nothing."""

@@ -23,7 +23,7 @@ from windlass.engine.nodes.devices import (
     Condition,
     Conditions,
     DeviceChange,
-    dearness,
+    model_price,
     room,
 )
 from windlass.model.gpus import WHOLE, GpuRequest
@@ -42,15 +42,17 @@ MANY = 512
 """From this many nodes on, equal nodes are computed once: large clusters have many of them."""
 
 
-def fragments(mix: Sequence[Counted], columns: NodeTable, settings: Settings) -> Fragments | None:
+def fragmentation_scorer(
+    mix: Sequence[Counted], columns: NodeTable, settings: Settings
+) -> FragmentationScorer | None:
     """Return the scorer for a mix of requests; None where the mix does not bear on placement."""
     classes, states = reckoned(mix, len(columns)), columns.states
     if settings.nodes != Packing.PACK or not any(request.gpu for request, _ in classes):
         return None
-    return Fragments(classes, values_of_rests(shares_asked(mix)), states, settings.gpus)
+    return FragmentationScorer(classes, values_of_rests(shares_asked(mix)), states, settings.gpus)
 
 
-class Fragments:
+class FragmentationScorer:
     """The scorer of places by the fragmentation that a task causes, for one set of columns."""
 
     __slots__ = (
@@ -121,7 +123,7 @@ class Fragments:
             for step in steps
             if not step.profile and step.milli < WHOLE
         )
-        return dearness(steps, kinds) + lost * 100 // WHOLE * PER_STEP
+        return model_price(steps, kinds) + lost * 100 // WHOLE * PER_STEP
 
     def loss(self, before: Device, after: Device) -> int:
         """Return what a share would spoil of its device, whatever else the node has."""

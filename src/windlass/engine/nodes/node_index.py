@@ -22,7 +22,7 @@ import numpy as np
 
 from windlass.engine.nodes import filter, score
 from windlass.engine.nodes.devices import Chooser, Conditions, PlacementScorer
-from windlass.engine.nodes.fragmentation import fragments
+from windlass.engine.nodes.fragmentation import fragmentation_scorer
 from windlass.engine.nodes.score import NOWHERE
 from windlass.model.constraints import Constraints, Spread
 from windlass.model.gpus import GpuRequest
@@ -178,7 +178,7 @@ class NodeIndex:
     def __init__(self, cluster: Cluster) -> None:
         self.columns: NodeTable = cluster.columns
         self.settings: Settings = cluster.settings
-        self.judge: PlacementScorer | None = fragments(
+        self.judge: PlacementScorer | None = fragmentation_scorer(
             cluster.mix.known, self.columns, self.settings
         )
         """Scores nodes by the fragmentation that a task causes there; None: by leftovers."""

@@ -15,7 +15,7 @@ from operator import itemgetter
 
 from windlass.engine.draft.draft import Draft
 from windlass.engine.placement.place import Placer
-from windlass.engine.queueing.progress import Progress, Progresses
+from windlass.engine.queueing.progress import Progress, ProgressCache
 from windlass.engine.queueing.runtime_estimate import Estimates
 from windlass.model.actions import Hold
 from windlass.model.jobs import GangId, Task, TaskId
@@ -60,7 +60,7 @@ def _await_checkpoint(cluster: Cluster) -> set[GangId]:
 
 def _is_outdated(cluster: Cluster, hold: Hold) -> bool:
     """Return whether the gang lacks other tasks by now than those with a reserved place."""
-    progress = cluster.recall(Progresses).of(hold.gang)
+    progress = cluster.recall(ProgressCache).of(hold.gang)
     if progress is None:
         return True
     lacking = {task.id for part in progress.parts for task in part.tasks}

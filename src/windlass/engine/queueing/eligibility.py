@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from windlass.engine.queueing.progress import Progress, Progresses
+from windlass.engine.queueing.progress import Progress, ProgressCache
 from windlass.model.jobs import GangId
 from windlass.model.reasons import Reason, ReasonCode, in_words
 from windlass.state.cluster import Cluster
@@ -25,7 +25,7 @@ def eligible_gangs(cluster: Cluster) -> tuple[list[Progress], list[Progress]]:
     refusals = Refusals(cluster)
     eligible: list[Progress] = []
     refused: list[Progress] = []
-    for progress in cluster.recall(Progresses).waiting():
+    for progress in cluster.recall(ProgressCache).waiting():
         (eligible if refusals.reason(progress) is None else refused).append(progress)
     refused.sort(key=lambda progress: progress.gang.id)
     return eligible, refused

@@ -55,7 +55,7 @@ class Progress:
         return self.gang.domain, self.nodes, parts
 
 
-class Progresses:
+class ProgressCache:
     """The progress of all gangs with waiting tasks, cached across cycles.
 
     An entry rests on the gang's stamp, which every event about the gang changes, and on its hold.

@@ -127,7 +127,7 @@ _NEIGHBOURS = {
 def _neighbours(waiting: WaitingGang) -> Iterator[Ladder]:
     """Yield pod rules removed, one kind or all."""
     wants = [task.shape.constraints for task in waiting.tasks]
-    named = [field for field in _NEIGHBOURS if any(getattr(each, field) for each in wants)]
+    named = [field for field in _NEIGHBOURS if any(getattr(rules, field) for rules in wants)]
     for field in named:
         drop = partial(_without_fields, (field,))
         yield _dropped(waiting, ChangeKind.NEIGHBOURS, _NEIGHBOURS[field], field, drop)

@@ -91,6 +91,6 @@ def plan_without_reasons(cluster: Cluster) -> Plan:
     """Return what to do now, without decisions for the gangs that wait.
 
     Faster, for replays of long traces in which nobody reads reasons: of waiting gangs that differ
-    in nothing but their age only the first few are considered. The same gangs start.
+    in nothing but their age only as many are considered as could be served now.
     """
     return plan(cluster, equivalent_heads)

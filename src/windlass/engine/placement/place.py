@@ -74,8 +74,8 @@ class Placer:
         self._nominated = NominatedPlaces(draft, limits)
         self._topologies = draft.cluster.recall(Topologies)
         self._failed: set[Hashable] = set()
-        """The traits of gangs that did not fit. Valid because room only shrinks between calls
-        of `start` on one placer: an equal gang does not fit later either."""
+        """The traits of gangs that did not fit. An equal gang is not tried again by the same
+        placer: while gangs are placed on free room, room only shrinks."""
         self._queue_decided = False
         """True if a rule of the gang's queue changed the outcome of the last attempt: then the
         failure says nothing about gangs of other queues."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 
-from windlass.engine.cycle import plan
+from windlass.engine.cycle import plan_without_reasons
 from windlass.model.settings import Victims
 from windlass.sim.generate.job_mix import URGENT, JobMix
 from windlass.sim.generate.week import generate
@@ -51,7 +50,7 @@ def try_out(seed: int, hours: int, nodes: int, victims: Victims) -> Harm:
     workload = generate(seed, hours, nodes, MIX)
     workload = replace(workload, settings=replace(workload.settings, victims=victims))
     asks = victims is Victims.LEAST_HARM
-    played = Simulation(workload if asks else deaf(workload), partial(plan, told=False))
+    played = Simulation(workload if asks else deaf(workload), plan_without_reasons)
     played.run()
     found, now = report(played, victims.value), played.cluster.now
     records = played.records.values()

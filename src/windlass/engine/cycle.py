@@ -1,16 +1,20 @@
-"""One cycle: divide, place, make room, grow, promise, explain, part.
+"""One scheduling cycle: a cluster in, a plan out.
 
-    shares      what each queue should have now
-    pass one    gangs in order, on free capacity, around holds and reservations; then growth for
-                which places are held
-    pass two    gangs that found no room: on what comes free, or by displacing others
-    growth      elastic tasks, one at a time, once every minimum had its chance; then pass two
-                for those that could not grow
-    promises    reservations for those who have waited too long
-    reasons     a decision for every gang that was looked at, with numbers
-    parting     who can save its work is asked before it is evicted; gangs of one owner go together
+    shares       what each queue should have now
+    eligible     the gangs that may start, and the reasons against all others
+    allocate     gangs in queue order on free capacity, around holds and reservations; then the
+                 growth for which places are held
+    make room    gangs that found no room: on capacity that comes free, or by preemption
+    grow         elastic tasks, one at a time, after every minimum had its chance; then room is
+                 made for those that could not grow
+    reserve      a place in the future for gangs that have waited too long
+    explain      a decision for every gang that was considered, with numbers
+    evict        a gang that can checkpoint is asked to before it is evicted; gangs of one owner
+                 are evicted together
 
-The engine drafts on the cluster's own columns and leaves them as it found them.
+The order matters: preemption and growth see what was allocated before them, and the reasons
+describe the cluster as this plan leaves it. The engine drafts on the cluster's own columns and
+leaves them as it found them.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from functools import partial
 
 from windlass.engine.draft.draft import Draft
 from windlass.engine.explain.reasons import decide
-from windlass.engine.placement.allocate import pass_one
+from windlass.engine.placement.allocate import allocate
 from windlass.engine.placement.elastic import grow
 from windlass.engine.placement.place import Placer
 from windlass.engine.placement.reservations import drop_broken, reserve
@@ -30,57 +34,63 @@ from windlass.engine.preemption.make_room import pass_two
 from windlass.engine.preemption.owner_siblings import siblings_that_go
 from windlass.engine.preemption.repeat_protection import is_outdated
 from windlass.engine.preemption.result import PreemptionResult
-from windlass.engine.queueing.eligibility import in_line
-from windlass.engine.queueing.equivalence import EquivalentHeads, heads
+from windlass.engine.queueing.backlog import Backlog, equivalent_heads, whole_backlog
 from windlass.engine.queueing.limits import Limits
 from windlass.engine.queueing.order import GangOrder
 from windlass.engine.queueing.shares import shares
 from windlass.state.cluster import Cluster
 
 
-def plan(cluster: Cluster, told: bool = True) -> Plan:
-    """What to do now, and why everything else has to wait.
+def plan(cluster: Cluster, backlog_of: Backlog = whole_backlog) -> Plan:
+    """Return what to do now, and why every other gang has to wait.
 
-    Where nobody reads that, it need not be `told`: then only those are looked at who may be served.
+    `backlog_of` chooses the gangs to consider; see `plan_without_reasons` for the other choice.
     """
-    remembered = cluster.recall(PlanCache)
-    if remembered.still_holds(told):
-        return remembered.plan
+    cache = cluster.recall(PlanCache)
+    if cache.is_valid(backlog_of):
+        return cache.plan
 
     limits = Limits(cluster)
     standing = shares(cluster, limits)
-    in_turn = partial(GangOrder, cluster, standing, limits)
-    ready, refused = in_line(cluster)
-    front = EquivalentHeads(ready) if told else heads(cluster, limits, ready)
+    in_order = partial(GangOrder, cluster, standing, limits)
+    backlog = backlog_of(cluster, limits)
 
     draft = Draft(cluster)
     placer = Placer(draft, limits)
     drop_broken(draft)
-    first = pass_one(draft, placer, in_turn, front.gangs)
-    make_room = partial(pass_two, draft, limits, standing)
-    room = make_room(
-        in_turn(first.waiting), PreemptionResult(repaired=first.gangs.union(first.owed))
-    )
-    grown, short = grow(draft, placer, in_turn(room.may_grow(first.growing)), first.owed)
+    first = allocate(draft, placer, in_order, backlog.considered)
+    make_room_for = partial(pass_two, draft, limits, standing)
+    repaired = PreemptionResult(repaired=first.gangs.union(first.owed))
+    room = make_room_for(in_order(first.waiting), repaired)
+    grown, short = grow(draft, placer, in_order(room.may_grow(first.growing)), first.owed)
     if short:
-        room = room.then(make_room(in_turn(short), room.for_growth(first.gangs.union(grown))))
-    reserve(draft, placer, first.waiting, {each.task for each in room.evictions})
+        room = room.then(make_room_for(in_order(short), room.for_growth(first.gangs.union(grown))))
+    reserve(draft, placer, first.waiting, {evict.task for evict in room.evictions})
 
-    left = [*first.waiting, *refused] if told else ()
-    decisions = decide(draft, limits, first.placed, grown, room, left)
+    unserved = backlog.to_explain(first.waiting)
+    decisions = decide(draft, limits, first.placed, grown, room, unserved)
     parted = part(draft, room.evictions)
     actions = (*draft.binds, *parted.actions)
     actions = (*actions, *siblings_that_go(cluster, actions))
     holds = tuple(draft.holds.standing.values())
-    # who is spared is asked before a plan: what this one binds may change the answer
-    soon = cluster.now + 1 if draft.binds and is_outdated(limits, first.waiting) else None
+    # Repeat protection was computed before this plan; its binds may invalidate it, so plan again.
+    protection = cluster.now + 1 if draft.binds and is_outdated(limits, first.waiting) else None
     draft.close()
 
-    again = front.again_at(first.gangs | room.decided, cluster.now)
-    by_time = (room.wake_at, parted.wake_at, again, soon)
-    wake = wake_at(cluster, (each.gang for each in first.waiting), holds, by_time)
-    found = Plan(
+    rest_of_backlog = backlog.continues_at(first.gangs | room.decided, cluster.now)
+    by_time = (room.wake_at, parted.wake_at, rest_of_backlog, protection)
+    wake = wake_at(cluster, (waiting.gang for waiting in first.waiting), holds, by_time)
+    made = Plan(
         *(actions, decisions, holds, standing.shares, wake, room.in_vain()),
         gave_way=room.gave_way(),
     )
-    return remembered.keep(found, told)
+    return cache.store(made, backlog_of)
+
+
+def plan_without_reasons(cluster: Cluster) -> Plan:
+    """Return what to do now, without decisions for the gangs that wait.
+
+    Faster, for replays of long traces in which nobody reads reasons: of waiting gangs that differ
+    in nothing but their age only as many are considered as could be served now.
+    """
+    return plan(cluster, equivalent_heads)

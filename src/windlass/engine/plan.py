@@ -1,4 +1,7 @@
-"""What the engine answers: actions to carry out, and a decision for every gang it looked at."""
+"""The result of a cycle: actions to carry out, and a decision for every gang it considered.
+
+Fields are written to disk and sent to clients: their names are part of the format.
+"""
 
 from __future__ import annotations
 
@@ -22,30 +25,30 @@ from windlass.state.snapshot import FailedSearch
 
 
 class Verdict(StrEnum):
-    """What was decided for a gang."""
+    """The outcome for a gang."""
 
     PLACED = "Placed"
-    """It starts now, or its lost members return."""
+    """The gang starts now, or its lost members do."""
     GREW = "Grew"
-    """It runs already and got elastic tasks."""
+    """The gang runs already and gets elastic tasks."""
     DISPLACED = "Displaced"
-    """It runs and loses members, to make room for another or because it is stale."""
+    """The gang runs and is evicted in part or whole: for a preemptor, or by force."""
     WAITS = "Waits"
-    """It could start later; the reasons say what is missing now."""
+    """The gang may start later; the reasons say what is missing now."""
     NEVER = "Never"
-    """As it stands it can never start."""
+    """The gang can never start as it is specified."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of one gang in this cycle, and why."""
+    """The outcome for one gang in this cycle, with its reasons."""
 
     gang: GangId
     queue: str
     verdict: Verdict
     reasons: tuple[Reason, ...] = ()
     position: int = 0
-    """Its place in the line of waiting gangs, from 1; 0 for gangs that were placed."""
+    """The position among the waiting gangs, from 1; 0 for gangs that do not wait."""
 
 
 def _no_shares() -> dict[str, dict[str, int]]:
@@ -54,20 +57,20 @@ def _no_shares() -> dict[str, dict[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The outcome of one cycle."""
+    """The result of one cycle."""
 
     actions: tuple[Action, ...] = ()
     decisions: tuple[Decision, ...] = ()
     holds: tuple[Hold, ...] = ()
-    """All holds and reservations that stand after this plan."""
+    """All holds and reservations that exist after this plan."""
     shares: Mapping[str, Mapping[str, int]] = field(default_factory=_no_shares)
-    """Per queue and dimension, what it should have now."""
+    """The share of each queue, per dimension."""
     wake_at: int | None = None
-    """The next instant at which the answer can change by time alone."""
+    """The next instant at which the plan can change by time alone; None if only events matter."""
     searched: tuple[FailedSearch, ...] = ()
-    """For whom others could not be displaced, and when that was found out."""
+    """The gangs for which a search for victims failed, and when."""
     gave_way: tuple[HoldYielded, ...] = ()
-    """The holds of borrowers that end because their places go to others."""
+    """The holds of borrowers that end because their places go to a preemptor."""
 
     @property
     def binds(self) -> tuple[Bind, ...]:
@@ -76,23 +79,23 @@ class Plan:
 
     @property
     def evictions(self) -> tuple[Evict, ...]:
-        """The tasks to take from their nodes."""
+        """The tasks to evict now."""
         return tuple(action for action in self.actions if isinstance(action, Evict))
 
     @property
     def asks(self) -> tuple[PendingCheckpoint, ...]:
-        """The gangs to ask to save their work before their tasks are taken."""
+        """The checkpoints to request before tasks are evicted."""
         return tuple(
             action.parting for action in self.actions if isinstance(action, RequestCheckpoint)
         )
 
     @property
     def withdrawals(self) -> tuple[WithdrawCheckpoint, ...]:
-        """The requests to save that are needless by now."""
+        """The checkpoint requests that are no longer needed."""
         return tuple(action for action in self.actions if isinstance(action, WithdrawCheckpoint))
 
     @property
     def going(self) -> tuple[Evict, ...]:
-        """The tasks to take from their nodes, now or once their work is safe."""
-        asked = (each for parting in self.asks for each in parting.evictions)
-        return (*self.evictions, *asked)
+        """The tasks to evict, now or after the checkpoint that this plan requests."""
+        after_checkpoint = (evict for pending in self.asks for evict in pending.evictions)
+        return (*self.evictions, *after_checkpoint)

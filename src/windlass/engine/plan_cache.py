@@ -1,4 +1,4 @@
-"""The last plan, and whether it still is the answer: nothing changed, so neither does the plan."""
+"""The last plan, and the test whether it is still valid: without a change the plan is the same."""
 
 from __future__ import annotations
 
@@ -8,30 +8,35 @@ from windlass.engine.plan import Plan
 from windlass.engine.preemption.forced_evictions import changes_at
 from windlass.engine.preemption.overrun import overrun_at
 from windlass.engine.preemption.stale import stale_at
-from windlass.engine.queueing.failing import tried_again_at
+from windlass.engine.queueing.backlog import Backlog
+from windlass.engine.queueing.eligibility import retry_times
 from windlass.model.actions import Hold
 from windlass.model.jobs import Gang
 from windlass.state.cluster import Cluster
 
 
 class PlanCache:
-    """The plan of an earlier cycle over the same columns."""
+    """The plan of the last cycle over the same columns.
+
+    It rests on three things: every event raises `cluster.version`; everything that changes by time
+    alone is in the plan's `wake_at`; and the same gangs are considered.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._version = -1
-        self._told = True
+        self._backlog_of: Backlog | None = None
         self.plan = Plan()
 
-    def still_holds(self, told: bool) -> bool:
-        """Has nothing happened since, and is no instant reached at which time alone matters?"""
+    def is_valid(self, backlog_of: Backlog) -> bool:
+        """Return whether no event came since, and `wake_at` is not reached."""
         wake = self.plan.wake_at
-        same = self._version == self._cluster.version and self._told == told
+        same = self._version == self._cluster.version and self._backlog_of is backlog_of
         return same and (wake is None or self._cluster.now < wake)
 
-    def keep(self, plan: Plan, told: bool) -> Plan:
-        """Remember a plan for the state as it is, and whether it tells all its reasons."""
-        self.plan, self._version, self._told = plan, self._cluster.version, told
+    def store(self, plan: Plan, backlog_of: Backlog) -> Plan:
+        """Keep a plan for the current state and choice of gangs; return it."""
+        self.plan, self._version, self._backlog_of = plan, self._cluster.version, backlog_of
         return plan
 
 
@@ -41,7 +46,10 @@ def wake_at(
     holds: Iterable[Hold],
     by_time: Iterable[int | None],
 ) -> int | None:
-    """The next instant at which the answer can change without an event."""
+    """Return the next instant at which the plan can change without an event; None if there is none.
+
+    `by_time` are further instants that the steps of the cycle found.
+    """
     settings = cluster.settings
     instants = [gang.created_at + settings.reserve_after_s for gang in waiting]
     for hold in holds:
@@ -50,6 +58,6 @@ def wake_at(
     instants += stale_at(cluster)
     instants += overrun_at(cluster)
     instants += changes_at(cluster)
-    instants += tried_again_at(cluster)
+    instants += retry_times(cluster)
     instants += (instant for instant in by_time if instant is not None)
     return min((instant for instant in instants if instant > cluster.now), default=None)

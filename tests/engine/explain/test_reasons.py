@@ -1,4 +1,4 @@
-"""Every gang that waits is told why, with numbers that can be checked."""
+"""Every waiting gang has reasons, with numbers that can be checked."""
 
 import pytest
 
@@ -23,14 +23,14 @@ def test_a_gang_without_all_its_tasks_says_how_many_exist():
 
 
 @pytest.mark.parametrize("name", ["nowhere", "dept"])
-def test_a_gang_must_name_a_queue_at_the_end_of_the_tree(name):
+def test_a_gang_must_name_a_leaf_queue(name):
     tree = queue("dept"), queue("team", "dept")
     outcome = schedule(node("n1"), *tree, job("a", queue=name))
     assert outcome.nothing_of("a")
     assert outcome.reason("a", ReasonCode.UNKNOWN_QUEUE).values == {"queue": name}
 
 
-def test_a_task_that_others_keep_away_is_told_so_and_on_how_many_nodes():
+def test_anti_affinity_is_a_reason_with_the_number_of_nodes():
     apart = Constraints(apart=(pods("web", per=HOSTNAME),))
     old = job("old", labels={"app": "web"}).runs(0, on="n1")
     full = job("full", 1, ask(gpus=1)).runs(0, on="n2", devices=[0])
@@ -87,7 +87,7 @@ def test_a_gang_larger_than_every_rack_can_never_run_in_one():
     assert (values["need"], values["level"], values["room"]) == (4, "rack", 3)
 
 
-def test_what_other_work_occupies_is_a_reason_to_wait_not_a_never():
+def test_a_full_cluster_is_a_reason_to_wait_and_not_a_never():
     outcome = schedule(node("n1", gpus=2), holding("old", [0]), job("a", 2, ask(gpus=1)))
     assert outcome.verdict("a") == Verdict.WAITS
     values = outcome.reason("a", ReasonCode.NO_ROOM).values
@@ -131,14 +131,14 @@ def test_refusing_nodes_are_counted_by_cause():
     assert sum(int(each.values["nodes"]) for each in counted) == 3
 
 
-def test_a_selector_that_no_node_satisfies_never_matches():
+def test_a_selector_that_no_node_satisfies_is_a_never():
     picky = Constraints(selector=(("disk", "ssd"),))
     outcome = schedule(node("n1"), job("a", constraints=picky))
     assert outcome.nothing_of("a")
     assert outcome.whys("a") >= {ReasonCode.NEVER_NODE}
 
 
-def test_waiting_gangs_know_their_place_in_the_line():
+def test_waiting_gangs_have_a_position():
     jobs = [job(f"j{i}", 1, ask(gpus=1), created_at=i) for i in range(3)]
     outcome = schedule(node("n1", gpus=1), *jobs)
     assert [outcome.decision(f"j{i}").position for i in range(3)] == [0, 1, 2]

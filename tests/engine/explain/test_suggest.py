@@ -1,7 +1,7 @@
-"""What would start a waiting job now: one small case per kind of change, then the laws.
+"""Suggestions for a waiting job: one small case per kind of change, then the laws.
 
 The laws hold for 200 waiting jobs of generated clusters (1,000 with WINDLASS_PROOF=1), against
-plain loops over everything that could be different (`altered.py`).
+plain loops over everything that could be different (`tests/support/what_if_oracle.py`).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from windlass.state.snapshot import Snapshot
 
 JOBS = 1000 if os.environ.get("WINDLASS_PROOF") == "1" else 200
 EVERY = 10
-"""Of so many jobs one is searched for all that was not suggested, kind by kind."""
+"""One of this many jobs is searched for changes that were not suggested, kind by kind."""
 NEW = GangId("new")
 FIRM = Settings(displacing=())
-"""Nobody is displaced."""
+"""Settings without any preemption."""
 
 
-def asked(*things: Thing, settings: Settings = FIRM) -> dict[ChangeKind, str]:
-    """What would start gang `new`, late, by kind."""
+def suggested(*things: Thing, settings: Settings = FIRM) -> dict[ChangeKind, str]:
+    """Return the suggestions for gang `new` at time 1000, by kind."""
     found = suggest(snapshot(*things, now=1000, settings=settings), NEW)
     assert found.complete
     return {each.change.kind: str(each) for each in found.suggestions}
@@ -54,12 +54,12 @@ A, B = queue("a"), queue("b")
 
 
 def test_fewer_gpus_per_task_are_suggested_no_fewer_than_fit():
-    found = asked(A, node("n1", gpus=3), new(1, 8))
+    found = suggested(A, node("n1", gpus=3), new(1, 8))
     assert found[ChangeKind.GPUS] == "it would start at once with 3 GPUs per task instead of 8"
 
 
 def test_a_smaller_minimum_is_suggested_no_smaller_than_needed():
-    found = asked(A, node("n1", gpus=3), new(5, 1))
+    found = suggested(A, node("n1", gpus=3), new(5, 1))
     assert (
         found[ChangeKind.MINIMUM] == "it would start at once with a minimum of 3 tasks instead of 5"
     )
@@ -68,45 +68,45 @@ def test_a_smaller_minimum_is_suggested_no_smaller_than_needed():
 def test_another_model_is_suggested():
     things = node("n1", gpus=2, model="H100-80GB"), node("n2", gpus=2)
     wants = job("new", 1, ask(gpus=2, models=("H100-80GB",)), queue="a")
-    found = asked(A, *things, runs("old", 0, 1, queue="a"), wants)
+    found = suggested(A, *things, runs("old", 0, 1, queue="a"), wants)
     assert found[ChangeKind.MODEL] == (
         "it would start at once on A100-80GB GPUs instead of H100-80GB"
     )
 
 
-def test_another_queue_is_suggested_if_the_job_may_stand_in_it():
+def test_another_queue_is_suggested_if_the_job_may_be_submitted_to_it():
     things = queue("a", limit_gpus=1), B, queue("c"), node("n1", gpus=4), new(1, 2)
-    assert asked(*things)[ChangeKind.QUEUE] == "it would start at once in queue b"
+    assert suggested(*things)[ChangeKind.QUEUE] == "it would start at once in queue b"
     found = suggest(snapshot(*things, now=1000), NEW, queues=["a", "c"])
     assert str(found.suggestions[0]) == "it would start at once in queue c"
 
 
 def test_a_limit_is_raised_by_what_is_lacking():
     things = queue("a", limit_gpus=3), node("n1", gpus=8), runs("old", 0, 1, queue="a")
-    assert asked(*things, new(1, 4))[ChangeKind.LIMIT] == (
+    assert suggested(*things, new(1, 4))[ChangeKind.LIMIT] == (
         "it would start at once if the limit of queue a were 6 GPUs instead of 3"
     )
 
 
-def test_a_queue_that_keeps_its_idle_guarantee_is_to_lend_more():
+def test_more_lending_is_suggested_for_a_queue_that_keeps_its_idle_guarantee():
     things = A, queue("b", gpus=4, lend_gpus=1), node("n1", gpus=4)
-    assert asked(*things, new(1, 3))[ChangeKind.LEND] == (
+    assert suggested(*things, new(1, 3))[ChangeKind.LEND] == (
         "it would start at once if queue b lent 3 GPUs of its idle guarantee instead of 1"
     )
 
 
 def test_a_guarantee_is_raised_for_a_job_that_must_stay_within_it():
-    found = asked(queue("a", gpus=1), node("n1", gpus=4), new(1, 3, preemptible=False))
+    found = suggested(queue("a", gpus=1), node("n1", gpus=4), new(1, 3, preemptible=False))
     assert found[ChangeKind.GUARANTEE] == (
         "it would start at once if the guarantee of queue a were 3 GPUs instead of 1"
     )
     assert found[ChangeKind.PREEMPTIBLE] == "it would start at once if it could be preempted"
 
 
-def test_a_guarantee_gives_the_right_to_displace():
+def test_a_guarantee_is_suggested_that_allows_reclaim():
     held = runs("old", 0, 1, 2, 3, tasks=4, queue="b")
     usual = Settings(usage_effect=0, dwell_s=10_000)
-    found = asked(A, B, node("n1", gpus=4), held, new(1, 3), settings=usual)
+    found = suggested(A, B, node("n1", gpus=4), held, new(1, 3), settings=usual)
     assert found[ChangeKind.GUARANTEE] == (
         "it would start if the guarantee of queue a were 3 GPUs instead of 0, "
         "once 4 tasks of old have gone"
@@ -114,7 +114,7 @@ def test_a_guarantee_gives_the_right_to_displace():
 
 
 def reserved(late: Job) -> dict[ChangeKind, Suggestion]:
-    """Two of four GPUs are in use until 2000, when `big` of queue b gets all; then comes `new`."""
+    """Return two of four GPUs in use until 2000, when `big` of queue b gets all, and then `new`."""
     settings = Settings(displacing=(), reserve_after_s=100)
     old = runs("old", 0, 1, tasks=2, queue="b", duration_s=2000)
     big = job("big", 1, ask(gpus=4), queue="b", created_at=1)
@@ -125,7 +125,7 @@ def reserved(late: Job) -> dict[ChangeKind, Suggestion]:
     return {each.change.kind: each for each in suggest(cluster.snapshot(), NEW).suggestions}
 
 
-def test_a_gang_whose_reservation_may_be_spoilt_is_named():
+def test_a_gang_whose_reservation_may_be_delayed_is_named():
     found = reserved(new(1, 2))[ChangeKind.GUARANTEE]
     assert (found.start.later, found.start.delays) == ((), ("big",))
     assert str(found) == (
@@ -134,15 +134,15 @@ def test_a_gang_whose_reservation_may_be_spoilt_is_named():
     )
 
 
-def test_who_ends_before_a_reservation_is_due_delays_nobody():
+def test_a_job_that_ends_before_a_reservation_starts_delays_none():
     found = reserved(new(1, 3, duration_s=100))[ChangeKind.GPUS]
     assert str(found) == "it would start at once with 2 GPUs per task instead of 3"
     assert found.start.delays == ()
 
 
-def test_a_domain_that_is_required_is_better_preferred():
+def test_a_preferred_domain_is_suggested_instead_of_a_required_one():
     racks = *rack("r1", "n1", gpus=1), *rack("r2", "n2", gpus=1)
-    found = asked(A, RACKS, *racks, new(2, 1, domain=Domain("net", "rack")))
+    found = suggested(A, RACKS, *racks, new(2, 1, domain=Domain("net", "rack")))
     assert found[ChangeKind.DOMAIN] == (
         "it would start at once if it preferred to be within one rack, instead of requiring it"
     )
@@ -150,57 +150,57 @@ def test_a_domain_that_is_required_is_better_preferred():
 
 def test_a_selector_is_dropped_where_other_nodes_have_room():
     wants = new(1, 1, constraints=Constraints(selector=(("pool", "1"),)))
-    found = asked(A, node("n1", gpus=1, labels={"pool": "2"}), wants)
+    found = suggested(A, node("n1", gpus=1, labels={"pool": "2"}), wants)
     assert found[ChangeKind.SELECTOR] == "it would start at once without pool in its node selector"
 
 
-def test_a_taint_is_to_be_tolerated():
-    found = asked(A, node("n1", gpus=1, taints=(Taint("dedicated", "ml"),)), new(1, 1))
+def test_a_toleration_is_suggested():
+    found = suggested(A, node("n1", gpus=1, taints=(Taint("dedicated", "ml"),)), new(1, 1))
     assert found[ChangeKind.TAINT] == (
         "it would start at once if it tolerated the taint dedicated=ml:NoSchedule"
     )
 
 
-def test_a_priority_that_displaces_is_the_least_that_does():
+def test_the_lowest_priority_that_preempts_is_suggested():
     held, usual = runs("old", 0, queue="a", priority=3), Settings()
-    found = asked(A, node("n1", gpus=1), held, new(1, 1), settings=usual)
+    found = suggested(A, node("n1", gpus=1), held, new(1, 1), settings=usual)
     assert found[ChangeKind.PRIORITY] == (
         "it would start with priority 4 instead of 0, once 1 task of old has gone"
     )
 
 
-def test_a_job_that_waits_for_free_room_first_may_change_its_mind():
+def test_preempting_at_once_is_suggested_for_a_job_that_waits_for_free_room_first():
     wants = new(1, 2, queue="owner", displaces_after_s=None)
     held = runs("old", 0, 1, tasks=2, queue="other")
-    found = asked(OWNER, OTHER, node("n1", gpus=2), held, wants, settings=Settings())
+    found = suggested(OWNER, OTHER, node("n1", gpus=2), held, wants, settings=Settings())
     assert found[ChangeKind.HASTE].startswith("it would start if it displaced others at once")
 
 
-def test_settings_that_rule_out_a_way_are_named():
+def test_a_kind_of_preemption_that_the_settings_forbid_is_suggested():
     held = runs("old", 0, 1, tasks=2, queue="other")
-    found = asked(OWNER, OTHER, node("n1", gpus=2), held, new(1, 2, queue="owner"))
+    found = suggested(OWNER, OTHER, node("n1", gpus=2), held, new(1, 2, queue="owner"))
     assert found[ChangeKind.DISPLACING] == (
         "it would start if the settings allowed Windlass to reclaim, once 2 tasks of old have gone"
     )
 
 
-def test_an_eviction_that_policy_forbids_names_whom():
+def test_a_running_gang_that_may_not_be_preempted_is_named():
     held = runs("small", 0, queue="a"), runs("large", 1, 2, 3, queue="b")
-    found = asked(A, B, node("n1", gpus=4), *held, new(1, 3))
+    found = suggested(A, B, node("n1", gpus=4), *held, new(1, 3))
     assert found[ChangeKind.STOP] == (
         "it would start at once if large (queue b, 3 GPUs) stopped, which it may not displace now"
     )
 
 
-def test_two_that_only_together_are_enough_are_named_together():
+def test_two_gangs_that_only_together_free_enough_are_named_together():
     held = runs("one", 0, queue="a"), runs("two", 1, queue="b")
-    found = asked(A, B, node("n1", gpus=2), *held, new(1, 2))
+    found = suggested(A, B, node("n1", gpus=2), *held, new(1, 2))
     assert "one (queue a, 1 GPU) and two (queue b, 1 GPU) stopped" in found[ChangeKind.STOP]
 
 
-def test_who_would_start_later_for_it_is_told():
+def test_a_gang_that_would_start_later_is_named():
     first = job("first", 1, ask(gpus=2), queue="a", created_at=800)
-    found = asked(A, node("n1", gpus=3), first, new(2, 1))
+    found = suggested(A, node("n1", gpus=3), first, new(2, 1))
     assert (
         found[ChangeKind.MINIMUM] == "it would start at once with a minimum of 1 task instead of 2"
     )
@@ -218,7 +218,7 @@ def test_the_smallest_change_comes_first():
     assert found.suggestions[0].change.kind is ChangeKind.MINIMUM
 
 
-def test_a_job_that_starts_anyway_or_is_refused_is_told_nothing():
+def test_a_job_that_starts_anyway_or_is_refused_has_no_suggestions():
     things = A, node("n1", gpus=2)
     assert suggest(snapshot(*things, new(1, 2)), NEW) == Suggested(plans=1, needed=False)
     refusal = Reason(ReasonCode.NO_VOLUME, {"what": "its claim is not bound"})
@@ -226,7 +226,7 @@ def test_a_job_that_starts_anyway_or_is_refused_is_told_nothing():
     assert (found.suggestions, found.sentences()) == ((), [])
 
 
-def test_the_work_for_one_question_is_bounded():
+def test_the_number_of_plans_is_bounded():
     held = runs("old", 0, 1, 2, 3, queue="b")
     here = snapshot(A, B, node("n1", gpus=4), held, new(4, 1), now=1000, settings=FIRM)
     found = suggest(here, NEW, most_plans=3)
@@ -260,7 +260,7 @@ def test_a_suggestion_starts_the_job_and_one_unit_less_does_not():
     assert len(kinds) >= 5
 
 
-def test_a_long_ladder_is_climbed_by_halves_to_a_first_rung(monkeypatch: pytest.MonkeyPatch):
+def test_binary_search_finds_a_smallest_change(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(engine, "SCANNED", 1)
     for here, gang in waiting_jobs(JOBS // 10, seed=7000):
         ladders = all_ladders(here, gang)
@@ -269,7 +269,7 @@ def test_a_long_ladder_is_climbed_by_halves_to_a_first_rung(monkeypatch: pytest.
 
 
 def check(change: SuggestedChange, ladders: list[Rungs], gang: str) -> None:
-    """The change, made by hand, starts the gang; one unit less of it does not."""
+    """Assert that the change, made by hand, starts the gang and that one unit less does not."""
     rungs, at = next(
         (rungs, at)
         for rungs in ladders
@@ -299,7 +299,7 @@ def words_of(change: SuggestedChange) -> tuple[str, ...]:
 
 
 def all_ladders(here: Snapshot, gang: str) -> list[Rungs]:
-    """All that may be changed for a gang: one that runs in part is not submitted again."""
+    """Return all possible changes; a gang that runs in part is not submitted again."""
     altered = Altered(here, gang)
     found: list[Rungs] = []
     there = ACTIVE | {TaskState.SUCCEEDED}
@@ -313,7 +313,7 @@ def all_ladders(here: Snapshot, gang: str) -> list[Rungs]:
 
 
 def waiting_jobs(count: int, seed: int = 0) -> Iterator[tuple[Snapshot, GangId]]:
-    """Jobs that wait or can never start, in small clusters that are nearly full."""
+    """Yield jobs that wait or can never start, in small clusters that are nearly full."""
     while count > 0:
         here = crowd_of(_recipe(seed))
         for each in plan(Cluster.of(here)).decisions:

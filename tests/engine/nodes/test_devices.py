@@ -1,4 +1,4 @@
-"""GPUs one by one: whole, in fractions, by memory, by model."""
+"""The choice of devices: whole GPUs, fractions, GPU memory, models."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def mixed(*cards):
     return node("n1", cards=cards)
 
 
-def test_a_whole_gpu_is_a_device_nobody_else_uses():
+def test_a_whole_gpu_is_an_unshared_device():
     outcome = schedule(node("n1", gpus=2), job("a", 1, ask(1)), job("b", 1, ask(1)))
     assert sorted(outcome.devices.values()) == [(Slice(0, 1000),), (Slice(1, 1000),)]
 
@@ -37,7 +37,7 @@ def test_fractions_share_a_device_until_it_is_full():
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_one_thousandth_too_little_is_too_little(count):
+def test_a_fraction_does_not_fit_if_one_thousandth_lacks(count):
     old = job("old", 1, ask(count, milli=501))
     old = old.runs(0, on="n1", devices=[Slice(i, 501) for i in range(count)])
     fits, too_large = job("a", 1, ask(count, milli=499)), job("a", 1, ask(count, milli=500))
@@ -58,7 +58,7 @@ def test_spreading_puts_a_fraction_on_the_emptiest_device():
     assert outcome.devices["a-0"] == (Slice(1, 500),)
 
 
-def test_several_fractions_of_one_task_lie_on_different_devices():
+def test_several_fractions_of_one_task_are_on_different_devices():
     outcome = schedule(node("n1", gpus=2), job("a", 1, ask(2, milli=300)))
     assert {each.device for each in outcome.devices["a-0"]} == {0, 1}
 
@@ -94,7 +94,7 @@ def test_memory_and_fractions_share_one_device():
     assert schedule(node("n1", gpus=1, model="T4"), half, fits).started("a") == 1
 
 
-def test_a_task_runs_only_on_models_that_will_do():
+def test_a_task_runs_only_on_the_models_it_accepts():
     outcome = schedule(
         node("n1", gpus=1, model="T4"),
         node("n2", gpus=1, model="V100"),
@@ -113,7 +113,7 @@ def test_a_mixed_node_converts_memory_device_by_device():
     assert sorted(outcome.devices["a-0"]) == [Slice(0, 500), Slice(1, 100)]
 
 
-def test_a_broken_device_is_given_to_nobody():
+def test_an_unhealthy_device_is_not_allocated():
     broken = Gpu("T4", 16 * GIB, healthy=False)
     outcome = schedule(mixed(broken, T4), job("a", 1, ask(1)), job("b", 1, ask(1)))
     assert outcome.devices == {"a-0": (Slice(1, 1000),)}
@@ -125,13 +125,13 @@ def test_a_fraction_avoids_breaking_a_whole_gpu_on_another_node():
     assert outcome.places == {"a-0": "n2"}
 
 
-def test_tasks_of_two_fractions_each_share_three_devices_as_far_as_arithmetic_allows():
+def test_tasks_of_two_fractions_each_fill_three_devices_evenly():
     outcome = schedule(node("n1", gpus=3), job("a", 4, ask(2, milli=300)))
     assert outcome.started("a") == 4
 
 
 @pytest.mark.parametrize("packing", Packing)
-def test_a_task_that_takes_any_model_leaves_the_dear_ones_free(packing):
+def test_a_task_that_accepts_any_model_gets_the_cheapest(packing):
     nodes = node("n1", gpus=2, model="H100-80GB"), node("n2", gpus=2, model="T4")
     outcome = schedule(*nodes, job("a", 1, ask(1)), settings=Settings(nodes=packing))
     assert outcome.places == {"a-0": "n2"}

@@ -1,4 +1,4 @@
-"""Can it: one task and one node."""
+"""Whether one task fits one node: capacity, cordon, packing and spreading."""
 
 import pytest
 
@@ -30,17 +30,17 @@ def test_a_task_starts_on_a_node_that_has_just_enough():
     ],
     ids=["cpu", "memory", "gpus", "model", "extra", "an extra no node has"],
 )
-def test_a_task_that_asks_one_thing_too_much_does_not_start(request_):
+def test_a_task_with_one_request_too_large_does_not_start(request_):
     small = node("n1", gpus=1, cpu_milli=4000, memory_mib=8 * GIB, extra={"nic": 1})
     assert schedule(small, job("a", 1, request_)).nothing_of("a")
 
 
-def test_a_task_takes_a_pod_slot_even_if_it_asks_for_nothing():
+def test_a_task_without_requests_takes_a_pod_slot():
     full = job("old").runs(0, on="n1")
     assert schedule(node("n1", pods=1), full, job("a")).nothing_of("a")
 
 
-def test_what_running_tasks_use_is_not_given_again():
+def test_capacity_of_running_tasks_is_not_allocated_again():
     busy = job("old", 1, ask(gpus=1, cpu=3000)).runs(0, on="n1", devices=[0])
     outcome = schedule(node("n1", gpus=2, cpu_milli=4000), busy, job("a", 1, ask(1, cpu=1001)))
     assert outcome.nothing_of("a")
@@ -63,12 +63,12 @@ def test_a_cordoned_node_takes_no_new_task():
     assert schedule(node("n1", gpus=1, cordoned=True), job("a", 1, ask(1))).nothing_of("a")
 
 
-def test_a_cordoned_node_is_passed_over_for_the_next():
+def test_a_task_goes_to_the_next_node_if_one_is_cordoned():
     outcome = schedule(node("n1", cordoned=True), node("n2"), job("a"))
     assert outcome.places == {"a-0": "n2"}
 
 
-def test_a_node_with_more_in_use_than_it_has_takes_nothing_more():
+def test_an_overcommitted_node_takes_no_more_tasks():
     crowd = job("old", 2, ask(cpu=3000)).runs(0, 1, on="n1")
     outcome = schedule(node("n1", cpu_milli=4000), crowd, job("a", 1, ask(cpu=1)))
     assert outcome.nothing_of("a")
@@ -89,7 +89,7 @@ def test_a_cluster_without_nodes_starts_nothing():
     assert schedule(job("a")).nothing_of("a")
 
 
-def test_by_default_work_goes_where_work_already_is():
+def test_by_default_tasks_are_packed_on_used_nodes():
     busy = job("old", 1, ask(gpus=1, cpu=1000)).runs(0, on="n2", devices=[0])
     outcome = schedule(
         node("n1", gpus=4), node("n2", gpus=4), node("n3", gpus=4), busy, job("a", 1, ask(1))
@@ -97,7 +97,7 @@ def test_by_default_work_goes_where_work_already_is():
     assert outcome.places == {"a-0": "n2"}
 
 
-def test_a_task_keeps_its_place_when_its_node_no_longer_offers_what_it_asked_for():
+def test_a_running_task_stays_when_its_node_loses_a_resource_it_requested():
     cluster = schedule(
         node("n1", gpus=1, extra={"nic": 1}), job("old", 1, ask(gpus=1, extra={"nic": 1}))
     ).carried_out()
@@ -126,12 +126,12 @@ def test_spreading_sends_work_to_the_emptiest_node():
 
 
 @pytest.mark.parametrize("settings", [USUAL, SPREAD], ids=["pack", "spread"])
-def test_work_without_gpus_leaves_nodes_with_gpus_alone(settings):
+def test_tasks_without_gpus_avoid_nodes_with_gpus(settings):
     outcome = schedule(node("n1", gpus=1), node("n2"), job("a", 1, ask(cpu=1)), settings=settings)
     assert outcome.places == {"a-0": "n2"}
 
 
-def test_spreading_spreads_work_without_gpus_over_nodes_with_gpus_too():
+def test_spreading_uses_gpu_nodes_for_tasks_without_gpus_too():
     busy = job("old", 1, ask(cpu=32_000)).runs(0, on="n1")
     nodes = node("n1", gpus=1), node("n2", gpus=1)
     outcome = schedule(*nodes, busy, job("a", 1, ask(cpu=1000)), settings=SPREAD)

@@ -1,4 +1,4 @@
-"""Where a task may run and where it would rather: taints, labels, neighbours, even spread."""
+"""Constraints on nodes: taints, labels, pod affinity and topology spread."""
 
 from dataclasses import replace
 
@@ -35,12 +35,12 @@ def test_a_taint_keeps_away_tasks_that_do_not_tolerate_it(effect):
     assert schedule(tainted, job("a")).nothing_of("a")
 
 
-def test_a_soft_taint_keeps_away_nobody_who_has_no_other_place():
+def test_a_soft_taint_does_not_exclude_the_only_node():
     tainted = node("n1", taints=(Taint("gpu", "yes", Effect.PREFER_NO_SCHEDULE),))
     assert schedule(tainted, job("a")).places == {"a-0": "n1"}
 
 
-def test_a_soft_taint_is_avoided_where_there_is_another_place():
+def test_a_soft_taint_is_avoided_if_another_node_fits():
     tainted = node("n1", taints=(Taint("gpu", "yes", Effect.PREFER_NO_SCHEDULE),))
     assert schedule(tainted, node("n2"), job("a")).places == {"a-0": "n2"}
 
@@ -70,7 +70,7 @@ def test_a_toleration_opens_a_tainted_node(toleration):
     ],
     ids=["other value", "other key", "other effect"],
 )
-def test_a_toleration_of_something_else_opens_nothing(toleration):
+def test_a_toleration_of_another_taint_does_not_help(toleration):
     tolerant = Constraints(tolerations=(toleration,))
     tainted = node("n1", taints=(Taint("gpu", "yes"),))
     assert schedule(tainted, job("a", constraints=tolerant)).nothing_of("a")
@@ -127,7 +127,7 @@ def test_a_preference_decides_between_nodes_that_fit():
     assert schedule(HERE, THERE, job("a", constraints=wish)).places == {"a-0": "there"}
 
 
-def test_a_preference_forbids_nothing():
+def test_a_preference_excludes_no_node():
     wish = Constraints(preferences=(Preference(100, where("zone", "b")),))
     assert schedule(HERE, job("a", constraints=wish)).places == {"a-0": "here"}
 
@@ -139,35 +139,35 @@ def test_the_heavier_preference_wins():
     assert schedule(HERE, THERE, job("a", constraints=wish)).places == {"a-0": "there"}
 
 
-# --- neighbours -----------------------------------------------------------------------------------
+# --- pod affinity ---------------------------------------------------------------------------------
 
 
-def test_a_task_that_wants_to_be_near_another_joins_it():
+def test_required_pod_affinity_places_a_task_beside_its_match():
     db = job("db", labels={"app": "db"}).runs(0, on="there")
     near = Constraints(near=(pods("db", per="zone"),))
     assert schedule(HERE, THERE, db, job("a", constraints=near)).places == {"a-0": "there"}
 
 
-def test_a_task_that_wants_to_be_near_nobody_there_waits():
+def test_a_task_without_a_match_of_its_pod_affinity_waits():
     near = Constraints(near=(pods("db", per="zone"),))
     assert schedule(HERE, job("a", constraints=near)).nothing_of("a")
 
 
-def test_the_first_of_its_kind_need_not_wait_for_itself():
+def test_the_first_task_with_affinity_to_itself_may_go_anywhere():
     near = Constraints(near=(pods("web", per="zone"),))
     outcome = schedule(HERE, THERE, job("a", 3, ask(cpu=1), labels=WEB, constraints=near))
     assert len(set(outcome.places.values())) == 1
     assert outcome.started("a") == 3
 
 
-def test_the_next_of_its_kind_joins_the_first():
+def test_the_next_task_with_affinity_to_itself_joins_the_first():
     first = job("old", labels=WEB).runs(0, on="there")
     near = Constraints(near=(pods("web", per="zone"),))
     late = job("a", labels=WEB, constraints=near)
     assert schedule(HERE, THERE, first, late).places == {"a-0": "there"}
 
 
-def test_workers_that_seek_the_server_of_their_gang_come_after_it_however_large_they_are():
+def test_affinity_targets_in_a_gang_are_placed_before_larger_dependents():
     near = Constraints(near=(pods("server", per="zone"),))
     server = group("server", 1, ask(cpu=1), labels=(("app", "server"),))
     workers = group("workers", 2, ask(2, cpu=8), constraints=near)
@@ -178,7 +178,7 @@ def test_workers_that_seek_the_server_of_their_gang_come_after_it_however_large_
         assert set(outcome.places.values()) == {"n1"}
 
 
-def test_a_server_goes_where_there_is_room_for_the_workers_that_seek_it():
+def test_an_affinity_target_goes_where_its_dependents_fit():
     near = Constraints(near=(pods("server", per="zone"),))
     server = group("server", 1, ask(cpu=1), labels=(("app", "server"),))
     workers = group("workers", 2, ask(2, cpu=8), constraints=near)
@@ -189,7 +189,7 @@ def test_a_server_goes_where_there_is_room_for_the_workers_that_seek_it():
     assert "n2" not in outcome.places.values()
 
 
-def test_servers_apart_leave_the_last_free_gpu_of_a_node_and_go_where_their_workers_fit():
+def test_affinity_targets_with_anti_affinity_go_where_their_dependents_fit():
     near = Constraints(near=(pods("server"),), apart=(pods("worker"),))
     alone = Constraints(apart=(pods("server"),))
     server = group("server", 2, ask(1), constraints=alone, labels=(("app", "server"),))
@@ -201,7 +201,7 @@ def test_servers_apart_leave_the_last_free_gpu_of_a_node_and_go_where_their_work
     assert "n1" not in outcome.places.values()
 
 
-def test_members_of_one_group_that_seek_each_other_are_placed_in_their_turn():
+def test_affinity_targets_are_placed_before_dependents_of_the_same_group():
     near = Constraints(near=(pods("web", per="zone"),))
     crew = job("a", 2, ask(1))
     first = Shape(ask(2), near)
@@ -210,30 +210,30 @@ def test_members_of_one_group_that_seek_each_other_are_placed_in_their_turn():
     assert outcome.places == {"a-0": "n1", "a-1": "n1"}
 
 
-def test_who_seeks_nobody_of_its_gang_still_keeps_all_of_it_waiting():
+def test_gang_waits_when_one_member_has_unsatisfied_pod_affinity():
     near = Constraints(near=(pods("db", per="zone"),))
     server, workers = group("server", 1), group("workers", 2, constraints=near)
     assert schedule(HERE, THERE, grouped("a", workers, server)).nothing_of("a")
 
 
-def test_a_node_without_the_label_is_near_nothing():
+def test_a_node_without_the_topology_label_satisfies_no_pod_affinity():
     near = Constraints(near=(pods("web", per="zone"),))
     assert schedule(node("n1"), job("a", labels=WEB, constraints=near)).nothing_of("a")
 
 
-def test_a_task_stays_apart_from_those_it_names():
+def test_anti_affinity_keeps_a_task_apart_from_its_matches():
     db = job("db", labels={"app": "db"}).runs(0, on="here")
     apart = Constraints(apart=(pods("db"),))
     assert schedule(HERE, THERE, db, job("a", constraints=apart)).places == {"a-0": "there"}
 
 
-def test_a_running_task_that_wants_to_be_apart_keeps_newcomers_away():
+def test_anti_affinity_of_a_running_task_excludes_new_tasks():
     loner = job("old", constraints=Constraints(apart=(pods("web", per="zone"),)))
     outcome = schedule(HERE, loner.runs(0, on="here"), job("a", labels=WEB))
     assert outcome.nothing_of("a")
 
 
-def test_members_of_one_gang_keep_apart_from_each_other():
+def test_anti_affinity_holds_between_members_of_one_gang():
     apart = Constraints(apart=(pods("web"),))
     trio = job("a", 3, ask(cpu=1), labels=WEB, constraints=apart)
     assert schedule(HERE, THERE, trio).nothing_of("a")
@@ -241,14 +241,14 @@ def test_members_of_one_gang_keep_apart_from_each_other():
     assert sorted(outcome.places.values()) == ["here", "more", "there"]
 
 
-def test_gangs_of_one_cycle_keep_apart_from_each_other():
+def test_anti_affinity_holds_between_gangs_of_one_cycle():
     loner = Constraints(apart=(pods("web"),))
     first = job("a", created_at=1, constraints=loner)
     outcome = schedule(HERE, first, job("b", created_at=2, labels=WEB))
     assert outcome.places == {"a-0": "here"}
 
 
-def test_neighbours_are_sought_in_the_own_namespace():
+def test_pod_affinity_matches_only_the_own_namespace():
     db = job("db", labels={"app": "db"}, namespace="other").runs(0, on="here")
     own, named, all_ = (
         Constraints(apart=(pods("db", namespaces=names),)) for names in ((), ("other",), ("*",))
@@ -258,20 +258,20 @@ def test_neighbours_are_sought_in_the_own_namespace():
     assert schedule(HERE, db, job("a", constraints=all_)).nothing_of("a")
 
 
-def test_a_waiting_task_repels_nobody():
+def test_anti_affinity_of_a_waiting_task_has_no_effect():
     loner = Constraints(apart=(pods("web"),), selector=(("zone", "nowhere"),))
     outcome = schedule(HERE, job("old", constraints=loner), job("a", labels=WEB))
     assert outcome.started("a") == 1
 
 
 @pytest.mark.parametrize(("weight", "place"), [(100, "there"), (-100, "here")])
-def test_a_wish_about_neighbours_decides_between_nodes_that_fit(weight, place):
+def test_preferred_pod_affinity_decides_between_nodes_that_fit(weight, place):
     db = job("db", labels={"app": "db"}).runs(0, on="there")
     wish = Constraints(pod_preferences=(PodPreference(weight, pods("db")),))
     assert schedule(HERE, THERE, db, job("a", constraints=wish)).places == {"a-0": place}
 
 
-# --- even spread ----------------------------------------------------------------------------------
+# --- topology spread ------------------------------------------------------------------------------
 
 
 def test_spread_goes_to_the_emptier_domain():
@@ -280,7 +280,7 @@ def test_spread_goes_to_the_emptier_domain():
     assert outcome.places == {"a-0": "there"}
 
 
-def test_spread_refuses_a_domain_that_is_ahead_already():
+def test_spread_refuses_a_domain_beyond_the_maximum_skew():
     old = job("old", labels=WEB).runs(0, on="here")
     full = node("there", labels={"zone": "b"}, cordoned=False, cpu_milli=0)
     web = job("a", 1, ask(cpu=1), labels=WEB, constraints=EVEN)
@@ -308,7 +308,7 @@ def test_spread_does_not_count_domains_the_task_may_not_use():
     assert outcome.places == {"a-0": "here"}
 
 
-def test_spread_counts_tainted_nodes_unless_it_heeds_taints():
+def test_spread_counts_tainted_nodes_unless_node_taints_policy_is_honor():
     old = job("old", labels=WEB).runs(0, on="here")
     shut = node("there", labels={"zone": "b"}, taints=(Taint("gpu"),))
     even = EVEN.spread[0]
@@ -317,7 +317,7 @@ def test_spread_counts_tainted_nodes_unless_it_heeds_taints():
     assert schedule(HERE, shut, old, job("a", labels=WEB, constraints=heedful)).started("a") == 1
 
 
-def test_spread_counts_nodes_outside_the_selector_only_if_it_does_not_heed_it():
+def test_spread_counts_nodes_outside_the_selector_only_if_node_affinity_policy_is_ignore():
     old = job("old", labels=WEB).runs(0, on="here")
     heedless = replace(EVEN.spread[0], heeds_affinity=False)
     tied = Constraints(spread=(heedless,), selector=(("zone", "a"),))
@@ -335,14 +335,14 @@ def test_spread_counts_no_tasks_on_nodes_that_do_not_count():
     assert found.places == {"a-0": "n1"}
 
 
-def test_spread_over_too_few_domains_takes_the_emptiest_as_empty():
+def test_spread_with_fewer_domains_than_min_domains_takes_the_minimum_as_zero():
     old = job("old", labels=WEB).runs(0, on="here")
     wide = Constraints(spread=(replace(EVEN.spread[0], min_domains=2),))
     assert schedule(HERE, old, job("a", labels=WEB, constraints=EVEN)).started("a") == 1
     assert schedule(HERE, old, job("a", labels=WEB, constraints=wide)).nothing_of("a")
 
 
-def test_spread_does_not_count_what_is_on_its_way_out():
+def test_spread_does_not_count_terminating_tasks():
     old = job("old", labels=WEB).runs(0, on="here").become(0, state=TaskState.RELEASING)
     full = node("there", labels={"zone": "b"}, cpu_milli=0)
     web = job("a", 1, ask(cpu=1), labels=WEB, constraints=EVEN)
@@ -358,7 +358,7 @@ def test_a_node_must_have_the_labels_of_all_spreads_to_count_for_one():
     assert found.places == {"a-0": "n1"}  # zone b has no rack, so nobody could be there
 
 
-def test_a_wished_spread_forbids_nothing():
+def test_a_preferred_spread_excludes_no_node():
     old = job("old", labels=WEB).runs(0, on="here")
     wish = Constraints(spread=(Spread("zone", 1, where("app", "web"), required=False),))
     assert schedule(HERE, old, job("a", labels=WEB, constraints=wish)).started("a") == 1
@@ -389,14 +389,14 @@ def test_a_node_that_is_both_full_and_forbidden_is_never_chosen():
     assert schedule(node("n1", gpus=1), loner, job("a", 1, ask(1), constraints=apart)).places == {}
 
 
-def test_a_gang_that_others_keep_away_does_not_stand_for_gangs_of_equal_size():
+def test_a_gang_excluded_by_anti_affinity_does_not_make_gangs_of_equal_size_fail():
     loner = job("old", constraints=Constraints(apart=(pods("web"),))).runs(0, on="here")
     web = job("a", 1, ask(cpu=1), labels=WEB, created_at=1)
     plain = job("b", 1, ask(cpu=1), created_at=2)
     assert schedule(HERE, loner, web, plain).places == {"b-0": "here"}
 
 
-def test_who_seeks_several_kinds_seeks_one_task_that_is_all_of_them():
+def test_several_affinity_terms_must_be_matched_by_one_task():
     web, db = where("app", "web"), where("tier", "db")
     both = Constraints(near=(PodTerm(web, "zone"), PodTerm(db, "zone")))
     apart = job("w", labels=WEB).runs(0, on="here"), job("d", labels={"tier": "db"})
@@ -407,7 +407,7 @@ def test_who_seeks_several_kinds_seeks_one_task_that_is_all_of_them():
     assert schedule(HERE, THERE, one, job("a", constraints=both)).places == {"a-0": "there"}
 
 
-def test_a_cordon_keeps_away_all_but_those_who_tolerate_it():
+def test_a_cordon_excludes_tasks_that_do_not_tolerate_it():
     shut = node("n1", cordoned=True, taints=(CORDON,))
     tolerant = Constraints(tolerations=(Toleration(exists=True),))
     assert schedule(shut, job("a")).nothing_of("a")
@@ -416,28 +416,28 @@ def test_a_cordon_keeps_away_all_but_those_who_tolerate_it():
     assert schedule(unwell, job("a", constraints=tolerant)).nothing_of("a")
 
 
-def test_neighbours_of_several_kinds_are_told_apart():
+def test_pod_affinity_distinguishes_labels():
     web = job("web", labels=WEB).runs(0, on="here")
     db = job("db", labels={"app": "db"}).runs(0, on="there")
     picky = Constraints(near=(pods("web", per="zone"),), apart=(pods("db", per="zone"),))
     assert schedule(HERE, THERE, web, db, job("a", constraints=picky)).places == {"a-0": "here"}
 
 
-def test_spread_counts_a_newcomer_only_if_it_is_of_the_kind_it_counts():
+def test_spread_counts_the_new_task_only_if_it_matches_the_selector():
     old = job("old", labels=WEB).runs(0, on="here")
     full = node("there", labels={"zone": "b"}, cpu_milli=0)
     other = job("a", 1, ask(cpu=1), labels={"app": "db"}, constraints=EVEN)
     assert schedule(HERE, full, old, other).places == {"a-0": "here"}
 
 
-def test_a_wished_spread_never_opens_a_node_that_refuses():
+def test_a_preferred_spread_never_admits_an_excluded_node():
     old = job("old", labels=WEB).runs(0, on="here")
     wish = Constraints(spread=(Spread("zone", 1, where("app", "web"), required=False),))
     full, shut = node("here", labels={"zone": "a"}, pods=1), node("n1", cordoned=True)
     assert schedule(full, shut, old, job("a", labels=WEB, constraints=wish)).places == {}
 
 
-def test_a_wished_spread_prefers_a_domain_to_a_node_in_none():
+def test_a_preferred_spread_prefers_nodes_with_the_topology_label():
     old = job("old", labels=WEB).runs(0, on="here")
     wish = Constraints(spread=(Spread("zone", 1, where("app", "web"), required=False),))
     outcome = schedule(HERE, THERE, node("nowhere"), old, job("a", labels=WEB, constraints=wish))

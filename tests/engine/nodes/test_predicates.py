@@ -1,4 +1,4 @@
-"""Rules of kube-scheduler that no other file is about, from the pod to the decision."""
+"""Rules of kube-scheduler that no other file covers, from the pod to the decision."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.kube_given import EARLY, Stage, container, node, pod, queue
 CPU = {"cpu": "64"}
 TEAM = queue("team", "ml")
 LATER = 1_800_000_000
-"""Long after all pods were made."""
+"""A time long after all pods were created."""
 
 
 def preempting(name: str, priority: int, **fields: Any) -> Any:
@@ -20,7 +20,7 @@ def preempting(name: str, priority: int, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize(("policy", "evicted"), [("PreemptLowerPriority", 1), ("Never", 0)])
-def test_a_pod_that_never_preempts_displaces_nobody(policy: str, evicted: int):
+def test_a_pod_with_preemption_policy_never_preempts_nothing(policy: str, evicted: int):
     old = preempting("old", 0, node="n1", phase="Running", status={"startTime": EARLY})
     new = preempting("a", 9, preemptionPolicy=policy)
     there = Stage(TEAM, node("n1"), old, new, now=LATER)
@@ -41,18 +41,18 @@ def test_a_gated_pod_is_not_placed():
     assert there.step().bound == {"a": "n1"}
 
 
-def test_a_cordoned_node_is_for_those_who_tolerate_that():
+def test_a_cordoned_node_admits_pods_that_tolerate_it():
     tolerant = pod("a", tolerations=[{"operator": "Exists"}])
     there = Stage(TEAM, node("n1", unschedulable=True), tolerant, pod("b"))
     assert there.step().bound == {"a": "n1"}
 
 
-def test_pod_slots_are_a_resource_that_everybody_takes_one_of():
+def test_every_pod_takes_one_pod_slot():
     there = Stage(TEAM, node("n1", offers={"pods": "1"}), pod("a"), pod("b"))
     assert len(there.step().bound) == 1
 
 
-def test_a_pod_near_others_of_a_chosen_namespace_follows_them():
+def test_pod_affinity_with_namespaces_matches_pods_there():
     near = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}
     near |= {"namespaceSelector": {"matchLabels": {"team": "x"}}}
     wants = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}

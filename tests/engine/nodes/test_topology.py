@@ -1,4 +1,4 @@
-"""Closeness: whole gangs inside one domain of a fast network."""
+"""Topology: whole gangs inside one domain of a fast network."""
 
 from tests.given import RACKS, ask, group, grouped, job, node, rack, schedule, within
 from windlass.model.jobs import Domain
@@ -19,7 +19,7 @@ def test_a_required_rack_keeps_the_whole_gang_in_one_rack():
     assert racks_of(outcome) == {"r2"}
 
 
-def test_a_required_rack_is_not_traded_for_two_halves():
+def test_a_required_rack_is_never_split_over_two():
     nodes = rack("r1", "n1", gpus=2) + rack("r2", "n2", gpus=2)
     outcome = schedule(RACKS, *nodes, job("a", 4, ask(gpus=1), domain=IN_RACK))
     assert outcome.nothing_of("a")
@@ -86,7 +86,7 @@ def test_a_preferred_rack_never_keeps_a_gang_waiting():
     assert outcome.started("a") == 4
 
 
-def test_each_group_may_ask_for_a_rack_of_its_own():
+def test_each_group_may_require_a_rack_of_its_own():
     nodes = rack("r1", "n1", gpus=2) + rack("r2", "n2", gpus=2)
     parts = [group(name, 2, ask(gpus=1), domain=IN_RACK) for name in ("x", "y")]
     outcome = schedule(RACKS, *nodes, grouped("a", *parts))
@@ -109,7 +109,7 @@ def test_a_group_with_a_rack_leaves_the_other_groups_free():
     assert schedule(RACKS, *nodes, grouped("a", *parts)).started("a") == 3
 
 
-def test_a_rack_is_counted_in_tasks_that_fit_not_in_gpus():
+def test_the_room_of_a_rack_is_counted_in_tasks_that_fit_not_in_gpus():
     nodes = rack("r1", "n1", "n2", gpus=3) + rack("r2", "n3", gpus=4)
     outcome = schedule(RACKS, *nodes, job("a", 2, ask(gpus=2), domain=IN_RACK))
     assert outcome.started("a") == 2
@@ -125,7 +125,7 @@ def test_a_gang_may_name_any_of_several_topologies():
     assert sorted(outcome.places.values()) in (["n0", "n2"], ["n1", "n3"])
 
 
-def test_a_required_domain_of_a_topology_nobody_declared_is_never_met():
+def test_a_required_domain_of_an_undeclared_topology_is_never_satisfied():
     nodes = rack("r1", "n1", gpus=4)
     asked = job("a", 1, ask(gpus=1), domain=Domain("nowhere", "rack"))
     assert schedule(RACKS, *nodes, asked).nothing_of("a")
@@ -145,7 +145,7 @@ def test_elastic_tasks_of_one_group_stay_in_the_rack_of_the_others():
     assert schedule(RACKS, *nodes, running).places == {"a-1": "n1"}
 
 
-def test_several_groups_without_wishes_share_the_rack_of_their_gang():
+def test_groups_without_a_domain_share_the_rack_of_their_gang():
     nodes = rack("r1", "n1", gpus=3) + rack("r2", "n2", gpus=4)
     parts = group("x", 1, ask(gpus=2)), group("y", 2, ask(gpus=1))
     outcome = schedule(RACKS, *nodes, grouped("a", *parts, domain=IN_RACK))

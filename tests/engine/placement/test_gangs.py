@@ -1,4 +1,4 @@
-"""Gangs start whole or not at all."""
+"""Gangs start whole or not at all; growth, lost members and reservations."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_a_gang_that_does_not_fit_whole_holds_nothing():
     assert outcome.nothing_of("a")
 
 
-def test_what_a_large_gang_cannot_use_goes_to_the_next():
+def test_capacity_that_a_large_gang_cannot_use_goes_to_the_next_gang():
     big, small = job("big", 4, ask(gpus=1), created_at=1), job("small", 3, ask(1), created_at=2)
     outcome = schedule(node("n1", gpus=3), big, small)
     assert (outcome.started("big"), outcome.started("small")) == (0, 3)
@@ -74,7 +74,7 @@ def test_every_group_needs_its_own_minimum():
     assert schedule(node("n1", gpus=2, cpu_milli=999), grouped("a", *parts)).nothing_of("a")
 
 
-def test_a_full_group_does_not_make_up_for_a_short_one():
+def test_a_full_group_does_not_compensate_for_an_incomplete_one():
     parts = group("ps", 4, ask(cpu=1), minimum=1), group("worker", 2, ask(gpus=1))
     assert schedule(node("n1", gpus=1), grouped("a", *parts)).nothing_of("a")
 
@@ -116,7 +116,7 @@ def test_a_gang_with_lost_members_gets_all_of_them_back_or_none():
     assert schedule(node("n1", gpus=3), hurt).started("hurt") == 2
 
 
-def test_a_task_that_is_being_evicted_is_no_member_any_more():
+def test_a_terminating_task_does_not_count_towards_the_minimum():
     leaving = job("a", 2, ask(gpus=1)).runs(0, on="n1", devices=[0])
     leaving = leaving.become(0, state=TaskState.RELEASING)
     assert schedule(node("n1", gpus=2), leaving).nothing_of("a")
@@ -127,13 +127,13 @@ def test_a_gang_whose_minimum_runs_needs_no_decision():
     assert schedule(node("n1", gpus=1), whole).plan.decisions == ()
 
 
-def test_a_gang_may_use_many_nodes_for_unlike_tasks():
+def test_a_gang_may_use_many_nodes_for_different_tasks():
     parts = group("big", 1, ask(gpus=4)), group("small", 2, ask(gpus=2))
     outcome = schedule(node("n1", gpus=4), node("n2", gpus=4), grouped("a", *parts))
     assert outcome.started("a") == 3
 
 
-def test_the_hard_group_is_not_shut_out_by_the_easy_one():
+def test_a_group_that_requires_a_model_is_placed_before_groups_that_accept_any():
     parts = group("easy", 2, ask(gpus=1)), group("hard", 1, ask(gpus=2, models=("T4",)))
     outcome = schedule(node("n1", gpus=2, model="T4"), node("n2", gpus=2), grouped("a", *parts))
     assert outcome.started("a") == 3
@@ -146,7 +146,7 @@ def test_a_gang_fills_the_cluster_to_the_last_gpu(size):
     assert schedule(*nodes, job("a", 8 * size + 1, ask(gpus=1))).nothing_of("a")
 
 
-# --- what happens next ----------------------------------------------------------------------------
+# --- later events ---------------------------------------------------------------------------------
 
 
 def test_a_failed_bind_makes_the_task_wait_again():
@@ -163,7 +163,7 @@ def test_a_task_that_ends_frees_its_gpu_for_the_next_gang():
     assert outcome_of(cluster).places == {"b-0": "n1"}
 
 
-def test_a_lost_node_takes_its_tasks_and_the_gang_asks_for_replacements():
+def test_tasks_of_a_lost_node_are_replaced():
     pair = job("a", 2, ask(gpus=1))
     nodes = node("n1", gpus=1), node("n2", gpus=1), node("n3", gpus=1, cordoned=True)
     cluster = schedule(*nodes, pair).carried_out()
@@ -202,7 +202,7 @@ def test_a_gang_that_arrives_by_events_is_scheduled_like_any_other():
 
 
 def reserved(*more):
-    """Half of n1 is in use until 10,600; a gang that waits for all of it has a reservation."""
+    """Schedule a gang that gets all of n1 reserved, of which half is in use until 10,600."""
     old = job("old", 2, ask(gpus=1), duration_s=10_600)
     old = old.runs(0, on="n1", devices=[0]).runs(1, on="n1", devices=[1])
     return schedule(node("n1", gpus=4), old, job("big", 4, ask(gpus=1)), *more, now=10_000)
@@ -215,25 +215,25 @@ def see(cluster, late):
     return outcome_of(cluster)
 
 
-def test_a_gang_that_waited_long_is_promised_a_place_when_work_ends():
+def test_a_gang_that_waited_long_gets_a_reservation_at_the_expected_end_of_work():
     outcome = reserved()
     (hold,) = outcome.plan.holds
     assert (hold.gang, hold.starts_at, len(hold.claims)) == ("big", 10_600, 4)
     assert ReasonCode.RESERVATION in outcome.whys("big")
 
 
-def test_who_is_promised_a_place_that_others_leave_later_than_expected_is_told_so():
-    there = reserved().carried_out()
-    there.advance(10_700)
-    assert ReasonCode.OVERDUE in outcome_of(there).whys("big")
+def test_an_overdue_reservation_is_a_reason():
+    state = reserved().carried_out()
+    state.advance(10_700)
+    assert ReasonCode.OVERDUE in outcome_of(state).whys("big")
 
 
-def test_a_gang_that_waits_only_a_little_is_promised_nothing():
+def test_a_gang_that_waited_shortly_gets_no_reservation():
     old = job("old", 1, ask(gpus=1)).runs(0, on="n1", devices=[0])
     assert schedule(node("n1", gpus=1), old, job("a", 1, ask(gpus=1)), now=100).plan.holds == ()
 
 
-def test_a_plan_says_when_patience_ends_and_a_place_is_promised_then():
+def test_wake_at_is_when_a_reservation_becomes_possible():
     old = job("old", 1, ask(gpus=1)).runs(0, on="n1", devices=[0])
     outcome = schedule(node("n1", gpus=1), old, job("a", 1, ask(gpus=1), created_at=100), now=500)
     assert outcome.plan.wake_at == 1900
@@ -241,13 +241,13 @@ def test_a_plan_says_when_patience_ends_and_a_place_is_promised_then():
     assert [each.gang for each in outcome_of(outcome.cluster).plan.holds] == ["a"]
 
 
-def test_work_that_ends_in_time_runs_in_a_reserved_place():
+def test_work_that_ends_in_time_may_use_a_reserved_place():
     late = job("short", 2, ask(gpus=1), duration_s=600, created_at=10_000)
     assert see(reserved().carried_out(), late).started("short") == 2
 
 
 @pytest.mark.parametrize("duration_s", [601, None], ids=["too long", "who knows how long"])
-def test_work_that_may_not_end_in_time_leaves_a_reserved_place_alone(duration_s):
+def test_work_that_may_not_end_in_time_may_not_use_a_reserved_place(duration_s):
     late = job("long", 1, ask(gpus=1), duration_s=duration_s, created_at=10_000)
     outcome = see(reserved().carried_out(), late)
     assert outcome.started("long") == 0

@@ -1,4 +1,4 @@
-"""Whose turn it is, and how much a queue may have."""
+"""Queue rules: limits, guarantees, the order of queues and gangs, shares and accounts."""
 
 import pytest
 
@@ -10,12 +10,12 @@ from windlass.state.snapshot import UserUsage
 
 
 def ones(name, count, start=0, **fields):
-    """So many jobs of one GPU each."""
+    """Return jobs of one GPU each."""
     return [job(f"{name}{i}", 1, ask(gpus=1), **fields) for i in range(start, start + count)]
 
 
 def holding(name, devices, on="n1", **fields):
-    """A running job with one task per device."""
+    """Return a running job with one task per device."""
     running = job(name, len(devices), ask(gpus=1), **fields)
     for index, device in enumerate(devices):
         running = running.runs(index, on=on, devices=[device])
@@ -70,14 +70,14 @@ def test_elastic_growth_ends_at_the_limit():
     assert outcome.started("a") == 3
 
 
-def test_a_queue_above_a_lowered_limit_gets_nothing_more_of_that_kind_only():
+def test_a_queue_above_a_lowered_limit_gets_nothing_more_of_that_dimension_only():
     limited = queue("team", limit_gpus=1)
     cpu, gpu = job("cpu", 1, ask(cpu=1)), job("gpu", 1, ask(gpus=1))
     outcome = schedule(node("n1", gpus=4), limited, holding("old", [0, 1]), cpu, gpu)
     assert outcome.places == {"cpu-0": "n1"}
 
 
-def test_a_task_that_takes_any_model_turns_to_the_one_its_queue_may_still_use():
+def test_a_task_that_accepts_any_model_gets_one_that_its_queue_may_still_use():
     limited = queue("team", limit={"gpu/T4": 0})
     nodes = node("n1", gpus=1, model="T4"), node("n2", gpus=4)
     assert schedule(*nodes, limited, job("a", 1, ask(gpus=1))).places == {"a-0": "n2"}
@@ -95,7 +95,7 @@ def test_a_limit_on_a_model_counts_whole_devices_beside_cut_ones():
     assert started(schedule(*nodes, limited, *ones("a", 4)), "team") == 2
 
 
-def test_a_gang_kept_from_a_model_by_its_queue_does_not_stand_for_gangs_of_others():
+def test_a_gang_refused_a_model_by_its_queue_does_not_make_equal_gangs_of_other_queues_fail():
     tree = queue("x", limit={"gpu/T4": 1000}), queue("y")
     nodes = node("n1", gpus=2, model="T4"), node("n2", gpus=1)
     full = holding("old", [0], on="n2", queue="y")
@@ -181,7 +181,7 @@ def test_of_two_equal_queues_the_one_whose_gang_waits_longer_goes_first():
     assert list(schedule(node("n1", gpus=1), *tree, *jobs).places) == ["b0-0"]
 
 
-def test_weights_divide_what_nobody_is_guaranteed():
+def test_weights_divide_capacity_that_is_not_guaranteed():
     tree = queue("x", weight=3), queue("y", weight=1)
     jobs = ones("a", 8, queue="x") + ones("b", 8, queue="y")
     outcome = schedule(node("n1", gpus=8), *tree, *jobs)
@@ -242,7 +242,7 @@ def test_older_gangs_go_first():
     assert list(schedule(node("n1", gpus=1), *young, *old).places) == ["b0-0"]
 
 
-def test_of_gangs_alike_the_name_decides():
+def test_equal_gangs_are_ordered_by_name():
     assert list(schedule(node("n1", gpus=1), *reversed(ones("a", 3))).places) == ["a0-0"]
 
 
@@ -253,13 +253,13 @@ def shares(outcome, *names, dimension="gpu"):
     return [outcome.plan.shares[name].get(dimension, 0) for name in names]
 
 
-def test_nobody_is_entitled_to_more_than_it_asks_for():
+def test_a_share_is_never_more_than_the_demand():
     jobs = ones("a", 1, queue="x") + ones("b", 9, queue="y")
     outcome = schedule(node("n1", gpus=8), queue("x"), queue("y"), *jobs)
     assert shares(outcome, "x", "y") == [1000, 7000]
 
 
-def test_running_work_is_part_of_what_a_queue_asks_for():
+def test_running_work_is_part_of_the_demand():
     outcome = schedule(node("n1", gpus=4), queue("x"), holding("old", [0, 1], queue="x"))
     assert shares(outcome, "x") == [2000]
 
@@ -289,24 +289,24 @@ def test_a_limit_caps_the_share():
     assert shares(schedule(node("n1", gpus=4), *tree, *jobs), "x", "y") == [1000, 3000]
 
 
-def test_a_department_is_entitled_to_no_more_than_its_teams_may_use():
+def test_the_share_of_a_department_is_capped_by_the_limits_of_its_teams():
     tree = queue("p"), queue("q"), queue("p1", "p", limit_gpus=1), queue("q1", "q")
     jobs = ones("a", 9, queue="p1") + ones("b", 9, queue="q1")
     assert shares(schedule(node("n1", gpus=8), *tree, *jobs), "p", "q") == [1000, 7000]
 
 
-def test_an_idle_guarantee_is_lent_in_full_unless_told_otherwise():
+def test_an_idle_guarantee_is_lent_in_full_by_default():
     tree = queue("x", gpus=3), queue("y")
     assert shares(schedule(node("n1", gpus=4), *tree, *ones("b", 9, queue="y")), "y") == [4000]
 
 
 @pytest.mark.parametrize(("lent", "left"), [(0, 1000), (1, 2000), (3, 4000), (9, 4000)])
-def test_an_idle_guarantee_is_lent_only_so_far(lent, left):
+def test_an_idle_guarantee_is_lent_up_to_the_lend_limit(lent, left):
     tree = queue("x", gpus=3, lend_gpus=lent), queue("y")
     assert shares(schedule(node("n1", gpus=4), *tree, *ones("b", 9, queue="y")), "y") == [left]
 
 
-def test_the_last_thousandth_goes_somewhere():
+def test_shares_add_up_to_the_last_thousandth():
     tree = queue("x"), queue("y"), queue("z")
     jobs = [each for name in "xyz" for each in ones(name, 4, queue=name)]
     divided = shares(schedule(node("n1", gpus=1), *tree, *jobs), "x", "y", "z")
@@ -386,7 +386,7 @@ def test_tasks_seen_before_their_node_are_charged_like_any_other():
     assert there.allocated("team", "gpu/A100-80GB") == 0
 
 
-def test_a_queue_whose_department_was_deleted_is_still_decided_about():
+def test_a_queue_whose_parent_was_deleted_is_still_scheduled():
     tree = queue("dept"), queue("x", "dept"), queue("y")
     there = cluster(node("n1", gpus=2), *tree, *ones("a", 1, queue="x"), *ones("b", 1, queue="y"))
     there.apply(QueueGone("dept"))

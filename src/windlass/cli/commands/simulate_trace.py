@@ -169,9 +169,7 @@ def _play(
     jobs: tuple[TraceJob, ...], nodes: tuple[Node, ...], options: TraceOptions, policy: str
 ) -> TraceRun:
     """Simulate the jobs in one order to their end."""
-    from functools import partial
-
-    from windlass.engine.cycle import plan
+    from windlass.engine.cycle import plan_without_reasons
     from windlass.sim.baselines.srsf import srsf
     from windlass.sim.run import Simulation
     from windlass.sim.traces.outcome import outcome
@@ -179,7 +177,7 @@ def _play(
     from windlass.sim.traces.samples import Samples
 
     workload, samples = workload_of(jobs, nodes, _replay_of(options, policy)), Samples()
-    scheduler = srsf if policy == SRSF else partial(plan, told=False)
+    scheduler = srsf if policy == SRSF else plan_without_reasons
     simulation = Simulation(workload, scheduler, start_s=0)
     gc.collect()
     gc.freeze()  # the jobs of a trace stay, so later collections need not look at them

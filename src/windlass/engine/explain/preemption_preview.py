@@ -1,8 +1,8 @@
-"""What a waiting gang would have to displace, and why it may not: sums, and the rules behind them.
+"""A preview of preemption for one waiting gang: possible victims, and the rules that forbid others.
 
-For people, one gang at a time; no cycle uses it. The answers come from `rights.py` and
-`displace.py`, which decide, on a draft that is undone: rules are asked, never repeated here.
-Whoever asks shows the cluster as its plan leaves it.
+For people, one gang at a time; no cycle uses it. The answers come from the modules that decide
+(`preemption/reclaim_rules.py`, `preemption/strategies.py`), on a draft that is undone: no rule is
+written a second time here. Callers pass the cluster as the current plan leaves it.
 """
 
 from __future__ import annotations
@@ -28,28 +28,29 @@ from windlass.model.settings import Displacing
 from windlass.state.cluster import Cluster
 
 _ENDLESS = 1 << 60
+"""More than any queue can hold."""
 
 
 class Blocker(StrEnum):
-    """What keeps the work of a queue in its place."""
+    """The rule that protects the work of a queue."""
 
     OFF = "off"
-    """The settings do not allow this way of displacing."""
+    """The settings do not allow this kind of preemption."""
     GAINER = "gainer"
-    """The gang's own side would have more than its guarantee and its share."""
+    """The preemptor's side would have more than its guarantee and its share."""
     LOSER = "loser"
-    """The other side has no more than it is entitled to, or would be the emptier one then."""
+    """The victim's side has no more than its entitlement, or would be the emptier side then."""
     RANK = "rank"
-    """Nothing in the gang's own queue has a lower priority."""
+    """No gang in the preemptor's own queue has a lower priority."""
     FIRM = "firm"
-    """Nothing of what it runs can be preempted."""
+    """No gang that the queue runs can be preempted."""
     PROTECTED = "protected"
-    """What it runs has not run for long enough."""
+    """The gangs that the queue runs have not run for long enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueComparison:
-    """One queue where the two sides are compared; GPUs in thousandths."""
+    """Allocation, guarantee and share (milli-GPU) of a queue just below the common ancestor."""
 
     queue: str
     has: int
@@ -59,27 +60,27 @@ class QueueComparison:
 
 @dataclass(frozen=True, slots=True)
 class QueueSide:
-    """One queue with running work, as the gang's queue may treat it; GPUs in thousandths."""
+    """One queue with running work, and what the preemptor may take of it (milli-GPU)."""
 
     queue: str
     has: int
     may_lose: int
     rule: EvictionRule | None = None
-    """By which rule it may lose that."""
+    """The rule that allows it; None if nothing may be taken."""
     bar: Blocker | None = None
-    """Why it may lose nothing."""
+    """The reason that nothing may be taken; None if something may."""
     until: int | None = None
-    """When the first of what is protected is so no longer."""
+    """The earliest end of a protection; None if nothing is protected by time."""
     gainer: QueueComparison | None = None
     loser: QueueComparison | None = None
-    """The two queues that were compared, the gainer as it would be then."""
+    """The two compared queues, `gainer` as it would be with the preemptor placed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewVictim:
-    """One gang that would be displaced, by which rule, and how many of its tasks.
+    """One gang that would be evicted, with the rule and the number of its tasks.
 
-    None of its tasks: only places that are held for it would be taken.
+    With 0 tasks, only places that are held for it would be taken.
     """
 
     gang: GangId
@@ -89,82 +90,83 @@ class PreviewVictim:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionPreview:
-    """What it would take to make room for a gang; GPUs in thousandths."""
+    """The preemption that would make room for a gang; amounts in milli-GPU."""
 
     need: int
     free: int
-    """What nobody has, and what is on its way out; not only where the gang could use it."""
+    """Free and terminating capacity of the cluster, also where the gang could not use it."""
     may_take: int
-    """What others may be made to give up, at most."""
+    """The most that may be taken from others."""
     own: QueueComparison
     sides: tuple[QueueSide, ...]
     settles: bool = False
-    """Is something on its way out or held? The one counts as gone, the other as had."""
+    """True if tasks terminate or places are held: the former count as free, the latter as taken."""
     full: str = ""
-    """The queue at its limit, if one is: only work of that queue and below it could make way."""
+    """The queue that is at its limit, if any: only work of it and of queues below it would help."""
     lent: bool = True
-    """May its queue use what is free? Else others guard it for themselves."""
+    """True if its queue may use free capacity; False if other queues keep it for themselves."""
     ready_at: int | None = None
-    """Before this nobody is displaced for it; None: never."""
+    """The earliest time at which the gang may preempt; None: never."""
     too_dear: bool = False
-    """Others could move, but that costs more GPU time than its wait has so far."""
+    """True if others could be moved, but at more GPU time than its wait has cost so far."""
     patient_until: int | None = None
-    """Until then it waits for a gentler way: others would lose far more than it needs."""
+    """The time until which it waits for a cheaper way: others would lose far more than it needs."""
     ways: tuple[PreviewVictim, ...] = ()
-    """Whom it would displace as soon as it may, or as soon as the search gets there."""
+    """The victims as soon as the gang may preempt, or as soon as the search reaches it."""
 
 
 def would(cluster: Cluster, gang_id: GangId) -> PreemptionPreview | None:
-    """What making room for a waiting gang would take; None where other things than room lack."""
+    """Return how preemption would make room for a waiting gang; None if it lacks other things."""
     limits = Limits(cluster)
     standing = shares(cluster, limits)
-    found = progress(cluster, gang_id)
-    need = limits.need(found.counts)
-    if found.short or not need.get(GPU) or not cluster.is_leaf(found.gang.queue):
+    waiting = progress(cluster, gang_id)
+    need = limits.need(waiting.counts)
+    if waiting.short or not need.get(GPU) or not cluster.is_leaf(waiting.gang.queue):
         return None
     draft = Draft(cluster)
     try:
-        with draft.attempt(), draft.holds.lifted(found.gang):
-            settles = _let_go(draft)
-            reason = limits.now(found.gang, need)
+        with draft.attempt(), draft.holds.lifted(waiting.gang):
+            settles = _release_terminating(draft)
+            reason = limits.now(waiting.gang, need)
             if reason is not None and reason.why not in (ReasonCode.AT_LIMIT, ReasonCode.NOT_LENT):
                 return None
             lent = reason is None or reason.why is not ReasonCode.NOT_LENT
             full = "" if reason is None or not lent else str(reason.values["queue"])
-            answer = _PreviewQuestion(draft, limits, standing, found, full).answer()
+            answer = _PreviewQuestion(draft, limits, standing, waiting, full).answer()
             return replace(answer, settles=settles or bool(cluster.holds), lent=lent)
     finally:
         draft.close()
 
 
-def _let_go(draft: Draft) -> bool:
-    """As pass two does: what is on its way out, and not stuck, is as good as gone."""
-    some = draft.cluster.coming_free()
-    for task in some:
+def _release_terminating(draft: Draft) -> bool:
+    """Release tasks that terminate and are not stuck, as `make_room` does; return if there are."""
+    terminating = draft.cluster.coming_free()
+    for task in terminating:
         draft.release(task)
-    return bool(some)
+    return bool(terminating)
 
 
 class _PreviewQuestion:
-    """One question: a gang, the queues as they stand, and a draft to look at them."""
+    """One preview: a gang, the shares of the queues, and a draft to search on."""
 
     def __init__(
-        self, draft: Draft, limits: Limits, standing: QueueShares, asked: Progress, full: str
+        self, draft: Draft, limits: Limits, standing: QueueShares, waiting: Progress, full: str
     ) -> None:
         self._draft, self._limits, self._standing = draft, limits, standing
-        self._cluster, self._progress, self._full = draft.cluster, asked, full
-        self._gang: Gang = asked.gang
-        self._need = limits.need(asked.counts)
+        self._cluster, self._progress, self._full = draft.cluster, waiting, full
+        self._gang: Gang = waiting.gang
+        self._need = limits.need(waiting.counts)
         self._rights = ReclaimRules(draft.cluster, standing)
         self._lacking = lacking(draft.columns, self._need)
-        self._held = self._given_up()
-        """GPUs that are only held for borrowers, and may be taken, per queue."""
+        self._held = self._yielded_holds()
+        """The milli-GPUs, per queue, that are only held for borrowers and may be taken."""
 
     def answer(self) -> PreemptionPreview:
+        """Return the preview; the draft is left as it was."""
         gang, settings = self._gang, self._cluster.settings
-        units = self._displaceable()
-        displacer = Preemptor(self._draft, self._limits, self._rights)
-        outcome = self._searched(displacer) if settings.displacing else None
+        units = self._candidates()
+        preemptor = Preemptor(self._draft, self._limits, self._rights)
+        outcome = self._searched(preemptor) if settings.displacing else None
         wait = gang.displaces_after_s
         return PreemptionPreview(
             need=self._need[GPU],
@@ -173,46 +175,51 @@ class _PreviewQuestion:
                 (unit.charges.get(GPU, 0) for unit, _ in self._takes(units)),
                 sum(self._held.values()),
             ),
-            own=self._line(gang.queue),
+            own=self._comparison(gang.queue),
             sides=tuple(self._sides(units)),
             full=self._full,
             ready_at=None if wait is None else gang.created_at + wait,
-            too_dear=displacer.too_dear,
-            patient_until=displacer.patient_until,
+            too_dear=preemptor.too_dear,
+            patient_until=preemptor.patient_until,
             ways=_ways(outcome),
         )
 
-    def _displaceable(self) -> list[EvictionUnit]:
-        """The units that would make way where it counts, the youngest first."""
+    def _candidates(self) -> list[EvictionUnit]:
+        """Return the eviction units that hold GPUs where it helps, youngest gang first."""
         held = {hold.gang for hold in self._draft.holds.standing.values() if hold.firm}
         path = self._cluster.accounts.path
         units = self._cluster.recall(Units).now()
-        some = [
+        candidates = [
             unit
             for unit in units
             if unit.charges.get(GPU, 0)
             and unit.gang.id not in held
             and (not self._full or self._full in path(unit.gang.queue))
         ]
-        return sorted(some, key=lambda each: (-each.gang.created_at, each.gang.id, each.is_core))
+        return sorted(
+            candidates, key=lambda unit: (-unit.gang.created_at, unit.gang.id, unit.is_core)
+        )
 
-    def _searched(self, displacer: Preemptor) -> SearchOutcome | None:
-        """What the search itself says, as if it were the gang's turn."""
-        displacer.leaving |= {hold.gang for hold in self._cluster.holds.values() if hold.firm}
+    def _searched(self, preemptor: Preemptor) -> SearchOutcome | None:
+        """Return the result of the search for victims, as if it were the gang's turn."""
+        preemptor.leaving |= {hold.gang for hold in self._cluster.holds.values() if hold.firm}
         with self._draft.attempt():
-            return displacer.search(self._progress, grows=False)
+            return preemptor.search(self._progress, grows=False)
 
     def _sides(self, units: Sequence[EvictionUnit]) -> Iterator[QueueSide]:
+        """Yield the queues with running work, by name."""
         paths = self._cluster.accounts.path
         for name in sorted(self._cluster.queues):
             if not self._cluster.is_leaf(name) or not self._cluster.allocated(name, GPU):
                 continue
             if self._full and self._full not in paths(name):
                 continue
-            theirs = [unit for unit in units if unit.gang.queue == name]
-            yield self._own(theirs) if name == self._gang.queue else self._other(name, theirs)
+            in_queue = [unit for unit in units if unit.gang.queue == name]
+            own = name == self._gang.queue
+            yield self._own_queue(in_queue) if own else self._other_queue(name, in_queue)
 
-    def _own(self, units: Sequence[EvictionUnit]) -> QueueSide:
+    def _own_queue(self, units: Sequence[EvictionUnit]) -> QueueSide:
+        """Return what may be preempted in the gang's own queue, by priority or order."""
         name = self._gang.queue
         has = self._cluster.allocated(name, GPU)
         if Displacing.PREEMPT not in self._cluster.settings.displacing:
@@ -223,13 +230,15 @@ class _PreviewQuestion:
         rule = self._rights.preempts(self._gang, lower[0].gang) or EvictionRule.PRIORITY
         return self._side(name, lower, rule)
 
-    def _other(self, name: str, units: Sequence[EvictionUnit]) -> QueueSide:
+    def _other_queue(self, name: str, units: Sequence[EvictionUnit]) -> QueueSide:
+        """Return what may be reclaimed from another queue."""
         has = self._cluster.allocated(name, GPU)
-        gainer, loser = self._compared(name)
+        gainer, loser = self._compare(name)
         if Displacing.RECLAIM not in self._cluster.settings.displacing:
             return QueueSide(name, has, 0, bar=Blocker.OFF)
         rule = self._rule(name, (GPU,), self._cluster.allocated)
         if rule is None:
+            # If not even an endlessly full queue would yield, the preemptor's side is the reason.
             bar = Blocker.GAINER if self._rule(name, (GPU,), _endless) is None else Blocker.LOSER
             return QueueSide(name, has, 0, bar=bar, gainer=gainer, loser=loser)
         return self._side(
@@ -254,7 +263,7 @@ class _PreviewQuestion:
         return QueueSide(name, has, taken, rule, bar, until, gainer, loser)
 
     def _takes(self, units: Iterable[EvictionUnit]) -> Iterator[tuple[EvictionUnit, EvictionRule]]:
-        """The units that may be lost one after the other, each as its queue stands by then."""
+        """Yield the units that may be evicted one by one, as their queues stand by then."""
         lost: dict[tuple[str, str], int] = {}
 
         def before(queue: str, dimension: str) -> int:
@@ -277,17 +286,17 @@ class _PreviewQuestion:
         until = self._rights.protected_until(unit.gang.queue, unit.started_at, rule)
         return until > self._cluster.now
 
-    def _given_up(self) -> dict[str, int]:
-        """What borrowers would lose that is held for them, where that makes way."""
-        found: dict[str, int] = {}
+    def _yielded_holds(self) -> dict[str, int]:
+        """Return the milli-GPUs per queue that are held for borrowers and may be taken."""
+        yielded: dict[str, int] = {}
         borrowers, case = Borrowers(self._draft), self._case()
         path = self._cluster.accounts.path
         with self._draft.attempt():
-            for each in borrowers.before(case):
-                queue = each.gang.queue
-                if self._full in ("", *path(queue)) and borrowers.give_up([each], case):
-                    found[queue] = found.get(queue, 0) + each.gpu
-        return found
+            for borrower in borrowers.before(case):
+                queue = borrower.gang.queue
+                if self._full in ("", *path(queue)) and borrowers.give_up([borrower], case):
+                    yielded[queue] = yielded.get(queue, 0) + borrower.gpu
+        return yielded
 
     def _case(self) -> QueueClaim:
         return self._rights.case(self._gang.queue, self._need, self._after, self._lacking)
@@ -298,33 +307,33 @@ class _PreviewQuestion:
     def _after(self, queue: str, dimension: str) -> int:
         return self._cluster.allocated(queue, dimension) + self._need.get(dimension, 0)
 
-    def _compared(self, loser: str) -> tuple[QueueComparison, QueueComparison]:
-        """The two queues below the point where the paths part."""
-        mine = self._cluster.accounts.path(self._gang.queue)
-        theirs = self._cluster.accounts.path(loser)
-        gains = [name for name in mine if name not in theirs]
-        loses = [name for name in theirs if name not in mine]
+    def _compare(self, loser: str) -> tuple[QueueComparison, QueueComparison]:
+        """Return the queues below the lowest common ancestor by which the two sides are judged."""
+        own_path = self._cluster.accounts.path(self._gang.queue)
+        other_path = self._cluster.accounts.path(loser)
+        gains = [name for name in own_path if name not in other_path]
+        loses = [name for name in other_path if name not in own_path]
         return self._tightest(gains, self._need[GPU]), self._tightest(loses, 0)
 
     def _tightest(self, names: Sequence[str], more: int) -> QueueComparison:
-        """Of a side, the queue that is fullest: the one by which it is judged."""
-        lines = [self._line(name, more) for name in names]
-        return max(lines, key=_excess) if more else min(lines, key=_excess)
+        """Return the queue of a side that decides: the fullest gainer, or the emptiest loser."""
+        queues = [self._comparison(name, more) for name in names]
+        return max(queues, key=_excess) if more else min(queues, key=_excess)
 
-    def _line(self, queue: str, more: int = 0) -> QueueComparison:
+    def _comparison(self, queue: str, more: int = 0) -> QueueComparison:
         has = self._cluster.allocated(queue, GPU) + more
         guarantees, shared = self._standing.guarantees, self._standing.shares
         return QueueComparison(queue, has, guarantees[queue].get(GPU, 0), shared[queue].get(GPU, 0))
 
 
 def _endless(queue: str, dimension: str) -> int:
-    """As if the other side had more than anybody ever has."""
+    """Return an amount that no queue can hold, as if the other side were endlessly full."""
     del queue, dimension
     return _ENDLESS
 
 
-def _excess(line: QueueComparison) -> int:
-    return line.has - max(line.guarantee, line.share)
+def _excess(queue: QueueComparison) -> int:
+    return queue.has - max(queue.guarantee, queue.share)
 
 
 def _ways(outcome: SearchOutcome | None) -> tuple[PreviewVictim, ...]:

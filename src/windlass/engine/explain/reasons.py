@@ -1,6 +1,7 @@
-"""Why a gang waits: the reasons of a decision, with their numbers.
+"""The decisions of a plan, and the reasons why gangs wait, with their numbers.
 
-Asked after all placing is done, so that the numbers describe the cluster as the plan leaves it.
+Worked out after all placement is done, so that the numbers describe the cluster as the plan leaves
+it.
 """
 
 from __future__ import annotations
@@ -50,28 +51,30 @@ def decide(
     room: PreemptionResult,
     waiting: Iterable[Progress],
 ) -> tuple[Decision, ...]:
-    """A decision for every gang: placed, grown, displaced, and those that wait, in line."""
+    """Return a decision for every gang: placed, grown, evicted, and waiting ones in queue order."""
     explainer = _Explainer(draft, limits, room)
-    decisions = [Decision(each.gang.id, each.gang.queue, Verdict.PLACED) for each in placed]
-    started = {each.gang for each in decisions}
+    decisions = [
+        Decision(progress.gang.id, progress.gang.queue, Verdict.PLACED) for progress in placed
+    ]
+    started = {decision.gang for decision in decisions}
     for gang in sorted(grown):
         if gang not in started:
             queue = draft.cluster.gangs[gang].queue
             decisions.append(Decision(gang, queue, Verdict.GREW))
     decisions += displaced(draft.cluster, room.evictions)
-    losing = {each.gang for each in decisions if each.verdict == Verdict.DISPLACED}
-    still = (each for each in waiting if each.gang.id not in losing)
+    evicted = {decision.gang for decision in decisions if decision.verdict == Verdict.DISPLACED}
+    still = (progress for progress in waiting if progress.gang.id not in evicted)
     for position, progress in enumerate(still, 1):
         decisions.append(explainer.decision(progress, position))
     return tuple(decisions)
 
 
 def displaced(cluster: Cluster, evictions: Iterable[Evict]) -> list[Decision]:
-    """Who loses a place, for whom and by which right."""
+    """Return the decisions for gangs that lose tasks, with the preemptor and the rule."""
     causes: dict[GangId, dict[tuple[str, str, bool], int]] = {}
-    for each in evictions:
-        key = (each.rule.value, str(each.gainer), bool(each.moves_to))
-        counts = causes.setdefault(cluster.tasks[each.task].gang, {})
+    for evict in evictions:
+        key = (evict.rule.value, str(evict.gainer), bool(evict.moves_to))
+        counts = causes.setdefault(cluster.tasks[evict.task].gang, {})
         counts[key] = counts.get(key, 0) + 1
     return [
         Decision(
@@ -94,7 +97,7 @@ _THEN = {Overrun.END: "ends", Overrun.REQUEUE: "stands in line again"}
 
 
 def _cause(cluster: Cluster, name: GangId, rule: str, gainer: str) -> dict[str, str]:
-    """For whom a gang goes, away from what, or after how long."""
+    """Return the values of an eviction reason: preemptor, node trouble, or longest run time."""
     if gainer:
         return {"gang": gainer}
     if rule == EvictionRule.OVERRUN:
@@ -104,17 +107,19 @@ def _cause(cluster: Cluster, name: GangId, rule: str, gainer: str) -> dict[str, 
 
 
 class _Explainer:
-    """Says why gangs wait; equal gangs are worked out once."""
+    """Explains why gangs wait; equal gangs are worked out once."""
 
     def __init__(self, draft: Draft, limits: Limits, room: PreemptionResult) -> None:
         self._draft, self._limits = draft, limits
         self._topologies = draft.cluster.recall(Topologies)
         self._refusals = Refusals(draft.cluster)
-        self._known: dict[Hashable, tuple[Verdict, tuple[Reason, ...]]] = {}
-        self._gave_way = {each.gang: each.gainer for each in room.gave_way()}
+        self._cached: dict[Hashable, tuple[Verdict, tuple[Reason, ...]]] = {}
+        """Verdicts by traits of gangs. Valid while the draft does not change."""
+        self._gave_way = {ended.gang: ended.gainer for ended in room.gave_way()}
+        """The gangs whose hold ends in this plan, with the preemptor that gets the places."""
 
     def decision(self, progress: Progress, position: int) -> Decision:
-        """The decision for a gang that was not placed."""
+        """Return the decision for a gang that was not placed."""
         gang = progress.gang
         hold = self._draft.holds.standing.get(gang.id)
         if hold is not None and hold.firm:
@@ -125,7 +130,7 @@ class _Explainer:
             return Decision(gang.id, gang.queue, Verdict.WAITS, reasons, position)
         verdict, reasons = self._verdict(progress)
         if hold is not None and verdict == Verdict.WAITS:
-            reasons = (*reasons, _promise(hold, self._draft.cluster.now))
+            reasons = (*reasons, _reservation(hold, self._draft.cluster.now))
         if gang.id in self._gave_way:
             tasks = len(self._draft.cluster.holds[gang.id].claims)
             gave = Reason(ReasonCode.GAVE_WAY, {"tasks": tasks, "gang": self._gave_way[gang.id]})
@@ -133,26 +138,27 @@ class _Explainer:
         return Decision(gang.id, gang.queue, verdict, reasons, position)
 
     def _awaited(self, gang: GangId) -> list[Reason]:
-        """Who has been asked to save before it makes room for the gang."""
+        """Return the pending checkpoints of the gang's victims, as reasons."""
         cluster = self._draft.cluster
         return [
             Reason(
                 ReasonCode.AWAITS_SAVE,
                 {
-                    "gang": each.gang,
-                    "saved": len(each.saved),
-                    "tasks": len(each.evictions),
-                    "at": each.deadline,
-                    "wait": duration_in_words(max(0, each.deadline - cluster.now)),
+                    "gang": pending.gang,
+                    "saved": len(pending.saved),
+                    "tasks": len(pending.evictions),
+                    "at": pending.deadline,
+                    "wait": duration_in_words(max(0, pending.deadline - cluster.now)),
                 },
             )
-            for each in cluster.partings.now()
-            if any(evict.gainer == gang for evict in each.evictions)
+            for pending in cluster.partings.now()
+            if any(evict.gainer == gang for evict in pending.evictions)
         ]
 
     def _verdict(self, progress: Progress) -> tuple[Verdict, tuple[Reason, ...]]:
+        """Return the first of these that speaks against a gang: eligibility, queue rules, nodes."""
         gang = progress.gang
-        refusal = self._refusals.of(progress)
+        refusal = self._refusals.reason(progress)
         if refusal is not None:
             return Verdict.WAITS, (refusal,)
         need = self._limits.need(progress.counts)
@@ -162,30 +168,30 @@ class _Explainer:
         reason = self._limits.now(gang, need)
         if reason is not None:
             return Verdict.WAITS, (reason,)
-        verdict, reasons = self._lack(progress)
+        verdict, reasons = self._lacking_room(progress)
         closed = self._limits.refused_model(gang, progress.counts)
         if closed is not None and verdict == Verdict.WAITS:
             reasons = (closed, *reasons)
         return verdict, reasons
 
-    def _lack(self, progress: Progress) -> tuple[Verdict, tuple[Reason, ...]]:
-        """What is lacking on the nodes, remembered for gangs that are alike."""
+    def _lacking_room(self, progress: Progress) -> tuple[Verdict, tuple[Reason, ...]]:
+        """Return what is lacking on the nodes, cached for gangs that are alike."""
         holds, gang = self._draft.holds, progress.gang
         view = holds.view(gang)
-        key = (view, progress.signature, _company(progress))
-        if view is None or key not in self._known:
+        key = (view, progress.signature, _affinity_traits(progress))
+        if view is None or key not in self._cached:
             with holds.lifted(gang):
-                found = self._work_out(progress)
+                answer = self._work_out(progress)
             if view is None:
-                return found
-            self._known[key] = found
-        return self._known[key]
+                return answer
+            self._cached[key] = answer
+        return self._cached[key]
 
     def _work_out(self, progress: Progress) -> tuple[Verdict, tuple[Reason, ...]]:
         index = self._draft.index
         reason = bounds.never(index, self._topologies, progress)
         if reason is not None:
-            # what is free now does not matter to what could not run on an empty cluster either
+            # A gang that an empty cluster could not run is explained without what is free now.
             return Verdict.NEVER, (reason, *self._causes(progress, when_empty=True))
         reason = bounds.not_now(index, self._topologies, progress) or self._crowded_out(progress)
         if reason is None:
@@ -193,27 +199,27 @@ class _Explainer:
         return Verdict.WAITS, (reason, *self._reserved(progress), *self._causes(progress))
 
     def _crowded_out(self, progress: Progress) -> Reason | None:
-        """Too little room where the tasks of others, and those it seeks, let it go."""
+        """Return that there is too little room on the nodes that pod affinity and spread allow."""
         for shape, need in progress.counts.items():
-            walls = self._walls(progress, shape)
-            if walls is not None:
-                room = int(self._draft.index.of(shape).room()[~walls].sum())
+            closed = self._closed_by_tasks(progress, shape)
+            if closed is not None:
+                room = int(self._draft.index.of(shape).room()[~closed].sum())
                 if room < need:
                     values = {"need": need, "shape": describe(shape.request), "room": room}
                     return Reason(ReasonCode.NO_ROOM, values)
         return None
 
-    def _walls(self, progress: Progress, shape: Shape) -> Mask | None:
-        """The nodes that other tasks close to one of this shape; None if it minds no others."""
-        if not _minds_others(shape):
+    def _closed_by_tasks(self, progress: Progress, shape: Shape) -> Mask | None:
+        """Return the nodes that other tasks close to a shape; None if it has no pod rules."""
+        if not _has_pod_rules(shape):
             return None
         tasks = (task for part in progress.parts for task in part.tasks)
-        task = next(each for each in tasks if each.shape == shape)
+        task = next(task for task in tasks if task.shape == shape)
         over = overlay(self._draft.neighbours, self._draft.index, task, progress.gang)
         return None if over is None else over >= NOWHERE
 
     def _reserved(self, progress: Progress) -> list[Reason]:
-        """The holds in the way, on nodes that the gang could use if they were empty."""
+        """Return the holds of others on nodes that the gang could use if they were empty."""
         gang, now = progress.gang, self._draft.cluster.now
         holds = self._draft.holds.in_the_way(gang)
         if not holds:
@@ -235,11 +241,11 @@ class _Explainer:
         ]
 
     def _causes(self, progress: Progress, when_empty: bool = False) -> list[Reason]:
-        """What the nodes refuse the first shape that does not fit everywhere it should."""
+        """Return the causes of rejection per node, for the first shape that some node rejects."""
         for shape in progress.counts:
-            rules = self._lasting(shape)
+            rules = self._permanent_causes(shape)
             if not when_empty:
-                rules += self._passing(shape, self._walls(progress, shape))
+                rules += self._current_causes(shape, self._closed_by_tasks(progress, shape))
             causes = _counted(rules, len(self._draft.columns))
             if causes:
                 return [
@@ -249,15 +255,15 @@ class _Explainer:
         return []
 
     def _troubles(self) -> list[tuple[str, Mask]]:
-        """What is wrong with nodes, and with which."""
-        columns, found = self._draft.columns, dict[str, Mask]()
+        """Return the troubles of nodes, each with the nodes that have it."""
+        columns, troubles = self._draft.columns, dict[str, Mask]()
         for node in self._draft.cluster.recall(troubled):
-            mask = found.setdefault(node.ailment, np.zeros(len(columns), np.bool_))
+            mask = troubles.setdefault(node.ailment, np.zeros(len(columns), np.bool_))
             mask[columns.slot[node.name]] = True
-        return list(found.items())
+        return list(troubles.items())
 
-    def _lasting(self, shape: Shape) -> list[tuple[str, Mask]]:
-        """What keeps a shape off nodes, whatever else is there."""
+    def _permanent_causes(self, shape: Shape) -> list[tuple[str, Mask]]:
+        """Return the causes that keep a shape off nodes even when they are empty."""
         index, columns = self._draft.index, self._draft.columns
         if columns.amounts(shape.request) is None:
             everywhere = np.ones(len(columns), np.bool_)
@@ -272,8 +278,8 @@ class _Explainer:
             ("not the GPUs it asks for", room <= 0),
         ]
 
-    def _passing(self, shape: Shape, walls: Mask | None) -> list[tuple[str, Mask]]:
-        """What keeps a shape off nodes because of others that are there."""
+    def _current_causes(self, shape: Shape, closed: Mask | None) -> list[tuple[str, Mask]]:
+        """Return the causes that keep a shape off nodes because of what runs there now."""
         columns = self._draft.columns
         amounts = columns.amounts(shape.request)
         if amounts is None:
@@ -285,13 +291,13 @@ class _Explainer:
         for field in np.flatnonzero(amounts).tolist():
             cause = _FIELDS.get(field) or names[field]
             rules.append((cause, columns.free[field] < amounts[field]))
-        if walls is not None:
-            rules.append(("other tasks keep it away, or those that it seeks are not there", walls))
+        if closed is not None:
+            rules.append(("other tasks keep it away, or those that it seeks are not there", closed))
         return rules
 
 
 def _counted(rules: Iterable[tuple[str, Mask]], nodes: int) -> list[tuple[str, int]]:
-    """Each refusing node counted once, by the first rule that refuses it."""
+    """Return the rejecting nodes per cause; a node counts for the first cause only."""
     refused = np.zeros(nodes, np.bool_)
     counts: list[tuple[str, int]] = []
     for cause, mask in rules:
@@ -302,20 +308,22 @@ def _counted(rules: Iterable[tuple[str, Mask]], nodes: int) -> list[tuple[str, i
     return counts
 
 
-def _minds_others(shape: Shape) -> bool:
+def _has_pod_rules(shape: Shape) -> bool:
+    """Return whether a shape has pod affinity, anti-affinity or topology spread."""
     wants = shape.constraints
     return bool(wants.near or wants.apart or wants.spread)
 
 
-def _company(progress: Progress) -> Hashable:
-    """What neighbours see of a gang that minds others; to the rest they are not explained."""
-    if not any(_minds_others(shape) for shape in progress.counts):
+def _affinity_traits(progress: Progress) -> Hashable:
+    """Return the labels and the namespace that pod rules see; None without such rules."""
+    if not any(_has_pod_rules(shape) for shape in progress.counts):
         return None
     tasks = (task for part in progress.parts for task in part.tasks)
     return progress.gang.namespace, tuple((task.shape, task.labels) for task in tasks)
 
 
-def _promise(hold: Hold, now: int) -> Reason:
+def _reservation(hold: Hold, now: int) -> Reason:
+    """Return when the gang's reservation starts, or that it is overdue."""
     if hold.starts_at <= now:
         return Reason(ReasonCode.OVERDUE)
     wait = duration_in_words(hold.starts_at - now)

@@ -1,10 +1,10 @@
-"""What would start a waiting gang now: the smallest change of each kind, each of them tried.
+"""Suggestions for a waiting gang: the smallest change of each kind that would start it now.
 
-A change is applied to a copy of the cluster and planned for, like anything else that happens; only
-what then starts is an answer, and one unit less of it does not. The copy is put back as it was
-after each try, so that what the engine remembers about its nodes serves all of them.
+Each change is tried: its events are applied to a copy of the cluster and a plan is made. It is
+suggested only if the gang then starts, and one unit less of the change does not start it. The copy
+is restored after each try, so that what the engine caches about its nodes serves all tries.
 
-For people, one gang at a time; no cycle uses it. The work is bounded by the number of plans made.
+For people, one gang at a time; no cycle uses it. The work is bounded by the number of plans.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from windlass.engine.explain.suggestions.catalog import (
     Ladders,
     SuggestedChange,
     WaitingGang,
-    again,
+    resubmitted,
 )
-from windlass.engine.explain.suggestions.job import OF_THE_JOB
-from windlass.engine.explain.suggestions.placement import OF_THE_PLACE
-from windlass.engine.explain.suggestions.surroundings import AROUND
+from windlass.engine.explain.suggestions.job import JOB_CHANGES
+from windlass.engine.explain.suggestions.placement import PLACEMENT_CHANGES
+from windlass.engine.explain.suggestions.surroundings import SURROUNDING_CHANGES
 from windlass.engine.nodes import bounds
 from windlass.engine.nodes.node_index import NodeIndex
 from windlass.engine.nodes.topology import Topologies
@@ -38,89 +38,91 @@ from windlass.model.validation.problems import listed
 from windlass.state.cluster import Cluster
 from windlass.state.snapshot import Snapshot
 
-OWN: dict[ChangeKind, Ladders] = OF_THE_PLACE | OF_THE_JOB
-"""Of the job itself: it has to be submitted again."""
-KINDS: dict[ChangeKind, Ladders] = OWN | AROUND
+OWN: dict[ChangeKind, Ladders] = PLACEMENT_CHANGES | JOB_CHANGES
+"""Changes of the job itself, which then has to be submitted again."""
+KINDS: dict[ChangeKind, Ladders] = OWN | SURROUNDING_CHANGES
 SCANNED = 40
-"""Up to this length a ladder is climbed rung by rung: more of a change is not always better."""
+"""The longest ladder that is tried rung by rung: more of a change is not always better. Longer ones
+are searched by bisection."""
 MOST_PLANS = 400
 WORK = 400_000
-"""Nodes and tasks looked at in all plans of one question: large clusters get fewer of them."""
+"""The budget of a question: plans times (nodes + tasks), so that large clusters get fewer plans."""
 LEAST_PLANS = 40
 MOST_TOLD = 5
-"""So many suggestions are told in words; the others are counted."""
+"""The number of suggestions that are written as sentences; the others are counted."""
 MOST_NAMES = 4
-"""So many gangs are named in a sentence; the others are counted."""
+"""The number of gangs that a sentence names; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuggestedStart:
-    """How a gang starts."""
+    """The way in which a gang starts after a change."""
 
     goes: tuple[GangId, ...] = ()
-    """The gangs that are displaced for it, by right."""
+    """The victims that the gang may preempt then."""
     tasks: int = 0
-    """How many tasks of theirs go first."""
+    """The number of their tasks that are evicted first."""
     milli: int = 0
-    """What these have, in thousandths of a GPU."""
+    """The thousandths of GPUs that these tasks have."""
     at_once: bool = True
     later: tuple[GangId, ...] = ()
-    """The gangs that would start now without the change, and do not with it."""
+    """The gangs that would start now without the change and do not with it."""
     delays: tuple[GangId, ...] = ()
-    """The gangs with a reservation that may not be kept then."""
+    """The gangs whose reservation may be delayed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A change that starts the gang, by the engine's own word."""
+    """A change that starts the gang, verified by a plan."""
 
     change: SuggestedChange
     start: SuggestedStart
 
     def __str__(self) -> str:
         start, says = self.start, self.change.says
-        told = f"it would start at once {says}" if start.at_once else f"it would start {says}"
+        text = f"it would start at once {says}" if start.at_once else f"it would start {says}"
         if start.goes:
             tasks = "1 task" if start.tasks == 1 else f"{start.tasks} tasks"
             have = "has" if start.tasks == 1 else "have"
-            told += f", once {tasks} of {listed(map(known_as, start.goes), MOST_NAMES)} {have} gone"
+            text += f", once {tasks} of {listed(map(known_as, start.goes), MOST_NAMES)} {have} gone"
         elif not start.at_once:
-            told += ", once what is on its way out has gone"
+            text += ", once what is on its way out has gone"
         if start.later:
-            told += f"; {listed(map(known_as, start.later), MOST_NAMES)} would then start later"
+            text += f"; {listed(map(known_as, start.later), MOST_NAMES)} would then start later"
         if start.delays:
             late = listed(map(known_as, start.delays), MOST_NAMES)
-            told += f"; {late} may then start later than reserved"
-        return told
+            text += f"; {late} may then start later than reserved"
+        return text
 
 
 @dataclass(frozen=True, slots=True)
 class Suggested:
-    """The answer: what would start a gang, the smallest change first.
+    """All suggestions for a gang, the smallest change first.
 
-    Small is what gives up little, or gives little to it, and takes little from others.
+    The size of a change is what the gang gives up or is given, and what its victims lose.
     """
 
     suggestions: tuple[Suggestion, ...] = ()
     complete: bool = True
-    """Was everything tried?"""
+    """False if the budget was used up before every change was tried."""
     plans: int = 0
-    """How many plans were made to find out."""
+    """The number of plans that were made."""
     needed: bool = True
-    """Does it need a change at all? Not if it starts anyway, or is kept out of the line."""
+    """False if the gang starts anyway, or is refused for a reason of its own."""
 
     def sentences(self) -> list[str]:
-        """What people are told, the same everywhere."""
+        """Return the suggestions as text for people, the same in every interface."""
         if not self.needed:
             return []
-        told = [str(each) for each in self.suggestions[:MOST_TOLD]]
+        lines = [str(suggestion) for suggestion in self.suggestions[:MOST_TOLD]]
         if len(self.suggestions) > MOST_TOLD:
-            told.append(f"{len(self.suggestions) - MOST_TOLD} other changes would start it as well")
-        if not told:
-            told.append("no single change that was tried would start it now")
+            more = len(self.suggestions) - MOST_TOLD
+            lines.append(f"{more} other changes would start it as well")
+        if not lines:
+            lines.append("no single change that was tried would start it now")
         if not self.complete:
-            told.append("in so large a cluster not every change was tried")
-        return told
+            lines.append("in so large a cluster not every change was tried")
+        return lines
 
 
 def suggest(
@@ -130,101 +132,111 @@ def suggest(
     queues: Collection[str] | None = None,
     most_plans: int | None = None,
 ) -> Suggested:
-    """What would start a gang that waits now; nothing if it starts anyway.
+    """Return the changes that would start a waiting gang now; none if it starts anyway.
 
-    `queues` are those that it may stand in, if not all.
+    `queues` are those that it may be submitted to, None for all; `most_plans` replaces the budget.
     """
     size = len(snapshot.nodes) + len(snapshot.tasks)
     most = min(MOST_PLANS, max(LEAST_PLANS, WORK // max(1, size)))
     return _Question(snapshot, gang, queues, most_plans or most).answer()
 
 
-class _Spent(Exception):
-    """The budget is used up."""
+class _BudgetSpent(Exception):
+    """The budget of plans is used up."""
 
 
 class _Question:
-    """One gang, and a copy of the cluster to try things on."""
+    """One gang, and a copy of the cluster to try changes on."""
 
     def __init__(
         self, snapshot: Snapshot, gang: GangId, queues: Collection[str] | None, most: int
     ) -> None:
-        # who is changed is looked at afresh, however lately room was sought for it in vain
-        searched = tuple(each for each in snapshot.searched if each.gang != gang)
+        # A changed gang is searched room for at once, however recently a search for it failed.
+        searched = tuple(failed for failed in snapshot.searched if failed.gang != gang)
         self._cluster = cluster = Cluster.of(replace(snapshot, searched=searched))
         self._gang, self._left, self._most = gang, most, most
         self._base = self._planned()
-        found, limits = progress(cluster, gang), Limits(cluster)
+        waiting, limits = progress(cluster, gang), Limits(cluster)
         leaves = {name for name in cluster.queues if cluster.is_leaf(name)}
         open_to = leaves if queues is None else leaves & set(queues)
-        need = limits.need(found.counts)
-        self._asked = WaitingGang(cluster, found, need, sorted(open_to))
+        need = limits.need(waiting.counts)
+        self._waiting = WaitingGang(cluster, waiting, need, sorted(open_to))
 
     def answer(self) -> Suggested:
-        if self._asked.gang.refusal is not None or self._start(self._base) is not None:
+        """Return the best suggestion of each kind, the smallest first."""
+        if self._waiting.gang.refusal is not None or self._start(self._base) is not None:
             return Suggested(plans=1, needed=False)
-        found: list[Suggestion] = []
+        suggestions: list[Suggestion] = []
         complete = True
         try:
             for kind in self._kinds():
                 best = self._best(kind)
                 if best is not None:
-                    found.append(best)
-        except _Spent:
+                    suggestions.append(best)
+        except _BudgetSpent:
             complete = False
-        found.sort(key=lambda each: each.change.size + each.start.milli)
-        return Suggested(tuple(found), complete, self._most - self._left)
+        suggestions.sort(key=lambda each: each.change.size + each.start.milli)
+        return Suggested(tuple(suggestions), complete, self._most - self._left)
 
     def _kinds(self) -> Iterator[ChangeKind]:
-        """The kinds worth trying, those of the job first."""
-        asked, gang = self._asked, self._asked.gang
-        # a job that runs in part is not submitted again for what it lost
-        if not asked.progress.started and self._tried(again(asked)) is None:
+        """Yield the kinds of change worth trying, those of the job first."""
+        waiting, gang = self._waiting, self._waiting.gang
+        # A gang that runs in part is not submitted again for the members that it lost. And if
+        # submitting it again unchanged would start it, no change of the job is the cause.
+        if not waiting.progress.started and self._try(resubmitted(waiting)) is None:
             yield from OWN
-        if not asked.progress.short and self._cluster.is_leaf(gang.queue):
-            yield from AROUND
+        if not waiting.progress.short and self._cluster.is_leaf(gang.queue):
+            yield from SURROUNDING_CHANGES
 
     def _best(self, kind: ChangeKind) -> Suggestion | None:
-        """The smallest change of a kind that starts the gang."""
+        """Return the smallest change of a kind that starts the gang; None if none does."""
         best: Suggestion | None = None
-        for ladder in KINDS[kind](self._asked):
+        for ladder in KINDS[kind](self._waiting):
             if best is not None and ladder.rung(1).size >= best.change.size:
                 continue
-            found = self._climb(ladder)
-            if found is not None and (best is None or found.change.size < best.change.size):
-                best = found
+            smallest = self._smallest(ladder)
+            if smallest is not None and (best is None or smallest.change.size < best.change.size):
+                best = smallest
         return best
 
-    def _climb(self, ladder: Ladder) -> Suggestion | None:
+    def _smallest(self, ladder: Ladder) -> Suggestion | None:
+        """Return the lowest rung that starts the gang; None if none does."""
         if ladder.length <= SCANNED:
             rungs = map(ladder.rung, range(1, ladder.length + 1))
-            return next((each for rung in rungs if (each := self._suggestion(rung))), None)
-        return self._between(ladder)
+            return next((tried for rung in rungs if (tried := self._suggestion(rung))), None)
+        return self._bisect(ladder)
 
-    def _between(self, ladder: Ladder) -> Suggestion | None:
-        """By halves: somewhere between nothing and what starts it, a rung that is the first."""
+    def _bisect(self, ladder: Ladder) -> Suggestion | None:
+        """Search by bisection for a rung that starts the gang while the one below does not.
+
+        The search starts below the rung that sums suggest; if that fails, below the top.
+        """
         for top in dict.fromkeys((ladder.guess or ladder.length, ladder.length)):
             best = self._suggestion(ladder.rung(top))
             low, high = 0, top
             while best is not None and high - low > 1:
                 middle = (low + high) // 2
-                found = self._suggestion(ladder.rung(middle))
-                if found is None:
+                tried = self._suggestion(ladder.rung(middle))
+                if tried is None:
                     low = middle
                 else:
-                    best, high = found, middle
+                    best, high = tried, middle
             if best is not None:
                 return best
         return None
 
     def _suggestion(self, change: SuggestedChange) -> Suggestion | None:
-        start = self._tried(change.events)
+        start = self._try(change.events)
         return None if start is None else Suggestion(change, start)
 
-    def _tried(self, events: tuple[Event, ...]) -> SuggestedStart | None:
-        """How the gang starts after these events; the cluster is left as it was."""
+    def _try(self, events: tuple[Event, ...]) -> SuggestedStart | None:
+        """Return how the gang starts after these events; None if it does not.
+
+        The cluster is restored: by opposite events, and by assignment of what events change on the
+        side (holds, failed searches and the like).
+        """
         cluster = self._cluster
-        undo = tuple(_back(cluster, events))
+        undo = tuple(_opposite(cluster, events))
         holds, broken, searched = dict(cluster.holds), dict(cluster.broken), cluster.searched
         orphaned = dict(cluster.orphaned)
         for event in events:
@@ -238,48 +250,51 @@ class _Question:
             cluster.orphaned = orphaned
 
     def _is_hopeless(self) -> bool:
-        """Do sums rule out that it ever starts like this? That needs no plan."""
+        """Return whether sums prove that the gang never starts like this; that needs no plan."""
         cluster = self._cluster
-        found, limits = progress(cluster, self._gang), Limits(cluster)
-        if found.short or not found.parts:
+        changed, limits = progress(cluster, self._gang), Limits(cluster)
+        if changed.short or not changed.parts:
             return True
-        if limits.never(found.gang, limits.need(found.counts)) is not None:
+        if limits.never(changed.gang, limits.need(changed.counts)) is not None:
             return True
         index, topologies = cluster.recall(NodeIndex), cluster.recall(Topologies)
-        return bounds.never(index, topologies, found) is not None
+        return bounds.never(index, topologies, changed) is not None
 
     def _planned(self) -> Plan:
+        """Return a plan for the copy as it is now; raise `_BudgetSpent` if none is left."""
         if self._left <= 0:
-            raise _Spent
+            raise _BudgetSpent
         self._left -= 1
-        found = plan(self._cluster)
-        # it is not carried out, so searches that failed after its evictions may not fail without
+        made = plan(self._cluster)
+        # The plan is not carried out: searches that failed after its evictions may succeed without
+        # them. A new version makes the engine forget those failures.
         self._cluster.running_version += 1
-        return found
+        return made
 
-    def _start(self, found: Plan) -> SuggestedStart | None:
-        placed, held = _starting(found)
+    def _start(self, made: Plan) -> SuggestedStart | None:
+        """Return how the gang starts by a plan; None if it does not."""
+        placed, held = _starting(made)
         if self._gang not in placed and self._gang not in held:
             return None
         placed_before, held_before = _starting(self._base)
         lost = (placed_before | held_before) - placed - held - {self._gang}
         later = tuple(gang for gang in sorted(lost) if gang in self._cluster.gangs)
         tasks = self._cluster.tasks
-        mine = [tasks[each.task] for each in found.going if each.gainer == self._gang]
-        goes = tuple(dict.fromkeys(task.gang for task in mine))
-        milli = sum(part.milli for task in mine for part in task.devices)
-        delays = tuple(delayed(self._cluster, self._gang, self._base, found))
-        return SuggestedStart(goes, len(mine), milli, self._gang in placed, later, delays)
+        victims = [tasks[evict.task] for evict in made.going if evict.gainer == self._gang]
+        goes = tuple(dict.fromkeys(task.gang for task in victims))
+        milli = sum(part.milli for task in victims for part in task.devices)
+        delays = tuple(delayed(self._cluster, self._gang, self._base, made))
+        return SuggestedStart(goes, len(victims), milli, self._gang in placed, later, delays)
 
 
-def _starting(found: Plan) -> tuple[set[GangId], set[GangId]]:
-    """The gangs that are bound by a plan, and those for which places are being freed."""
-    placed = {each.gang for each in found.decisions if each.verdict is Verdict.PLACED}
-    return placed, {hold.gang for hold in found.holds if hold.firm}
+def _starting(made: Plan) -> tuple[set[GangId], set[GangId]]:
+    """Return the gangs that a plan binds, and those for which it frees places."""
+    placed = {decision.gang for decision in made.decisions if decision.verdict is Verdict.PLACED}
+    return placed, {hold.gang for hold in made.holds if hold.firm}
 
 
-def _back(cluster: Cluster, events: tuple[Event, ...]) -> Iterator[Event]:
-    """What undoes events: everything that they are about, as it is now."""
+def _opposite(cluster: Cluster, events: tuple[Event, ...]) -> Iterator[Event]:
+    """Yield events that undo the given ones: everything they are about, as it is now."""
     for event in events:
         match event:
             case GangGone(name):
@@ -291,4 +306,4 @@ def _back(cluster: Cluster, events: tuple[Event, ...]) -> Iterator[Event]:
             case SettingsSeen():
                 yield SettingsSeen(cluster.settings)
             case _:
-                pass  # seen again after it was gone: undone with that
+                pass  # a gang or task that follows its GangGone: undone with that

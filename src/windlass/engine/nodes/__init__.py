@@ -1,1 +1,14 @@
-"""."""
+"""The nodes for one task: which fit, and how well.
+
+Belongs here: everything that looks at all nodes for one shape of task, in arrays by slot. Does not
+belong here: gangs as a whole (`placement`) and changes of the cluster (`draft`). No I/O.
+
+    filter           cordon, taints, selectors and node affinity, as masks
+    score            the key of a node: points, cost and rank in one integer
+    devices          the choice of devices on a node, and its cost
+    fragmentation    the cost of a place for the mix of requests that is expected
+    node_index       the keys and the room of all nodes per shape, kept from a change log
+    topology         domains of nodes, level by level
+    bounds           proofs by sums that a gang cannot fit
+    pod_affinity     rules about other tasks: affinity, anti-affinity, spread
+"""

@@ -1,8 +1,8 @@
-"""Proofs that a gang cannot fit, cheapest first, without a search.
+"""Upper bounds of room: proofs that a gang cannot fit, cheapest first, without a search.
 
-Room is summed over nodes, per shape and per domain. Where a sum falls short no arrangement exists;
-where it suffices one may still be lacking. Against the empty cluster the answer is "never",
-against the cluster as it stands it is "not now".
+Room is summed over nodes, per shape and per domain. Where a sum is too small no arrangement exists;
+where it is large enough there may still be none. Against the empty cluster a proof means "never",
+against the cluster as it is now it means "not now".
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from windlass.model.resources import describe
 from windlass.state.node_columns import Ints
 
 Room: TypeAlias = Callable[[Shape], Ints]
-"""How many tasks of a shape fit each node."""
+"""Returns the number of tasks of a shape that fit each node."""
 
 
 def never(index: NodeIndex, topologies: Topologies, progress: Progress) -> Reason | None:
-    """Why not even an empty cluster could run the gang, if so."""
+    """Return why not even an empty cluster could run the gang; None if no sum proves it."""
     room = index.room_when_empty
     for shape, count in progress.counts.items():
         total = int(room(shape).sum())
@@ -38,7 +38,7 @@ def never(index: NodeIndex, topologies: Topologies, progress: Progress) -> Reaso
 
 
 def not_now(index: NodeIndex, topologies: Topologies, progress: Progress) -> Reason | None:
-    """Why the cluster as it stands cannot run the gang, if sums prove it."""
+    """Return why the cluster cannot run the gang now; None if no sum proves it."""
 
     def room(shape: Shape) -> Ints:
         return index.of(shape).room()
@@ -58,7 +58,10 @@ def domains_with_room(
     parts: Iterable[TaskBatch],
     scope: Ints | None,
 ) -> list[int]:
-    """The domains that could hold the parts, tightest first; exact for tasks of one shape."""
+    """Return the domains that may have room for the parts, tightest first.
+
+    Exact for tasks of one shape; an upper bound for mixed shapes. `scope` restricts the nodes.
+    """
     parts = list(parts)
     enough = np.ones(len(level.members), np.bool_)
     tightness: Ints = np.zeros(len(level.members), np.int64)
@@ -66,21 +69,23 @@ def domains_with_room(
         sums = level.sums(room(shape), scope)
         enough &= sums >= count
         tightness += sums
-    for count, places in _sub_domains(room, topologies, level, parts, scope):
+    for count, places in _room_for_groups(room, topologies, level, parts, scope):
         enough &= places >= count
-    found = np.flatnonzero(enough)
-    return found[np.argsort(tightness[found], kind="stable")].tolist()
+    domains = np.flatnonzero(enough)
+    return domains[np.argsort(tightness[domains], kind="stable")].tolist()
 
 
-def _sub_domains(
+def _room_for_groups(
     room: Room,
     topologies: Topologies,
     level: TopologyLevel,
     parts: list[TaskBatch],
     scope: Ints | None,
 ) -> Iterable[tuple[int, Ints]]:
-    """For equal sub-groups that each need a domain of their own level: how many each domain has
-    room for."""
+    """Yield, for groups that need a narrower domain, their number and how many each domain fits.
+
+    Groups with the same wish, shape and size are counted together.
+    """
     groups: dict[tuple[Domain, Shape, int], int] = {}
     for part in parts:
         wish = part.group.domain
@@ -91,9 +96,10 @@ def _sub_domains(
     for (wish, shape, size), count in groups.items():
         inner = topologies.level(wish.topology, wish.level)
         if inner is not None and inner.members:
+            # The outer domain of each inner domain, by its first node; -1 if it has none.
             outer = np.array([level.domain_of[nodes[0]] for nodes in inner.members], np.int64)
-            there = inner.domain_of >= 0
-            if (outer[inner.domain_of[there]] != level.domain_of[there]).any():
+            inside = inner.domain_of >= 0
+            if (outer[inner.domain_of[inside]] != level.domain_of[inside]).any():
                 continue  # not nested: the inner domains do not add up to outer ones
             whole = inner.sums(room(shape), scope) // size
             places = np.bincount(outer + 1, weights=whole, minlength=len(level.members) + 1)
@@ -103,6 +109,7 @@ def _sub_domains(
 def _no_domain(
     room: Room, topologies: Topologies, progress: Progress, why: ReasonCode
 ) -> Reason | None:
+    """Return why no required domain, of the gang or of a group, has enough room."""
     wishes = [(progress.gang.domain, list(progress.parts))]
     wishes += [(part.group.domain, [part]) for part in progress.parts]
     for wish, parts in wishes:
@@ -112,13 +119,13 @@ def _no_domain(
         if level is None:
             return Reason(why, {"need": _size(parts), "level": wish.level, "room": 0})
         if not domains_with_room(room, topologies, level, parts, None):
-            best = _best(room, level, parts)
+            best = _most_tasks(room, level, parts)
             return Reason(why, {"need": _size(parts), "level": wish.level, "room": best})
     return None
 
 
-def _best(room: Room, level: TopologyLevel, parts: list[TaskBatch]) -> int:
-    """How many of the tasks the best domain has room for."""
+def _most_tasks(room: Room, level: TopologyLevel, parts: list[TaskBatch]) -> int:
+    """Return how many of the tasks the best domain has room for."""
     holds = np.zeros(len(level.members), np.int64)
     for shape, count in _counts(parts).items():
         holds += np.minimum(level.sums(room(shape), None), count)

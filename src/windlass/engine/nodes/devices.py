@@ -1,8 +1,9 @@
-"""Which devices of a node a task gets, and how good that is.
+"""The choice of devices on a node: which of them a task gets, and what that choice costs.
 
-A `Chooser` answers for one GPU request: for each device state (see `state/device_states.py`) how
-many such tasks fit, what the choice costs, and which devices to take. Answers are worked out once
-per state and kept in arrays, so that asking for ten thousand nodes is one look-up.
+A `Chooser` answers for one GPU request: for each device state (the numbered multiset of a node's
+devices, see `state/device_states.py`) how many such tasks fit, what the choice costs, and which
+devices to take. Answers are worked out once per state and kept in arrays by the state's number, so
+that the answers for ten thousand nodes are one array look-up.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from windlass.engine.gpu_amounts import milli_on, share_on
 from windlass.model.gpus import (
     MOST_WORTH,
     WHOLE,
     GpuRequest,
     Slice,
     charged,
-    milli_of_memory,
     worth,
 )
 from windlass.model.mig import (
@@ -26,21 +27,19 @@ from windlass.model.mig import (
     Instance,
     legal_starts,
     milli_of_profile,
-    offered_by,
 )
 from windlass.model.settings import Packing, Settings
 from windlass.state.device_states import MOST_REMEMBERED, Device, DeviceKind, Devices, DeviceStates
 from windlass.state.node_columns import Ints
 
 PLENTY = 1 << 20
-"""How many tasks without GPUs a node's devices have room for."""
-
-
+"""The room that a node's devices have for tasks without GPUs: more than any node can run."""
 _MOST_FREE = 4 * 32 * WHOLE
+"""Four for each thousandth of 32 GPUs: the turning point of `gpu_avoidance_cost` when spreading."""
 
 
 class DeviceChange(NamedTuple):
-    """One device changes from `before` to `after` and gives out `milli` (an instance, if MIG)."""
+    """The change of one device by a task: it takes `milli`, or a MIG instance at `start`."""
 
     before: Device
     after: Device
@@ -50,16 +49,19 @@ class DeviceChange(NamedTuple):
 
 
 class DeviceGrant(NamedTuple):
-    """What a task gets, what is then left on the node, and what is charged for it per model."""
+    """The devices that a task gets on a node."""
 
     slices: tuple[Slice, ...]
     devices: Devices
+    """The devices of the node, after the task took its part."""
     number: int
+    """The number of their state."""
     models: tuple[tuple[str, int], ...]
+    """The charge of the task per model, in thousandths of a GPU."""
 
 
 class Conditions(NamedTuple):
-    """What is left of some nodes: the numbers of their device states, CPU and memory."""
+    """The free capacity of some nodes: the numbers of their device states, CPU and memory."""
 
     numbers: Ints
     cpu_milli: Ints
@@ -67,39 +69,39 @@ class Conditions(NamedTuple):
 
 
 Condition: TypeAlias = tuple[int, int, int]
-"""The same of one node."""
+"""The same for one node."""
 
 
 class PlacementScorer(Protocol):
-    """Whoever knows how good a place is, given what else is asked for."""
+    """Scores places by what they cost others, given the mix of requests that is expected."""
 
     def loss(self, before: Device, after: Device) -> int:
-        """How bad it is for a share to change a device so; the least bad device is taken."""
+        """Return the loss if a share changes a device so; the device with the least is taken."""
         ...
 
     def device_cost(self, steps: Sequence[DeviceChange], kinds: Sequence[DeviceKind]) -> int:
-        """What a choice of devices costs, whatever else there is on a node."""
+        """Return the cost of a choice of devices, whatever else the node has."""
         ...
 
     def costs(self, before: Conditions, after: Conditions, taken: Ints) -> Ints:
-        """What it costs on top of it to change nodes so by taking so much GPU."""
+        """Return the further cost of changing nodes so by taking so many thousandths of GPUs."""
         ...
 
     def cost(self, before: Condition, after: Condition, taken: int) -> int:
-        """As `costs`, for one node."""
+        """Return the same as `costs`, for one node."""
         ...
 
 
 class Chooser:
-    """Device choice for one GPU request under one set of settings, and a judge if there is one."""
+    """The device choice for one GPU request under one set of settings, with an optional scorer."""
 
     __slots__ = (
         "_cost",
-        "_given",
-        "_judge",
-        "_known",
+        "_grants",
         "_left",
+        "_one",
         "_room",
+        "_scorer",
         "_settings",
         "_steps",
         "request",
@@ -111,19 +113,24 @@ class Chooser:
         request: GpuRequest | None,
         states: DeviceStates,
         settings: Settings,
-        judge: PlacementScorer | None = None,
+        scorer: PlacementScorer | None = None,
     ) -> None:
         self.request, self.states, self._settings = request, states, settings
-        self._judge = judge
+        self._scorer = scorer
+        # Tables by the number of a device state; a state never changes, so an answer never does.
         self._room: Ints = np.full(64, -1, np.int64)
+        """The number of tasks that fit; -1: not worked out yet."""
         self._cost: Ints = np.zeros(64, np.int64)
         self._left: Ints = np.zeros((64, 2), np.int64)
-        self._known: dict[int, tuple[int, int]] = {}
+        """The state that one task leaves, and the thousandths that it takes; only with a scorer."""
+        self._one: dict[int, tuple[int, int]] = {}
+        """Room and cost as plain integers, for `look_up_one`."""
         self._steps: dict[int, tuple[DeviceChange, ...]] = {}
-        self._given: dict[Devices, DeviceGrant] = {}
+        self._grants: dict[Devices, DeviceGrant] = {}
+        """By concrete devices in their order on the node, not by state."""
 
     def look_up(self, numbers: Ints) -> tuple[Ints, Ints]:
-        """How many tasks fit each of these device states, and what placing one costs."""
+        """Return how many tasks fit each of these device states, and what placing one costs."""
         self._grow()
         room = self._room[numbers]
         if room.size and room.min() < 0:
@@ -133,33 +140,36 @@ class Chooser:
         return room, self._cost[numbers]
 
     def look_up_one(self, number: int) -> tuple[int, int]:
-        """As `look_up`, for one device state."""
-        found = self._known.get(number)
-        if found is None:
+        """Return the same as `look_up`, for one device state."""
+        answer = self._one.get(number)
+        if answer is None:
             self._grow()
             if self._room[number] < 0:
                 self._work_out(number)
-            found = self._known[number] = (int(self._room[number]), int(self._cost[number]))
-        return found
+            answer = self._one[number] = (int(self._room[number]), int(self._cost[number]))
+        return answer
 
     def left(self, numbers: Ints) -> tuple[Ints, Ints]:
-        """For states looked up before: the state that a task leaves, and what it takes."""
-        found = self._left[numbers]
-        return found[:, 0], found[:, 1]
+        """Return the states that a task leaves and the thousandths it takes.
+
+        The states must have been looked up before, and there must be a scorer.
+        """
+        rows = self._left[numbers]
+        return rows[:, 0], rows[:, 1]
 
     def left_one(self, number: int) -> tuple[int, int]:
-        """As `left`, for one device state."""
+        """Return the same as `left`, for one device state."""
         after, taken = self._left[number].tolist()
         return after, taken
 
     def give(self, number: int, devices: Devices) -> DeviceGrant:
-        """What a task gets on a node with these devices, whose state has this number."""
-        found = self._given.get(devices)
-        if found is None:
-            if len(self._given) >= MOST_REMEMBERED:
-                self._given.clear()
-            found = self._given[devices] = self._give(number, devices)
-        return found
+        """Return what a task gets on a node with these devices, whose state has this number."""
+        grant = self._grants.get(devices)
+        if grant is None:
+            if len(self._grants) >= MOST_REMEMBERED:
+                self._grants.clear()
+            grant = self._grants[devices] = self._give(number, devices)
+        return grant
 
     def _give(self, number: int, devices: Devices) -> DeviceGrant:
         if self.request is None:
@@ -170,13 +180,14 @@ class Chooser:
         slices = _on_devices(self._steps[number], devices)
         after, number = self.states.take(devices, slices)
         millis: dict[str, int] = {}
-        for each in slices:
-            kind = kinds[devices[each.device].kind]
-            milli = charged(each.milli, kind.charged_milli)
+        for part in slices:
+            kind = kinds[devices[part.device].kind]
+            milli = charged(part.milli, kind.charged_milli)
             millis[kind.model] = millis.get(kind.model, 0) + milli
         return DeviceGrant(slices, after, number, tuple(sorted(millis.items())))
 
     def _grow(self) -> None:
+        """Make the tables as long as there are device states."""
         short = len(self.states.states) - len(self._room)
         if short > 0:
             more = max(short, len(self._room))
@@ -185,62 +196,67 @@ class Chooser:
             self._left = np.concatenate([self._left, np.zeros((more, 2), np.int64)])
 
     def _work_out(self, number: int) -> None:
+        """Fill the tables for one device state."""
         devices, kinds = self.states.states[number], self.states.kinds
         gpus, spread = self._settings.gpus, self._settings.nodes == Packing.SPREAD
         free = self.states.free_milli[number]
         if self.request is None:
             self._room[number], self._left[number] = PLENTY, (number, 0)
-            self._cost[number] = 0 if self._judge else keeping_away(free, spread)
+            self._cost[number] = 0 if self._scorer else gpu_avoidance_cost(free, spread)
             return
         steps = self._steps[number] = self._choose(self.request, devices)
         self._room[number] = room(self.request, devices, kinds, gpus) if steps else 0
-        if self._judge is None:
+        if self._scorer is None:
             self._cost[number] = cost(free, steps, kinds, spread)
         elif steps:
-            self._cost[number] = self._judge.device_cost(steps, kinds)
+            self._cost[number] = self._scorer.device_cost(steps, kinds)
             after = self.states.number(after_steps(devices, steps))
             self._left[number] = after, free - self.states.free_milli[after]
 
     def _choose(self, request: GpuRequest, devices: Devices) -> tuple[DeviceChange, ...]:
         kinds, gpus = self.states.kinds, self._settings.gpus
         alone = request.count == 1 and not request.profile
-        if self._judge is None or not alone or gpus != Packing.PACK:
+        if self._scorer is None or not alone or gpus != Packing.PACK:
             return choose(request, devices, kinds, gpus)
         steps = _shares(request, sorted(set(devices)), kinds)
         best = min(steps, key=self._order, default=None)
         return (best,) if best else ()
 
     def _order(self, step: DeviceChange) -> tuple[int, int, int, str, Device]:
-        """The device on which least is spoilt; then as without a judge."""
-        assert self._judge is not None
+        """Order devices by the scorer's loss; then as without a scorer."""
+        assert self._scorer is not None
         kind = self.states.kinds[step.before.kind]
         value = worth(kind.model, kind.memory_mib)
-        loss = self._judge.loss(step.before, step.after)
+        loss = self._scorer.loss(step.before, step.after)
         return loss, step.after.milli, value, kind.model, step.before
 
 
-def keeping_away(free: int, spread: bool) -> int:
-    """To a task without GPUs free ones always speak against a node, packed or spread."""
+def gpu_avoidance_cost(free: int, spread: bool) -> int:
+    """Return the cost of a node for a task without GPUs: it avoids free GPUs, packed or spread."""
     return max(0, _MOST_FREE - 4 * free) if spread else 4 * free
 
 
 def cost(
     free: int, steps: Sequence[DeviceChange], kinds: Sequence[DeviceKind], spread: bool
 ) -> int:
-    """GPU left over on the node, twice over on devices begun, and what the devices are worth.
+    """Return the cost of a choice of devices, without a scorer.
 
-    An instance counts by what was left before: where on the node it lies makes no difference.
+    It is 4 per thousandth of GPU left on the node, 8 more per thousandth left on devices that the
+    task uses in part, and the price of the models. For MIG instances only what was free before
+    counts: which device of the node gets the instance makes no difference.
     """
     if not steps or steps[0].profile:
         return 4 * free
     left = free - sum(step.milli for step in steps)
-    return dearness(steps, kinds, spread) + 4 * left + 8 * sum(step.after.milli for step in steps)
+    return (
+        model_price(steps, kinds, spread) + 4 * left + 8 * sum(step.after.milli for step in steps)
+    )
 
 
-def dearness(
+def model_price(
     steps: Sequence[DeviceChange], kinds: Sequence[DeviceKind], spread: bool = False
 ) -> int:
-    """What the models are worth of which shares are taken."""
+    """Return the price of the models of which shares are taken; MIG instances cost nothing."""
     return sum(
         step.milli * _worth(kinds[step.after.kind], spread) for step in steps if not step.profile
     )
@@ -248,19 +264,19 @@ def dearness(
 
 def _worth(kind: DeviceKind, spread: bool) -> int:
     value = worth(kind.model, kind.memory_mib)
-    # spreading takes the highest cost, and should take the cheapest model all the same
+    # Spreading prefers the highest cost, but should still take the cheapest model.
     return MOST_WORTH - value if spread else value
 
 
 def room(
     request: GpuRequest, devices: Devices, kinds: Sequence[DeviceKind], packing: Packing
 ) -> int:
-    """How many tasks with this request fit, one after the other."""
+    """Return how many tasks with this request fit, one after the other."""
     if not request.profile and request.count == 1:
         return sum(
             max(0, device.milli // milli)
             for device in devices
-            if (milli := _share(request, kinds[device.kind]))
+            if (milli := share_on(request, kinds[device.kind]))
         )
     placed, left = 0, devices
     while steps := choose(request, left, kinds, packing):
@@ -270,7 +286,7 @@ def room(
 
 
 def after_steps(devices: Devices, steps: Sequence[DeviceChange]) -> Devices:
-    """What is left of devices, in no particular order."""
+    """Return what is left of devices after the changes, in no particular order."""
     changed = list(devices)
     for step in steps:
         changed[changed.index(step.before)] = step.after
@@ -280,30 +296,16 @@ def after_steps(devices: Devices, steps: Sequence[DeviceChange]) -> Devices:
 def choose(
     request: GpuRequest, devices: Devices, kinds: Sequence[DeviceKind], packing: Packing
 ) -> tuple[DeviceChange, ...]:
-    """The devices for one task, or none if it does not fit."""
+    """Return the changes of devices for one task; empty if it does not fit."""
     if request.profile:
         return _choose_instances(request, devices, kinds, packing)
     return _choose_shares(request, devices, kinds, packing)
 
 
-def milli_on(request: GpuRequest, kind: DeviceKind) -> int:
-    """The thousandths that one task takes in all on devices of a kind; 0 if it cannot use them."""
-    if not request.profile:
-        return request.count * _share(request, kind)
-    usable = kind.mig and _allowed(request, kind) and request.profile in offered_by(kind.model)
-    return request.count * milli_of_profile(kind.model, request.profile) if usable else 0
-
-
-def charged_on(request: GpuRequest, kind: DeviceKind) -> int:
-    """Return the charge of one task on devices of a kind; 0 if it cannot use them."""
-    if request.profile or kind.charged_milli == WHOLE:
-        return milli_on(request, kind)
-    return request.count * charged(_share(request, kind), kind.charged_milli)
-
-
 def _choose_shares(
     request: GpuRequest, devices: Devices, kinds: Sequence[DeviceKind], packing: Packing
 ) -> tuple[DeviceChange, ...]:
+    """Return one share on each of `count` devices; the best by packing, then the cheapest."""
     fitting: list[tuple[int, int, str, DeviceChange]] = []
     for step in _shares(request, devices, kinds):
         kind = kinds[step.before.kind]
@@ -318,16 +320,16 @@ def _choose_shares(
 def _shares(
     request: GpuRequest, devices: Sequence[Device], kinds: Sequence[DeviceKind]
 ) -> Iterator[DeviceChange]:
-    """The devices on which one share fits."""
+    """Yield the changes of all devices on which one share fits."""
     for device in devices:
-        milli = _share(request, kinds[device.kind])
+        milli = share_on(request, kinds[device.kind])
         if 0 < milli <= device.milli:
             yield DeviceChange(device, Device(device.kind, device.milli - milli, ()), milli)
 
 
 def _share_order(request: GpuRequest, free: int, milli: int, packing: Packing) -> int:
     if request.count > 1:
-        # one share on each of several devices: only evenly used ones leave room for the most tasks
+        # One share on each of several devices: only evenly used ones leave room for the most tasks.
         return -(free // milli)
     return free - milli if packing == Packing.PACK else milli - free
 
@@ -335,6 +337,7 @@ def _share_order(request: GpuRequest, free: int, milli: int, packing: Packing) -
 def _choose_instances(
     request: GpuRequest, devices: Devices, kinds: Sequence[DeviceKind], packing: Packing
 ) -> tuple[DeviceChange, ...]:
+    """Return the places of `count` MIG instances, chosen one after the other."""
     left, steps = list(devices), list[DeviceChange]()
     for _ in range(request.count):
         options = [
@@ -354,13 +357,13 @@ def _choose_instances(
 
 
 def _instance_order(after: Device, model: str, packing: Packing) -> tuple[int, int]:
-    """Fullest (or emptiest) device first; on it the place that leaves most places open."""
-    used = sum(milli_of_profile(model, each.profile) for each in after.instances)
+    """Order the fullest (or emptiest) device first, then what leaves most starts open."""
+    used_milli = sum(milli_of_profile(model, used.profile) for used in after.instances)
     still_open = sum(
         len(legal_starts(model, after.instances, profile.name)) * profile.size
         for profile in GEOMETRIES[model].profiles
     )
-    return (-used if packing == Packing.PACK else used), -still_open
+    return (-used_milli if packing == Packing.PACK else used_milli), -still_open
 
 
 def _with_instance(device: Device, start: int, profile: str) -> Device:
@@ -368,26 +371,11 @@ def _with_instance(device: Device, start: int, profile: str) -> Device:
     return Device(device.kind, device.milli, instances)
 
 
-def _share(request: GpuRequest, kind: DeviceKind) -> int:
-    """The thousandths asked of one device of a kind; 0 if the request cannot use it."""
-    if kind.mig or not _allowed(request, kind):
-        return 0
-    if not request.memory_mib:
-        return request.milli
-    if request.memory_mib > kind.memory_mib:
-        return 0
-    return min(milli_of_memory(request.memory_mib, kind.memory_mib), WHOLE)
-
-
-def _allowed(request: GpuRequest, kind: DeviceKind) -> bool:
-    return not request.models or kind.model in request.models
-
-
 def _on_devices(steps: Sequence[DeviceChange], devices: Devices) -> tuple[Slice, ...]:
-    """The steps on concrete devices: the lowest one in the state that each step starts from."""
+    """Return the changes on concrete devices: each on the first device in its `before` state."""
     left, given = list(devices), list[Slice]()
     for step in steps:
-        taken = {each.device for each in given} if not step.profile else set[int]()
+        taken = {part.device for part in given} if not step.profile else set[int]()
         at = next(i for i, device in enumerate(left) if device == step.before and i not in taken)
         left[at] = step.after
         given.append(Slice(at, step.milli, step.profile, step.start))

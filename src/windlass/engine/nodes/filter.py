@@ -1,8 +1,12 @@
-"""Where a task may run at all, by rules that no placement changes: one mask per set of rules.
+"""Node filters that no placement changes: cordon, taints, selectors and node affinity.
 
-Cordoned nodes and those in trouble, taints, selectors and required node affinity refuse; preferred
-node affinity and soft taints cost points. Both depend on nodes alone, so they are worked out once,
-for all nodes.
+Cordoned and troubled nodes, hard taints, selectors and required node affinity exclude a node;
+preferred node affinity and soft taints cost points. Both depend on the nodes alone, so they are
+worked out once per set of constraints, for all nodes at a time.
+
+Labels and taint sets are numbered: `number[slot]` is the value that a node has, and a verdict per
+value becomes a mask by `verdicts[number]`. Nodes without the label have number -1, which picks an
+extra last verdict.
 """
 
 from __future__ import annotations
@@ -25,10 +29,11 @@ from windlass.state.node_columns import Ints, Mask, NodeTable
 
 HARD = (Effect.NO_SCHEDULE, Effect.NO_EXECUTE)
 MOST_POINTS = 100
+"""The points against a node for each soft taint that is not tolerated."""
 
 
 def admits(columns: NodeTable, constraints: Constraints) -> Mask:
-    """The nodes whose taints, labels and cordon let the task in."""
+    """Return the nodes whose cordon, taints and labels admit a task with these constraints."""
     mask = _is_open(columns) & _tolerated(columns, constraints)
     for terms in constraints.reach:
         mask &= _any_of(columns, terms)
@@ -36,11 +41,11 @@ def admits(columns: NodeTable, constraints: Constraints) -> Mask:
 
 
 def counted(columns: NodeTable, constraints: Constraints, spread: Spread) -> Mask:
-    """The nodes over which a task spreads: whether it may go there is another question."""
+    """Return the nodes that count for a topology spread; the task need not be admitted there."""
     mask: Mask = np.ones(len(columns), np.bool_)
-    for each in constraints.spread:
-        if each.required:
-            mask &= columns.labels(each.topology_key)[0] >= 0
+    for other in constraints.spread:
+        if other.required:
+            mask &= columns.labels(other.topology_key)[0] >= 0
     if spread.heeds_affinity:
         mask &= _wanted(columns, constraints)
     if spread.heeds_taints:
@@ -49,7 +54,7 @@ def counted(columns: NodeTable, constraints: Constraints, spread: Spread) -> Mas
 
 
 def penalty(columns: NodeTable, constraints: Constraints) -> Ints:
-    """Points against each node: preferences it does not meet, soft taints not tolerated."""
+    """Return the points against each node: unmet preferences and soft taints not tolerated."""
     points: Ints = np.zeros(len(columns), np.int64)
     for preference in constraints.preferences:
         points += np.where(_matches(columns, preference.term), 0, preference.weight)
@@ -59,13 +64,17 @@ def penalty(columns: NodeTable, constraints: Constraints) -> Ints:
 
 
 def _is_open(columns: NodeTable) -> Mask:
-    """The nodes that are not cordoned, or only by a taint, which some tolerate."""
+    """Return the nodes that are not cordoned, or only by the taint of a cordon.
+
+    That taint may be tolerated, unlike the trouble of a node.
+    """
     number, sets = columns.taints()
     by_taint = np.array([*(CORDON in taints for taints in sets), False], np.bool_)
     return ~columns.cordoned | (by_taint[number] & ~columns.troubled)
 
 
 def _wanted(columns: NodeTable, constraints: Constraints) -> Mask:
+    """Return the nodes that match the selector and the required node affinity."""
     mask: Mask = np.ones(len(columns), np.bool_)
     for key, value in constraints.selector:
         mask &= _holds(columns, Expression(key, Operator.IN, (value,)))
@@ -92,7 +101,6 @@ def _holds(columns: NodeTable, expression: Expression) -> Mask:
     number, values = columns.labels(expression.key)
     verdicts = [holds(expression, {expression.key: value}) for value in values]
     without_label = holds(expression, {})
-    # nodes without the label have number -1, which picks the last entry
     return np.array([*verdicts, without_label], np.bool_)[number]
 
 

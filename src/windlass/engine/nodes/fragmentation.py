@@ -1,13 +1,14 @@
-"""How much of what is free on a node the mix of requests can use, and what a task spoils of it.
+"""Fragmentation: how much free GPU the expected mix of requests can use, and what a task spoils.
 
-For each request of the mix: the GPU thousandths that such tasks could still take on a node, given
-its devices, its CPU and its memory. The sum, weighted by how often each comes, is what is *usable*.
-A task spoils what a node loses of it beyond what the task takes. (The idea is that of FGD, USENIX
-ATC'23; that CPU and memory must suffice for all devices and not for one task more, and what the
-rest of a device is worth, are additions: docs/decisions/0017.)
+For each request of the mix, the GPU thousandths are computed that such tasks could still take on a
+node, given its devices, its CPU and its memory. The sum, weighted by how often each request comes,
+is the *usable* capacity. The fragmentation that a task causes is what a node loses of it beyond
+what the task takes. (The idea is that of FGD, USENIX ATC'23; that CPU and memory must suffice for
+all devices and not only for one more task, and the value of the rest of a device, are additions:
+docs/decisions/0017.)
 
 What depends on devices is a table by the number of the device state, so that a thousand nodes are
-one look-up. All of it is integers.
+one look-up. All numbers are integers.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from windlass.engine.gpu_amounts import milli_on
 from windlass.engine.nodes.devices import (
     Condition,
     Conditions,
     DeviceChange,
-    dearness,
-    milli_on,
+    model_price,
     room,
 )
 from windlass.model.gpu.remainder_prices import values_of_rests
@@ -33,23 +34,26 @@ from windlass.state.device_states import MOST_REMEMBERED, Device, DeviceKind, De
 from windlass.state.node_columns import Ints, NodeTable
 
 FINE = 16
-"""Bits after the point of what a unit of CPU or memory is good for."""
+"""The number of fractional bits of the rates (fixed-point numbers) of CPU and memory."""
 PER_STEP = 320
-"""What a step costs beside the worth of models: four for each of its 80 thousandths."""
+"""The cost of one step of lost capacity (`STEP`): four for each of its 80 thousandths, the same
+scale as the price of models."""
 MANY = 512
-"""So many nodes or more are looked at once per condition, not once per node."""
+"""From this many nodes on, equal nodes are computed once: large clusters have many of them."""
 
 
-def fragments(known: Sequence[Counted], columns: NodeTable, settings: Settings) -> Fragments | None:
-    """What the known mix can use; None where it does not bear on placement."""
-    classes, states = reckoned(known, len(columns)), columns.states
+def fragmentation_scorer(
+    mix: Sequence[Counted], columns: NodeTable, settings: Settings
+) -> FragmentationScorer | None:
+    """Return the scorer for a mix of requests; None where the mix does not bear on placement."""
+    classes, states = reckoned(mix, len(columns)), columns.states
     if settings.nodes != Packing.PACK or not any(request.gpu for request, _ in classes):
         return None
-    return Fragments(classes, values_of_rests(shares_asked(known)), states, settings.gpus)
+    return FragmentationScorer(classes, values_of_rests(shares_asked(mix)), states, settings.gpus)
 
 
-class Fragments:
-    """What a mix can use of nodes, for one set of columns."""
+class FragmentationScorer:
+    """The scorer of places by the fragmentation that a task causes, for one set of columns."""
 
     __slots__ = (
         "_count",
@@ -62,10 +66,10 @@ class Fragments:
         "_memory_rate",
         "_of_device",
         "_packing",
-        "_remembered",
         "_states",
         "_table",
         "_total",
+        "_usable_of",
         "_values",
         "_weight",
     )
@@ -75,60 +79,72 @@ class Fragments:
     ) -> None:
         self._states, self._values, self._packing = states, values, gpus
         self._total = sum(count for _, count in classes)
-        asking = [(each, each.gpu, count) for each, count in classes if each.gpu]
+        asking = [(request, request.gpu, count) for request, count in classes if request.gpu]
+        # Arrays with one entry per request of the mix that asks for GPUs, but for `_gpus` and
+        # `_count`, which have one per different GPU request; `_gpu_of` leads from the first to
+        # the second.
         self._gpus: list[GpuRequest] = list(dict.fromkeys(gpu for _, gpu, _ in asking))
         self._gpu_of = _ints(self._gpus.index(gpu) for _, gpu, _ in asking)
         self._count = _ints(gpu.count for gpu in self._gpus)
         self._weight = _ints(count for _, _, count in asking)
-        self._cpu = _ints(max(1, each.cpu_milli) for each, _, _ in asking)
-        self._memory = _ints(max(1, each.memory_mib) for each, _, _ in asking)
+        self._cpu = _ints(max(1, request.cpu_milli) for request, _, _ in asking)
+        self._memory = _ints(max(1, request.memory_mib) for request, _, _ in asking)
         size = _ints(
             max((milli_on(gpu, kind) for kind in states.kinds), default=0) for _, gpu, _ in asking
         )
+        # GPU thousandths per unit of CPU or memory, with slack (SLACK halves), as fixed-point
+        # numbers with FINE fractional bits.
         self._cpu_rate: Ints = (SLACK * size << FINE) // (2 * self._cpu)
         self._memory_rate: Ints = (SLACK * size << FINE) // (2 * self._memory)
+        # Caches. All rest on device states and the mix alone, which do not change here.
         self._of_device: dict[Device, Ints] = {}
         self._losses: dict[tuple[Device, Device], int] = {}
         self._table: Ints = np.full((64, len(asking)), -1, np.int64)
-        self._remembered: dict[tuple[int, int, int], int] = {}
+        """Per device state and request: the thousandths that could be taken; -1: not computed."""
+        self._usable_of: dict[Condition, int] = {}
 
     def costs(self, before: Conditions, after: Conditions, taken: Ints) -> Ints:
-        """What is spoilt on nodes that change so, beyond the GPU that is taken."""
+        """Return the cost of the usable capacity that nodes lose beyond the GPU that is taken.
+
+        Losses count in whole steps, rounded up (`-(-a // b)`).
+        """
         lost = self.usable(before) - self.usable(after) - self._total * taken
         return -(-lost // (STEP * self._total)) * PER_STEP
 
     def cost(self, before: Condition, after: Condition, taken: int) -> int:
-        """As `costs`, for one node."""
+        """Return the same as `costs`, for one node."""
         lost = self.usable_one(before) - self.usable_one(after) - self._total * taken
         return -(-lost // (STEP * self._total)) * PER_STEP
 
     def device_cost(self, steps: Sequence[DeviceChange], kinds: Sequence[DeviceKind]) -> int:
-        """What the devices are worth, and a step for each hundredth of value that shares take."""
+        """Return the price of the models, and a step per hundredth of value that shares take."""
         lost = sum(
             self._values[step.before.milli] - self._values[step.after.milli]
             for step in steps
             if not step.profile and step.milli < WHOLE
         )
-        return dearness(steps, kinds) + lost * 100 // WHOLE * PER_STEP
+        return model_price(steps, kinds) + lost * 100 // WHOLE * PER_STEP
 
     def loss(self, before: Device, after: Device) -> int:
-        """What a share would spoil of its device, whatever else there is on the node."""
+        """Return what a share would spoil of its device, whatever else the node has."""
         key = (before, after)
-        found = self._losses.get(key)
-        if found is None:
+        loss = self._losses.get(key)
+        if loss is None:
             if len(self._losses) >= MOST_REMEMBERED:
                 self._losses.clear()
             usable = self._on_device(before)[1] - self._on_device(after)[1]
             lost = int((usable[self._gpu_of] * self._weight).sum())
             value = self._values[before.milli] - self._values[after.milli]
-            found = self._losses[key] = lost + self._total * STEP * value * 100 // WHOLE
-        return found
+            loss = self._losses[key] = lost + self._total * STEP * value * 100 // WHOLE
+        return loss
 
     def usable(self, nodes: Conditions) -> Ints:
-        """What the mix can use of nodes, in thousandths times arrivals."""
+        """Return the usable capacity of nodes, in GPU thousandths times arrivals."""
         if len(nodes.numbers) < MANY:
             return self._usable(nodes)
-        # large clusters have many nodes alike
+        # Equal nodes are computed once. A node's condition is packed into one integer
+        #     (device state * (most CPU + 1) + CPU) * (most memory + 1) + memory
+        # if that fits 62 bits.
         numbers, cpu, memory = nodes
         wide = int(memory.max()) + 1
         high = (int(cpu.max()) + 1) * wide
@@ -139,17 +155,17 @@ class Fragments:
         return self._usable(Conditions(numbers[first], cpu[first], memory[first]))[which]
 
     def usable_one(self, node: Condition) -> int:
-        """As `usable`, for one node."""
-        found = self._remembered.get(node)
-        if found is None:
-            if len(self._remembered) >= MOST_REMEMBERED:
-                self._remembered.clear()
+        """Return the same as `usable`, for one node."""
+        total = self._usable_of.get(node)
+        if total is None:
+            if len(self._usable_of) >= MOST_REMEMBERED:
+                self._usable_of.clear()
             number, cpu, memory = node
             usable = np.minimum(self._row(number), self._cpu_rate * cpu >> FINE)
             usable = np.minimum(usable, self._memory_rate * memory >> FINE)
             usable *= (self._cpu <= cpu) & (self._memory <= memory)
-            found = self._remembered[node] = int(usable.dot(self._weight))
-        return found
+            total = self._usable_of[node] = int(usable.dot(self._weight))
+        return total
 
     def _usable(self, nodes: Conditions) -> Ints:
         rows = self._rows(nodes.numbers)
@@ -170,34 +186,35 @@ class Fragments:
         return rows
 
     def _row(self, number: int) -> Ints:
-        """What each request could take of devices in a state, were there CPU and memory enough."""
+        """Return what each request could take of the devices of a state, CPU and memory aside."""
         self._grow()
         row = self._table[number]
         if row[0] < 0:
-            there = [self._on_device(device) for device in self._states.states[number]]
-            if not there:
+            per_device = [self._on_device(device) for device in self._states.states[number]]
+            if not per_device:
                 row[:] = 0
                 return row
-            fits, milli = np.add.reduce(there)
-            # what is left over after the last whole task is of no use to its kind
+            fits, milli = np.add.reduce(per_device)
+            # Devices that are left over after the last whole task are of no use to the request.
             whole = fits // self._count * self._count
             row[:] = (milli * whole // np.maximum(fits, 1))[self._gpu_of]
         return row
 
     def _on_device(self, device: Device) -> Ints:
-        """How many parts of each request fit a device, and the thousandths of them."""
-        found = self._of_device.get(device)
-        if found is None:
+        """Return how many shares of each GPU request fit a device, and their thousandths."""
+        answer = self._of_device.get(device)
+        if answer is None:
             if len(self._of_device) >= MOST_REMEMBERED:
                 self._of_device.clear()
             kinds = self._states.kinds
             ones = [replace(gpu, count=1) for gpu in self._gpus]
             fits = _ints(room(one, (device,), kinds, self._packing) for one in ones)
             size = _ints(milli_on(one, kinds[device.kind]) for one in ones)
-            found = self._of_device[device] = np.stack([fits, fits * size])
-        return found
+            answer = self._of_device[device] = np.stack([fits, fits * size])
+        return answer
 
     def _grow(self) -> None:
+        """Make the table as long as there are device states."""
         short = len(self._states.states) - len(self._table)
         if short > 0:
             more = max(short, len(self._table))

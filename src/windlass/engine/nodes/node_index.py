@@ -1,7 +1,16 @@
-"""The class index: for each shape, every node's key, kept up to date from the log of changes.
+"""The node index: for each shape of task, every node's key, kept up to date from a change log.
 
-Tasks of equal shape form a class. A class scores all nodes once; afterwards it re-scores only
-nodes that changed since it was last asked. That, not the language, makes decisions fast.
+All nodes are scored once per shape; afterwards only nodes that changed since the last question are
+scored again. That makes decisions fast.
+
+Cursors into the change log. Each change of a node appends its slot to `columns.log`. A position
+counts all changes since the columns were made, also those that were dropped from the log:
+
+    position   0 ............ _dropped ................ end_of_log()
+               [  forgotten  ][ log[0]  ...  log[-1] ]
+                                   ^ cursor of one ShapeIndex: log[cursor - _dropped:] is new to it
+
+A cursor before `_dropped` has missed changes: then all nodes count as changed.
 """
 
 from __future__ import annotations
@@ -13,7 +22,7 @@ import numpy as np
 
 from windlass.engine.nodes import filter, score
 from windlass.engine.nodes.devices import Chooser, Conditions, PlacementScorer
-from windlass.engine.nodes.fragmentation import fragments
+from windlass.engine.nodes.fragmentation import fragmentation_scorer
 from windlass.engine.nodes.score import NOWHERE
 from windlass.model.constraints import Constraints, Spread
 from windlass.model.gpus import GpuRequest
@@ -26,13 +35,16 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 FEW = 6
-"""Up to so many changed nodes are scored one by one."""
+"""The most changed nodes that are scored one by one; arrays cost more than they save there."""
 MOST_CELLS = 16 << 20
-"""How many (class, node) keys are kept; beyond that the class unused for longest is dropped."""
+"""The most (shape, node) keys that are kept; beyond it the least recently used are dropped."""
 
 
 class ShapeIndex:
-    """All nodes as one shape sees them."""
+    """The keys and the room of all nodes for one shape.
+
+    Valid up to the position `_cursor` of the change log; `sync` catches up.
+    """
 
     __slots__ = (
         "_base",
@@ -51,15 +63,19 @@ class ShapeIndex:
         self._index, self.shape = index, shape
         self.chooser = index.chooser(shape.request.gpu)
         self.amounts = columns.amounts(shape.request)
+        """The requested amounts per field of `columns.free`; None if no node has some resource."""
         self._needs = _needs(self.amounts)
         self._base = index.base(shape.constraints)
+        """The constant part of each key: points and rank, or NOWHERE (see `score.py`)."""
         self._room: Ints | None = None
+        """None until the first question for room; then kept up to date together with the keys."""
         self.key: Ints = np.empty(len(columns), np.int64)
+        """The key of each node, by slot. Call `sync` before reading it."""
         self._rescore(slice(None))
         self._cursor = index.end_of_log()
 
     def sync(self) -> None:
-        """Catch up with what changed."""
+        """Score again the nodes that changed since the last call."""
         end = self._index.end_of_log()
         if end == self._cursor:
             return
@@ -76,7 +92,7 @@ class ShapeIndex:
             self._rescore(np.fromiter(changed, np.int64, len(changed)))
 
     def room(self) -> Ints:
-        """How many more tasks fit each node."""
+        """Return the number of further tasks that fit each node, up to date."""
         self.sync()
         if self._room is None:
             columns = self._index.columns
@@ -84,6 +100,7 @@ class ShapeIndex:
         return self._room
 
     def _rescore(self, slots: Ints | slice) -> None:
+        """Write the keys, and the room if it is kept, of some nodes."""
         columns, index = self._index.columns, self._index
         if self.amounts is None:
             self.key[slots] = NOWHERE
@@ -104,11 +121,15 @@ class ShapeIndex:
         if index.judge is None:
             costs = score.costs(device_costs, *left, index.settings.nodes)
         else:
-            costs = score.bounded(device_costs + self._judged(index.judge, slots, fits))
+            costs = score.bounded(
+                device_costs + self._fragmentation_costs(index.judge, slots, fits)
+            )
         self.key[slots] = score.keys(fits, base, costs)
 
-    def _judged(self, judge: PlacementScorer, slots: Ints | slice, fits: Mask) -> Ints:
-        """What the judge says of the nodes on which a task fits."""
+    def _fragmentation_costs(
+        self, scorer: PlacementScorer, slots: Ints | slice, fits: Mask
+    ) -> Ints:
+        """Return the scorer's costs of the nodes on which a task fits; 0 for the others."""
         costs: Ints = np.zeros(len(fits), np.int64)
         columns, request = self._index.columns, self.shape.request
         before = Conditions(
@@ -120,11 +141,11 @@ class ShapeIndex:
             numbers, taken = self.chooser.left(before.numbers)
             cpu, memory = before.cpu_milli, before.memory_mib
             after = Conditions(numbers, cpu - request.cpu_milli, memory - request.memory_mib)
-            costs[fits] = judge.costs(before, after, taken)
+            costs[fits] = scorer.costs(before, after, taken)
         return costs
 
     def _rescore_one(self, slot: int) -> None:
-        """As `_rescore`, for a single node, where arrays cost more than they save."""
+        """Do the same as `_rescore`, for one node and without arrays."""
         columns, base = self._index.columns, int(self._base[slot])
         free, at = columns.free[:, slot].tolist(), int(columns.device_number[slot])
         room, device_cost = self.chooser.look_up_one(at)
@@ -135,75 +156,84 @@ class ShapeIndex:
         else:
             request, packing = self.shape.request, self._index.settings.nodes
             cpu, memory = free[CPU] - request.cpu_milli, free[MEMORY] - request.memory_mib
-            judge = self._index.judge
-            if judge is None:
+            scorer = self._index.judge
+            if scorer is None:
                 cost = score.cost(device_cost, cpu, memory, packing)
             else:
                 number, taken = self.chooser.left_one(at)
                 before, after = (at, free[CPU], free[MEMORY]), (number, cpu, memory)
-                cost = score.bounded_one(device_cost + judge.cost(before, after, taken))
+                cost = score.bounded_one(device_cost + scorer.cost(before, after, taken))
             self.key[slot] = base + (cost << score.RANK_BITS)
         if self._room is not None:
             self._room[slot] = room
 
 
 class NodeIndex:
-    """All classes over one set of columns."""
+    """The indexes of all shapes over one set of columns.
+
+    Node labels, taints and settings are constant for one set of columns, so everything but free
+    capacity is worked out once per set of constraints.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.columns: NodeTable = cluster.columns
         self.settings: Settings = cluster.settings
-        self.judge: PlacementScorer | None = fragments(
+        self.judge: PlacementScorer | None = fragmentation_scorer(
             cluster.mix.known, self.columns, self.settings
         )
-        """Scores places by what they spoil for others; None: by what they leave over."""
-        self._classes: dict[Shape, ShapeIndex] = {}
+        """Scores nodes by the fragmentation that a task causes there; None: by leftovers."""
+        self._shapes: dict[Shape, ShapeIndex] = {}
+        """In the order of use: the least recently used shape is the first."""
         self._choosers: dict[GpuRequest | None, Chooser] = {}
         self._admits: dict[Constraints, Mask] = {}
         self._counted: dict[tuple[Constraints, Spread], Mask] = {}
         self._base: dict[Constraints, Ints] = {}
         self._empty: dict[Shape, Ints] = {}
         self._dropped = 0
+        """The number of changes that were removed from the log."""
 
     def of(self, shape: Shape) -> ShapeIndex:
-        """The class of a shape, up to date."""
-        found = self._classes.pop(shape, None)
-        if found is None:
-            found = ShapeIndex(self, shape)
-            while len(self._classes) * len(self.columns) > MOST_CELLS:
-                del self._classes[next(iter(self._classes))]
-        self._classes[shape] = found
-        found.sync()
-        return found
+        """Return the index of a shape, up to date."""
+        index = self._shapes.pop(shape, None)
+        if index is None:
+            index = ShapeIndex(self, shape)
+            while len(self._shapes) * len(self.columns) > MOST_CELLS:
+                del self._shapes[next(iter(self._shapes))]
+        self._shapes[shape] = index
+        index.sync()
+        return index
 
     def chooser(self, request: GpuRequest | None) -> Chooser:
-        """The device choice for a request."""
-        return self._remember(
+        """Return the device choice for a GPU request."""
+        return self._cached(
             self._choosers,
             request,
             lambda: Chooser(request, self.columns.states, self.settings, self.judge),
         )
 
     def admits(self, constraints: Constraints) -> Mask:
-        """The nodes that let such tasks in."""
-        return self._remember(
+        """Return the nodes that admit tasks with these constraints."""
+        return self._cached(
             self._admits, constraints, lambda: filter.admits(self.columns, constraints)
         )
 
     def counted(self, constraints: Constraints, spread: Spread) -> Mask:
-        """The nodes over which such tasks spread."""
-        return self._remember(
+        """Return the nodes that count for a topology spread of such tasks."""
+        return self._cached(
             self._counted,
             (constraints, spread),
             lambda: filter.counted(self.columns, constraints, spread),
         )
 
     def base(self, constraints: Constraints) -> Ints:
-        """The part of each node's key that does not change: admission, points and rank."""
-        return self._remember(self._base, constraints, lambda: self._base_of(constraints))
+        """Return the constant part of each node's key: admission, points and rank."""
+        return self._cached(self._base, constraints, lambda: self._base_of(constraints))
 
     def room(self, shape: Shape, free: Ints, number: Ints) -> Ints:
-        """How many tasks of a shape fit each node in this condition."""
+        """Return the number of tasks of a shape that fit nodes with this free capacity.
+
+        `free` is per field and node; `number` is the device state of each node.
+        """
         amounts = self.columns.amounts(shape.request)
         if amounts is None:
             return np.zeros_like(number)
@@ -214,9 +244,9 @@ class NodeIndex:
         return np.where(admitted, np.maximum(room, 0), 0)
 
     def room_when_empty(self, shape: Shape) -> Ints:
-        """How many tasks of a shape would fit each node if nothing ran."""
+        """Return the number of tasks of a shape that would fit each node if nothing ran."""
         columns = self.columns
-        return self._remember(
+        return self._cached(
             self._empty, shape, lambda: self.room(shape, columns.empty, columns.empty_number)
         )
 
@@ -224,36 +254,36 @@ class NodeIndex:
         points = filter.penalty(self.columns, constraints)
         return score.base(self.admits(constraints), points, np.arange(len(self.columns)))
 
-    def _remember(self, memory: dict[K, V], key: K, make: Callable[[], V]) -> V:
-        """Work out once, keep for later; beyond the bound the oldest makes way."""
-        if key not in memory:
-            if len(memory) * len(self.columns) > MOST_CELLS:
-                del memory[next(iter(memory))]
-            memory[key] = make()
-        return memory[key]
+    def _cached(self, cache: dict[K, V], key: K, make: Callable[[], V]) -> V:
+        """Return a cached value, made if it is missing; beyond the bound the oldest is dropped."""
+        if key not in cache:
+            if len(cache) * len(self.columns) > MOST_CELLS:
+                del cache[next(iter(cache))]
+            cache[key] = make()
+        return cache[key]
 
-    # -- the log
+    # -- the change log: positions are drawn at the top of this file
 
     def end_of_log(self) -> int:
-        """The position after the last change."""
+        """Return the position after the last change."""
         return self._dropped + len(self.columns.log)
 
     def changed_since(self, cursor: int) -> Collection[int]:
-        """The slots that changed since a position, each once."""
+        """Return the slots that changed since a position, each once."""
         log, start = self.columns.log, cursor - self._dropped
         if start < 0:
             return range(len(self.columns))
         return log[-1:] if start == len(log) - 1 else set(log[start:])
 
     def shorten_log(self) -> None:
-        """Drop the log once reading it costs more than scoring afresh."""
+        """Clear the log once reading it costs more than scoring all nodes again."""
         if len(self.columns.log) > 4 * len(self.columns) + 64:
             self._dropped += len(self.columns.log)
             self.columns.log.clear()
 
 
 def _needs(amounts: Ints | None) -> list[tuple[int, int]]:
-    """The fields that a request asks something of, and how much."""
+    """Return the fields of which a request needs something, with the amounts."""
     if amounts is None:
         return []
     return [(field, amount) for field, amount in enumerate(amounts.tolist()) if amount]

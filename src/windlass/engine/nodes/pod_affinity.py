@@ -1,19 +1,27 @@
-"""What depends on other tasks: pod (anti-)affinity and topology spread, laid over the keys.
+"""Rules that depend on other tasks: pod (anti-)affinity and topology spread, laid over the keys.
 
-Cached keys know nothing of neighbours. For a task that has to do with them, an overlay adds to
-each node's key: a wall where a required term forbids it, points where a preference is not met.
+The cached keys of `node_index.py` know nothing of other tasks. For a task with such rules, or one
+that the rules of others match, an overlay is added to each node's key: `NOWHERE` where a required
+term forbids the node, points where a preference is not met.
+
+Arrays over domains. `tally.domain_of[slot]` is the number of the node's domain, or -1 if the node
+does not have the label. A count per domain has one entry more than there are domains:
+
+    counts[0] ... counts[n-1]  counts[-1]
+    domain 0      domain n-1   nodes without the label; ignored
+
+so that `counts[tally.domain_of]` is valid for every node, because index -1 is the last entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from windlass.engine.nodes.node_index import NodeIndex
 from windlass.engine.nodes.score import NOWHERE, POINT
-from windlass.engine.placement.turns import one_by_one
 from windlass.model.constraints import Constraints, Spread
 from windlass.model.jobs import Gang, GangId, Task
 from windlass.state.node_columns import Ints, Mask
@@ -29,71 +37,112 @@ from windlass.state.pod_affinity import (
 )
 
 MOST_POINTS = 100
+"""The most points against a node for one preferred spread."""
 
-Placed: TypeAlias = tuple[Task, Gang, int]
+Item = TypeVar("Item")
+PlacedTask: TypeAlias = tuple[Task, Gang, int]
 """A task, its gang, and the slot of its node."""
 
 
 def overlay(neighbours: PodAffinityIndex, index: NodeIndex, task: Task, gang: Gang) -> Ints | None:
-    """What to add to each node's key for this task now; None if neighbours do not matter."""
+    """Return what to add to each node's key for this task; None if no rule concerns it."""
     forbidden = _forbidden(neighbours, index, task, gang)
     points = _points(neighbours, index, task.shape.constraints, gang.namespace)
     if not forbidden and not points:
         return None
     total: Ints = np.zeros(len(index.columns), np.int64)
-    for each in points:
-        total += each * POINT
+    for per_node in points:
+        total += per_node * POINT
     for mask in forbidden:
         total[mask] = NOWHERE
     return total
 
 
-def can_all_come(neighbours: PodAffinityIndex, index: NodeIndex, placed: Iterable[Placed]) -> bool:
-    """Would tasks be let in again where they were placed, whoever of them comes first?
+def one_by_one(
+    items: Iterable[Item],
+    place: Callable[[Item], bool],
+    may_wait: Callable[[Item], bool],
+    traits: Callable[[Item], object] = id,
+) -> bool:
+    """Place all items; return False at the first that cannot be placed and may not wait.
 
-    Each must be let in beside all others. And since none is there yet, they must find whom they
-    seek when they come: two that seek each other on a node find nobody.
+    An item that may wait is retried after all others were placed: its pod affinity may be to one of
+    them. Right after an item that found no place, the next one with equal traits is not tried.
     """
-    some = list(placed)
-    for each in some:
-        _count(neighbours, each, -1)
-        is_let_in = _is_let_in(neighbours, index, each)
-        _count(neighbours, each, 1)
-        if not is_let_in:
+    left = list(items)
+    while left:
+        later: list[Item] = []
+        for item in left:
+            if not (later and traits(later[-1]) == traits(item)) and place(item):
+                continue
+            if not may_wait(item):
+                return False
+            later.append(item)
+        if len(later) == len(left):
+            return False  # a whole round without progress
+        left = later
+    return True
+
+
+def placement_traits(task: Task) -> object:
+    """Return what decides where a task may be placed, among tasks of one gang."""
+    return task.shape, task.labels
+
+
+def can_all_come(
+    neighbours: PodAffinityIndex, index: NodeIndex, placed: Iterable[PlacedTask]
+) -> bool:
+    """Return whether the tasks can be bound at these nodes in any order.
+
+    Each must be admitted beside all others. And since none of them runs yet, there must be an order
+    in which each finds its required affinity when it is bound: two tasks that require each other on
+    an empty node are refused. The tallies are left as they were.
+    """
+    tasks = list(placed)
+    for task in tasks:
+        _count(neighbours, task, -1)
+        is_admitted = _is_admitted(neighbours, index, task)
+        _count(neighbours, task, 1)
+        if not is_admitted:
             return False
-    return _come_in_turn(neighbours, index, some)
+    return _can_come_in_turn(neighbours, index, tasks)
 
 
-def _come_in_turn(neighbours: PodAffinityIndex, index: NodeIndex, some: list[Placed]) -> bool:
-    """Gang after gang, each whole: whoever may not come yet comes after others."""
-    gangs: dict[GangId, list[Placed]] = {}
-    came: list[Placed] = []
+def _can_come_in_turn(
+    neighbours: PodAffinityIndex, index: NodeIndex, tasks: list[PlacedTask]
+) -> bool:
+    """Return whether the gangs can be bound one after the other, each of them whole.
 
-    def comes(each: Placed) -> bool:
-        if not _is_let_in(neighbours, index, each):
+    A gang or task that is not admitted yet comes after others.
+    """
+    gangs: dict[GangId, list[PlacedTask]] = {}
+    came: list[PlacedTask] = []
+
+    def comes(task: PlacedTask) -> bool:
+        if not _is_admitted(neighbours, index, task):
             return False
-        _count(neighbours, each, 1)
-        came.append(each)
+        _count(neighbours, task, 1)
+        came.append(task)
         return True
 
     def leaves(mark: int) -> None:
         while len(came) > mark:
             _count(neighbours, came.pop(), -1)
 
-    def comes_whole(members: list[Placed]) -> bool:
+    def comes_whole(members: list[PlacedTask]) -> bool:
         mark = len(came)
         if one_by_one(members, comes, _may_wait):
             return True
         leaves(mark)
         return False
 
-    for each in some:
-        gangs.setdefault(each[0].gang, []).append(each)
-        _count(neighbours, each, -1)
+    for task in tasks:
+        gangs.setdefault(task[0].gang, []).append(task)
+        _count(neighbours, task, -1)
     can_come = one_by_one(gangs.values(), comes_whole, _may_wait)
     leaves(0)
-    for each in some:
-        _count(neighbours, each, 1)
+    for task in tasks:
+        _count(neighbours, task, 1)
     return can_come
 
 
@@ -101,51 +150,57 @@ def _may_wait(_: object) -> bool:
     return True
 
 
-def _count(neighbours: PodAffinityIndex, placed: Placed, sign: int) -> None:
+def _count(neighbours: PodAffinityIndex, placed: PlacedTask, sign: int) -> None:
     task, gang, slot = placed
     neighbours.count(TaskLabels(task.labels, gang.namespace), task.shape.constraints, slot, sign)
 
 
-def _is_let_in(neighbours: PodAffinityIndex, index: NodeIndex, placed: Placed) -> bool:
+def _is_admitted(neighbours: PodAffinityIndex, index: NodeIndex, placed: PlacedTask) -> bool:
     task, gang, slot = placed
     over = overlay(neighbours, index, task, gang)
     return over is None or int(over[slot]) < NOWHERE
 
 
 def forsaken(neighbours: PodAffinityIndex, index: NodeIndex) -> int:
-    """How many of those for whom places are kept would find there not whom they seek, or too many
-    of those among whom they are to be spread."""
-    found = 0
+    """Return the number of nominated tasks whose affinity or spread is violated at their node."""
+    violated = 0
     for tally in neighbours.tallies.values():
         if tally.awaited is not None:
             if tally.awaited.seekers.any():
-                there = tally.matching if tally.matching[:-1].any() else tally.awaited.matching
-                found += int(tally.awaited.seekers[there == 0].sum())
-            found += sum(_is_too_many(index, tally, each) for each in tally.awaited.even)
-    return found
+                has_match = tally.matching[:-1].any()
+                matching = tally.matching if has_match else tally.awaited.matching
+                violated += int(tally.awaited.seekers[matching == 0].sum())
+            violated += sum(_is_too_many(index, tally, even) for even in tally.awaited.even)
+    return violated
+
+
+# --- required rules ------------------------------------------------------------------------------
 
 
 def _forbidden(
     neighbours: PodAffinityIndex, index: NodeIndex, task: Task, gang: Gang
 ) -> list[Mask]:
+    """Return masks of the nodes that a required rule forbids, of the task or of others."""
     constraints, namespace = task.shape.constraints, gang.namespace
     own = neighbours.matching(TaskLabels(task.labels, namespace))
     masks = _too_far(neighbours, constraints, namespace, own)
+    # Anti-affinity works both ways: the task's own terms, and the terms of others that match it.
     apart = [neighbours.tallies[subject_of(term, namespace)] for term in constraints.apart]
     crowded = [(tally, tally.matching_soon()) for tally in apart]
     crowded += [(tally, tally.holders_soon()) for tally in own]
     masks += [_near(tally, counts) for tally, counts in crowded if counts.any()]
+    # Nominated tasks must still be admitted at their held places after this task is bound.
     masks += [
         ~_near(tally, tally.awaited.founders)
         for tally in own
-        if tally.awaited is not None and _is_to_be_first(tally, tally.awaited)
+        if tally.awaited is not None and _awaits_founder(tally, tally.awaited)
     ]
     masks += [
-        _beside(index, each)
+        _same_domain(index, even)
         for tally in own
         if tally.awaited is not None
-        for each in tally.awaited.even
-        if _spoils(index, tally, each)
+        for even in tally.awaited.even
+        if _would_spoil(index, tally, even)
     ]
     masks += [
         _uneven(index, tally.matching, spread, constraints, tally in own)
@@ -156,59 +211,53 @@ def _forbidden(
     return masks
 
 
-def _points(
-    neighbours: PodAffinityIndex, index: NodeIndex, constraints: Constraints, namespace: str
-) -> list[Ints]:
-    found: list[Ints] = []
-    for preference in constraints.pod_preferences:
-        tally = neighbours.tallies[subject_of(preference.term, namespace)]
-        near = _near(tally, tally.matching)
-        unmet = near if preference.weight < 0 else ~near
-        found.append(np.where(unmet, abs(preference.weight), 0))
-    for spread in constraints.spread:
-        if not spread.required:
-            tally = neighbours.tallies[spread_subject(spread, namespace)]
-            found.append(_crowded(index, tally, spread.topology_key))
-    return found
-
-
 def _too_far(
     neighbours: PodAffinityIndex, constraints: Constraints, namespace: str, own: list[DomainCounts]
 ) -> list[Mask]:
-    """Nodes without a match nearby; the first of a group that seeks itself may go anywhere."""
-    tallies = [neighbours.tallies[each] for each in near_subjects(constraints, namespace)]
-    if tallies and tallies[0] in own and not any(each.matching[:-1].any() for each in tallies):
+    """Return masks of the nodes without a match of a required affinity in their domain.
+
+    The first task of a group that has affinity to itself may go to any node with the label.
+    """
+    tallies = [neighbours.tallies[subject] for subject in near_subjects(constraints, namespace)]
+    if tallies and tallies[0] in own and not any(tally.matching[:-1].any() for tally in tallies):
         return [tally.domain_of < 0 for tally in tallies]
     return [~_near(tally, tally.matching) for tally in tallies]
 
 
-def _is_to_be_first(tally: DomainCounts, awaited: Awaited) -> bool:
-    """Will somebody come who may go anywhere only as long as nobody matches elsewhere?"""
+def _awaits_founder(tally: DomainCounts, awaited: Awaited) -> bool:
+    """Return whether a nominated task may go anywhere only while no task matches elsewhere."""
     return bool(awaited.founders.any()) and not tally.has_any()
 
 
 def _near(tally: DomainCounts, counts: Ints) -> Mask:
+    """Return the nodes in domains with a positive count."""
     return (counts > 0)[tally.domain_of] & (tally.domain_of >= 0)
+
+
+# --- topology spread -----------------------------------------------------------------------------
 
 
 def _uneven(
     index: NodeIndex, matching: Ints, spread: Spread, constraints: Constraints, is_own: bool
 ) -> Mask:
-    """Nodes in domains too far above the emptiest one of those that count."""
+    """Return the nodes in domains that would exceed the maximum skew.
+
+    `matching` counts matching tasks per node; `is_own` is True if the task itself would match.
+    """
     domain_of, names = index.columns.labels(spread.topology_key)
     counted = index.counted(constraints, spread)
-    there = _per_domain(domain_of, len(names), counted.astype(np.int64)) > 0
+    exists = _per_domain(domain_of, len(names), counted.astype(np.int64)) > 0
     sums = _per_domain(domain_of, len(names), np.where(counted, matching[:-1], 0))
-    few = np.count_nonzero(there) < spread.min_domains
-    least = 0 if few or not there.any() else int(sums[there].min())
+    few = np.count_nonzero(exists) < spread.min_domains
+    least = 0 if few or not exists.any() else int(sums[exists].min())
     too_many = sums + is_own - least > spread.max_skew
-    return np.append(too_many, True)[domain_of]
+    return np.append(too_many, True)[domain_of]  # nodes without the label are refused
 
 
-def _spoils(index: NodeIndex, tally: DomainCounts, even: Even) -> bool:
-    """Would one more that matches keep away whom a place is kept for, and who may come as it is?
+def _would_spoil(index: NodeIndex, tally: DomainCounts, even: Even) -> bool:
+    """Return whether one more match beside a nominated task breaks a spread that holds without it.
 
-    Be it now, after those for whom places are kept beside it, or after all who are awaited.
+    Checked now, with the tasks that are nominated in the same domain, and with all nominated ones.
     """
     slot = even.slot
     return any(
@@ -216,20 +265,23 @@ def _spoils(index: NodeIndex, tally: DomainCounts, even: Even) -> bool:
         and not _is_uneven(index, even, matching, is_own)
         for matching, is_own in (
             (tally.matching, even.is_own),
-            (_with_those_beside(index, tally, even), False),
+            (_with_nominated_beside(index, tally, even), False),
             (tally.matching_soon(), False),
         )
     )
 
 
 def _is_too_many(index: NodeIndex, tally: DomainCounts, even: Even) -> bool:
-    """Are there too many where a place is kept, with all that are still to come there?"""
-    return _is_uneven(index, even, _with_those_beside(index, tally, even), is_own=False)
+    """Return whether the skew is exceeded where a place is held, with all nominated there."""
+    return _is_uneven(index, even, _with_nominated_beside(index, tally, even), is_own=False)
 
 
-def _with_those_beside(index: NodeIndex, tally: DomainCounts, even: Even) -> Ints:
-    """Who matches, with those who are awaited where the place is kept; the kept one is of them."""
-    beside, soon = _beside(index, even), tally.matching_soon()
+def _with_nominated_beside(index: NodeIndex, tally: DomainCounts, even: Even) -> Ints:
+    """Return the matches per node; in the held place's domain with the tasks nominated there.
+
+    The task for which the place is held is one of them.
+    """
+    beside, soon = _same_domain(index, even), tally.matching_soon()
     return np.append(np.where(beside, soon[:-1], tally.matching[:-1]), 0)
 
 
@@ -237,14 +289,34 @@ def _is_uneven(index: NodeIndex, even: Even, matching: Ints, is_own: bool) -> bo
     return bool(_uneven(index, matching, even.spread, even.constraints, is_own)[even.slot])
 
 
-def _beside(index: NodeIndex, even: Even) -> Mask:
-    """The nodes of the domain in which the place is kept."""
+def _same_domain(index: NodeIndex, even: Even) -> Mask:
+    """Return the nodes of the domain in which the place is held."""
     domain_of, _ = index.columns.labels(even.spread.topology_key)
     return domain_of == domain_of[even.slot]
 
 
+# --- preferences ---------------------------------------------------------------------------------
+
+
+def _points(
+    neighbours: PodAffinityIndex, index: NodeIndex, constraints: Constraints, namespace: str
+) -> list[Ints]:
+    """Return the points against each node, one array per preference that may be unmet."""
+    points: list[Ints] = []
+    for preference in constraints.pod_preferences:
+        tally = neighbours.tallies[subject_of(preference.term, namespace)]
+        near = _near(tally, tally.matching)
+        unmet = near if preference.weight < 0 else ~near
+        points.append(np.where(unmet, abs(preference.weight), 0))
+    for spread in constraints.spread:
+        if not spread.required:
+            tally = neighbours.tallies[spread_subject(spread, namespace)]
+            points.append(_crowded(index, tally, spread.topology_key))
+    return points
+
+
 def _crowded(index: NodeIndex, tally: DomainCounts, topology_key: str) -> Ints:
-    """Points against each node for what its domain has above the emptiest one."""
+    """Return points against each node: what its domain has above the emptiest domain."""
     domain_of, names = index.columns.labels(topology_key)
     sums = _per_domain(domain_of, len(names), tally.matching[:-1])
     least = int(sums.min()) if sums.size else 0
@@ -253,6 +325,9 @@ def _crowded(index: NodeIndex, tally: DomainCounts, topology_key: str) -> Ints:
 
 
 def _per_domain(domain_of: Ints, domains: int, values: Ints) -> Ints:
-    """The sums of what nodes have; nodes without the label, of number -1, do not count."""
+    """Return the sums of a node value per domain.
+
+    Nodes without the label, of number -1, fall into bin 0 of the shifted numbers, which is dropped.
+    """
     sums = np.bincount(domain_of + 1, values, domains + 1)
     return sums[1:].astype(np.int64)

@@ -1,8 +1,22 @@
-"""How well a task would sit on a node, as one integer: lower is better.
+"""The key of a node for a task: how well the task would sit there, as one integer; lower is better.
 
-A key orders nodes: points of preference first, then cost, then the node's rank. The rank is
-unique and follows names, so a tie never depends on history. A key depends on the request and the
-node's own state only, which is what makes it cacheable; everything else is an overlay.
+A key packs three numbers, so that one comparison, or one `argmin` over all nodes, orders nodes by
+preference points, then by cost, then by rank:
+
+    bit   62   61   60 ........ 42   41 ......... 20   19 ......... 0
+         +----+----+----------------+-----------------+--------------+
+         |    |  N |  points        |  cost           |  rank        |
+         +----+----+----------------+-----------------+--------------+
+                     19 bits          COST_BITS = 22    RANK_BITS = 20
+
+    N       set in NOWHERE, the key of a node that does not fit; two of them added, a key and an
+            overlay, still fit a signed 64-bit integer
+    points  points against the node: unmet preferences, soft taints; POINT is one of them
+    cost    from 0 to _DEAREST
+    rank    the node's position by name; it is unique, so a tie never depends on history
+
+A key depends only on the request and on the node's own state, which is why it can be cached
+(`node_index.py`). What depends on other tasks is added as an overlay (`pod_affinity.py`).
 """
 
 from __future__ import annotations
@@ -13,45 +27,49 @@ from windlass.model.settings import Packing
 from windlass.state.node_columns import Ints, Mask
 
 NOWHERE = 1 << 61
-"""The key of a node that does not fit; twice it still fits an integer."""
+"""The key of a node that does not fit; a sum with an overlay is at least this as well."""
 RANK_BITS = 20
 COST_BITS = 22
 POINT = 1 << (RANK_BITS + COST_BITS)
-"""One point of preference, as it stands in a key."""
+"""One point of preference, at its place in a key."""
 _DEAREST = (1 << COST_BITS) - 1
 GAIN = 1 << 18
-"""What a task may gain by going where what it takes was of little use to others."""
+"""The offset of costs by fragmentation, which may be negative: a task gains by going where the
+capacity that it takes was of little use to others."""
 
 
 def base(admitted: Mask, points: Ints, ranks: Ints) -> Ints:
-    """The part of the keys that depends on nodes alone."""
+    """Return the part of the keys that does not change: points and rank, or NOWHERE."""
     return np.where(admitted, points * POINT + ranks, NOWHERE)
 
 
 def keys(fits: Mask, bases: Ints, costs: Ints) -> Ints:
-    """The keys of nodes with these bases and costs."""
+    """Return the keys of nodes with these bases and costs."""
     return np.where(fits, bases + (costs << RANK_BITS), NOWHERE)
 
 
 def costs(device_costs: Ints, cpu_left: Ints, memory_left: Ints, packing: Packing) -> Ints:
-    """What nodes cost, given what would be left on them."""
+    """Return the costs of nodes: their devices' costs and what would be left of CPU and memory.
+
+    128 thousandths of a CPU count as much as 1 GiB of memory. When spreading, the order is turned.
+    """
     full = device_costs + (cpu_left >> 7) + (memory_left >> 10)
-    # negative only where nothing fits anyway
+    # Negative only where the task does not fit.
     full = np.minimum(np.maximum(full, 0), _DEAREST)
     return full if packing == Packing.PACK else _DEAREST - full
 
 
 def cost(device_cost: int, cpu_left: int, memory_left: int, packing: Packing) -> int:
-    """As `costs`, for one node."""
+    """Return the same as `costs`, for one node."""
     full = min(max(device_cost + (cpu_left >> 7) + (memory_left >> 10), 0), _DEAREST)
     return full if packing == Packing.PACK else _DEAREST - full
 
 
-def bounded(spoilt: Ints) -> Ints:
-    """The costs of nodes by what a task would spoil there, which may be less than nothing."""
-    return np.minimum(np.maximum(spoilt + GAIN, 0), _DEAREST)
+def bounded(losses: Ints) -> Ints:
+    """Return the costs of nodes by what a task would spoil there for others (may be negative)."""
+    return np.minimum(np.maximum(losses + GAIN, 0), _DEAREST)
 
 
-def bounded_one(spoilt: int) -> int:
-    """As `bounded`, for one node."""
-    return min(max(spoilt + GAIN, 0), _DEAREST)
+def bounded_one(loss: int) -> int:
+    """Return the same as `bounded`, for one node."""
+    return min(max(loss + GAIN, 0), _DEAREST)

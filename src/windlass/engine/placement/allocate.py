@@ -1,7 +1,7 @@
-"""Pass one: gangs in their order on what is free, around holds and reservations.
+"""Allocation: gangs in their order on free capacity, around holds and reservations.
 
-A gang for which places are held grows into them here, so that whoever seeks room next takes them
-for gone. Who finds no room waits for pass two (`second.py`).
+A gang for which places are held grows into them here, so that every later search for room sees
+them as taken. Gangs that find no room are left for `preemption/make_room.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from windlass.engine.draft.draft import Draft
-from windlass.engine.placement.elastic import InTurn, grow_as_held, still_growing
+from windlass.engine.placement.elastic import PutInOrder, grow_as_held, still_growing
 from windlass.engine.placement.place import Placer
 from windlass.engine.queueing.order import GangOrder
 from windlass.engine.queueing.progress import Progress
@@ -18,63 +18,73 @@ from windlass.model.jobs import GangId
 
 
 @dataclass(slots=True)
-class Started:
-    """What pass one decided."""
+class Allocation:
+    """The gangs that were placed on free capacity, and those that were not."""
 
     placed: list[Progress]
     gangs: frozenset[GangId]
-    """Those that were placed."""
+    """The ids of the placed gangs."""
     waiting: list[Progress]
-    """Those that found no room, in order."""
+    """The gangs that found no room, in order."""
     owed: dict[GangId, int]
-    """By how many tasks gangs grew for which places were held."""
+    """The number of tasks by which gangs grew into places that were held for them."""
     growing: list[Progress]
-    """Those that have their minimum and may have more."""
+    """The gangs that have their minimum and may have more tasks."""
 
 
-def pass_one(draft: Draft, placer: Placer, in_turn: InTurn, ready: Collection[Progress]) -> Started:
-    """Place each gang in turn on what is free; those that do not fit wait, in order."""
-    placed, waiting = _place(draft, placer, in_turn(each for each in ready if each.parts))
-    owed = grow_as_held(draft, placer, _growing(ready, _gangs(placed)), in_turn)
-    placed += _seek_again(draft, placer, waiting)
-    gangs = _gangs(placed)
-    growing = still_growing(draft, _growing(ready, gangs), owed)
-    return Started(placed, gangs, waiting, owed, list(growing))
+def allocate(
+    draft: Draft, placer: Placer, in_order: PutInOrder, eligible: Collection[Progress]
+) -> Allocation:
+    """Bind each gang in turn where there is room; gangs that do not fit wait, in order."""
+    line = in_order(progress for progress in eligible if progress.parts)
+    placed, waiting = _place_in_order(draft, placer, line)
+    owed = grow_as_held(draft, placer, _growing(eligible, _ids(placed)), in_order)
+    placed += _retry_nominated(draft, placer, waiting)
+    gangs = _ids(placed)
+    growing = still_growing(draft, _growing(eligible, gangs), owed)
+    return Allocation(placed, gangs, waiting, owed, list(growing))
 
 
-def _place(draft: Draft, placer: Placer, line: GangOrder) -> tuple[list[Progress], list[Progress]]:
+def _place_in_order(
+    draft: Draft, placer: Placer, line: GangOrder
+) -> tuple[list[Progress], list[Progress]]:
+    """Return the gangs that were placed and those that were not, both in order."""
     placed: list[Progress] = []
     waiting: list[Progress] = []
-    while (gang := line.next()) is not None:
-        if placer.start(gang):
-            line.placed(gang)
-            draft.holds.drop(gang.gang.id)
-            placed.append(gang)
+    while (progress := line.next()) is not None:
+        if placer.start(progress):
+            line.placed(progress)
+            draft.holds.drop(progress.gang.id)
+            placed.append(progress)
         else:
-            waiting.append(gang)
+            waiting.append(progress)
     return placed, waiting
 
 
-def _seek_again(draft: Draft, placer: Placer, waiting: list[Progress]) -> list[Progress]:
-    """Take those out of the line whose places are held and now near whom they seek."""
+def _retry_nominated(draft: Draft, placer: Placer, waiting: list[Progress]) -> list[Progress]:
+    """Place gangs with held places whose pod affinity is satisfied by now; return them.
+
+    They are removed from `waiting`. Each gang that is placed may satisfy the affinity of another,
+    so this is repeated until no more can be placed.
+    """
     late: list[Progress] = []
     if not draft.neighbours.tallies:
         return late
-    held = [each for each in waiting if draft.holds.is_firm(each.gang.id)]
-    while came := {each.gang.id: each for each in held if placer.start(each)}:
+    held = [progress for progress in waiting if draft.holds.is_firm(progress.gang.id)]
+    while came := {progress.gang.id: progress for progress in held if placer.start(progress)}:
         for gang in came:
             draft.holds.drop(gang)
-        held = [each for each in held if each.gang.id not in came]
-        waiting[:] = [each for each in waiting if each.gang.id not in came]
+        held = [progress for progress in held if progress.gang.id not in came]
+        waiting[:] = [progress for progress in waiting if progress.gang.id not in came]
         late += came.values()
     return late
 
 
-def _growing(ready: Iterable[Progress], started: Collection[GangId]) -> list[Progress]:
-    """The gangs that have their minimum and may have more."""
-    whole = [each for each in ready if not each.parts or each.gang.id in started]
-    return [replace(each, parts=()) for each in whole if each.elastic]
+def _growing(eligible: Iterable[Progress], started: Collection[GangId]) -> list[Progress]:
+    """Return the gangs that have their minimum and may have more tasks."""
+    whole = [progress for progress in eligible if not progress.parts or progress.gang.id in started]
+    return [replace(progress, parts=()) for progress in whole if progress.elastic]
 
 
-def _gangs(some: Iterable[Progress]) -> frozenset[GangId]:
-    return frozenset(each.gang.id for each in some)
+def _ids(gangs: Iterable[Progress]) -> frozenset[GangId]:
+    return frozenset(progress.gang.id for progress in gangs)

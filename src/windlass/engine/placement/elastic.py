@@ -1,4 +1,4 @@
-"""Elastic growth: tasks above the minimum join one at a time, in the order of fairness."""
+"""Elastic growth: tasks above the minimum join one at a time, in queue order."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from windlass.engine.queueing.order import GangOrder
 from windlass.engine.queueing.progress import Progress, TaskBatch
 from windlass.model.jobs import GangId
 
-InTurn: TypeAlias = Callable[[Iterable[Progress]], GangOrder]
-"""Puts gangs in line."""
-NOT_YET: Mapping[GangId, int] = MappingProxyType({})
+PutInOrder: TypeAlias = Callable[[Iterable[Progress]], GangOrder]
+"""Makes the queue order of some gangs."""
+NOTHING_GROWN: Mapping[GangId, int] = MappingProxyType({})
 
 
 def grow_as_held(
-    draft: Draft, placer: Placer, growing: Iterable[Progress], in_turn: InTurn
+    draft: Draft, placer: Placer, growing: Iterable[Progress], in_order: PutInOrder
 ) -> dict[GangId, int]:
-    """Let gangs grow for which places are held; whoever seeks room next takes them for gone."""
-    grown, _ = grow(draft, placer, in_turn(_held_growth(draft, growing)), as_held=True)
+    """Let gangs grow into places that are held for them; return by how many tasks each grew."""
+    grown, _ = grow(draft, placer, in_order(_held_growth(draft, growing)), as_held=True)
     return grown
 
 
@@ -30,33 +30,36 @@ def grow(
     draft: Draft,
     placer: Placer,
     line: GangOrder,
-    before: Mapping[GangId, int] = NOT_YET,
+    before: Mapping[GangId, int] = NOTHING_GROWN,
     as_held: bool = False,
 ) -> tuple[dict[GangId, int], list[Progress]]:
-    """Let running gangs grow while there is room; `before` is by how much they have already.
+    """Let running gangs grow by one task at a time while there is room.
 
-    Answers by how many tasks each grew, and the gangs that found no room for their next one.
+    `before` is the number of tasks by which each grew earlier in this cycle; with `as_held` a gang
+    stops growing when the places held for it are used up. Return the number of tasks by which each
+    gang grew, `before` included, and the gangs that found no room for their next task.
     """
     grown: dict[GangId, int] = dict(before)
     short: dict[GangId, Progress] = {}
     nodes = _nodes_bound(draft)
     while (progress := line.next()) is not None:
         gang, part = progress.gang, progress.elastic[0]
-        place = nodes.setdefault(gang.id, [])
+        bound = nodes.setdefault(gang.id, [])
         mark = len(draft.binds)
-        one_more = _join(progress, part, place)
+        one_more = _with_one_more(progress, part, bound)
         if placer.start(one_more):
             line.placed(progress)
             grown[gang.id] = grown.get(gang.id, 0) + 1
             hold = draft.holds.standing.get(gang.id)
             if hold is not None and len(hold.claims) <= grown[gang.id]:
                 draft.holds.drop(gang.id)
-            place += [(part.group.name, bind.node) for bind in draft.binds[mark:]]
+            bound += [(part.group.name, bind.node) for bind in draft.binds[mark:]]
             is_done = as_held and gang.id not in draft.holds.standing
             rest = () if is_done else progress.elastic[1:]
         else:
             short.setdefault(gang.id, one_more)
-            rest = tuple(each for each in progress.elastic if not _alike(each, part))
+            # Tasks like this one would not fit either; others of the gang may.
+            rest = tuple(other for other in progress.elastic if not _are_alike(other, part))
         if rest:
             line.put_back(replace(progress, elastic=rest, grown=grown.get(gang.id, 0)))
     return grown, list(short.values())
@@ -65,31 +68,31 @@ def grow(
 def still_growing(
     draft: Draft, growing: Iterable[Progress], grown: Mapping[GangId, int]
 ) -> Iterator[Progress]:
-    """The gangs that may grow more, without the tasks that have joined."""
+    """Yield the gangs that may grow more, without the tasks that have joined."""
     joined = {bind.task for bind in draft.binds}
-    for each in growing:
-        rest = tuple(part for part in each.elastic if part.tasks[0].id not in joined)
+    for progress in growing:
+        rest = tuple(part for part in progress.elastic if part.tasks[0].id not in joined)
         if rest:
-            yield replace(each, elastic=rest, grown=grown.get(each.gang.id, 0))
+            yield replace(progress, elastic=rest, grown=grown.get(progress.gang.id, 0))
 
 
 def _held_growth(draft: Draft, growing: Iterable[Progress]) -> Iterator[Progress]:
-    """The gangs with held places, and the tasks that ask for what is held: any may be the one."""
-    for each in growing:
-        hold = draft.holds.standing.get(each.gang.id)
+    """Yield the gangs with held places, with only the tasks whose request a place is held for."""
+    for progress in growing:
+        hold = draft.holds.standing.get(progress.gang.id)
         if hold is not None and hold.firm:
             held = {claim.request for claim in hold.claims}
-            some = [part for part in each.elastic if part.tasks[0].shape.request in held]
-            if some:
-                yield replace(each, elastic=tuple(some))
+            fitting = [part for part in progress.elastic if part.tasks[0].shape.request in held]
+            if fitting:
+                yield replace(progress, elastic=tuple(fitting))
 
 
-def _alike(one: TaskBatch, other: TaskBatch) -> bool:
+def _are_alike(one: TaskBatch, other: TaskBatch) -> bool:
     return one.group == other.group and one.tasks[0].shape == other.tasks[0].shape
 
 
-def _join(progress: Progress, part: TaskBatch, bound: list[tuple[str, str]]) -> Progress:
-    """The gang as it asks for one more task, beside the members bound in this cycle."""
+def _with_one_more(progress: Progress, part: TaskBatch, bound: list[tuple[str, str]]) -> Progress:
+    """Return the gang with one more task to place, near the members bound in this cycle too."""
     group = part.group.name
     near = {*part.nodes, *(node for name, node in bound if name == group)}
     everywhere = {*progress.nodes, *(node for _, node in bound)}
@@ -98,9 +101,9 @@ def _join(progress: Progress, part: TaskBatch, bound: list[tuple[str, str]]) -> 
 
 
 def _nodes_bound(draft: Draft) -> dict[GangId, list[tuple[str, str]]]:
-    """Group and node of every task bound in this cycle, per gang."""
-    found: dict[GangId, list[tuple[str, str]]] = {}
+    """Return the group and the node of every task bound in this cycle, per gang."""
+    nodes: dict[GangId, list[tuple[str, str]]] = {}
     for bind in draft.binds:
         task = draft.cluster.tasks[bind.task]
-        found.setdefault(task.gang, []).append((task.group, bind.node))
-    return found
+        nodes.setdefault(task.gang, []).append((task.group, bind.node))
+    return nodes

@@ -1,1 +1,14 @@
-"""."""
+"""The queues: which gangs a cycle considers, in which order, and what their queues may have.
+
+Belongs here: rules and arithmetic of gangs and queues that need no node. Does not belong here: the
+choice of nodes (`nodes`, `placement`) and of victims (`preemption`). No I/O.
+
+    progress             the tasks of a gang that run, must start together, or may join later
+    eligibility          the gangs that may start now, and the reasons against the others
+    backlog              the gangs that a cycle considers: all, or the heads of equal ones
+    shares               the division of the cluster over the tree of queues
+    limits               limits, guarantees and lending
+    order                the queue order: the next gang, one at a time
+    ordering_policies    the order levels of gangs inside a queue, and preemption by order
+    runtime_estimate     the expected run time of gangs
+"""

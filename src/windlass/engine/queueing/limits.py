@@ -1,16 +1,21 @@
-"""What a queue still may have: its limits, those of the queues above it, and its guarantee.
+"""The rules of queues: limits on the path to the root, guarantees, and what may be borrowed.
 
-Limits bind every gang. A gang from which nothing can be taken back must also stay within the
-guarantee of its queue, or the guarantee of others could not be honoured.
+Limits bind every gang. A firm gang, from which nothing can be taken back, must also stay within the
+guarantee of its queue; otherwise the guarantees of others could not be honoured. A gang that goes
+beyond the guarantee of its queue borrows: it must leave free in the cluster what other queues keep
+of their idle guarantees (`Lending`).
+
+An amount is an integer per *dimension*: thousandths of GPUs (all, or of one model), thousandths of
+CPUs, MiB of memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
-from windlass.engine.nodes.devices import charged_on
-from windlass.engine.queueing.lending import Lending
+from windlass.engine.gpu_amounts import charged_on
 from windlass.model.gpu_resources import is_gpu
 from windlass.model.gpus import WHOLE, GpuRequest
 from windlass.model.jobs import Gang, Shape
@@ -22,18 +27,25 @@ from windlass.state.device_states import DeviceKind
 
 _UNITS = {CPU: "CPU", MEMORY: "GiB"}
 
+LimitRule: TypeAlias = tuple[Queue, str, int]
+"""A queue, a dimension, and the most that the queue may have of it."""
+
 
 class Limits:
-    """The rules of a cluster's queues."""
+    """The rules of a cluster's queues, for one cycle.
+
+    The caches below rest on the queue tree and on the kinds of devices, which do not change during
+    a cycle. What queues hold is read from the accounts each time: drafts change it.
+    """
 
     __slots__ = (
         "_accounts",
-        "_by_model",
         "_cluster",
-        "_has_parts",
+        "_has_partial_gpus",
         "_kinds",
         "_lending",
-        "_limits",
+        "_limit_rules",
+        "_model_limit_rules",
         "_needs",
         "_served",
     )
@@ -43,15 +55,17 @@ class Limits:
         self._accounts = cluster.accounts
         self._lending = Lending(cluster)
         self._kinds: list[DeviceKind] = cluster.columns.states.kinds
-        self._has_parts = any(kind.charged_milli != WHOLE for kind in self._kinds)
-        """Are there devices that count as a part of a GPU?"""
-        self._limits: dict[str, list[tuple[Queue, str, int]]] = {}
-        self._by_model: dict[str, list[tuple[Queue, str, int]]] = {}
+        self._has_partial_gpus = any(kind.charged_milli != WHOLE for kind in self._kinds)
+        """True if some devices count as a part of a GPU."""
+        self._limit_rules: dict[str, list[LimitRule]] = {}
+        """Per queue, its limits and those of all queues above it."""
+        self._model_limit_rules: dict[str, list[LimitRule]] = {}
+        """The same, only for dimensions that are GPU models."""
         self._served: dict[GpuRequest, list[tuple[str, int]]] = {}
         self._needs: dict[Shape, dict[str, int]] = {}
 
     def need(self, counts: Mapping[Shape, int]) -> dict[str, int]:
-        """The least that so many tasks of these shapes can add to their queue, per dimension."""
+        """Return the least that these tasks can add to their queue, per dimension."""
         total: dict[str, int] = {}
         for shape, count in counts.items():
             for dimension, amount in self.needs_of(shape).items():
@@ -59,15 +73,15 @@ class Limits:
         return total
 
     def needs_of(self, shape: Shape) -> dict[str, int]:
-        """The least that one task of a shape can add to its queue."""
-        found = self._needs.get(shape)
-        if found is None:
-            found = self._needs[shape] = self._least(shape.request)
-        return found
+        """Return the least that one task of a shape can add to its queue, per dimension."""
+        needs = self._needs.get(shape)
+        if needs is None:
+            needs = self._needs[shape] = self._least(shape.request)
+        return needs
 
     def never(self, gang: Gang, need: dict[str, int]) -> Reason | None:
-        """Why the queue could never have this, if so."""
-        for queue, dimension, limit in self._rules(gang.queue):
+        """Return why the gang's queue could never have this, however idle; None if it could."""
+        for queue, dimension, limit in self._limits_above(gang.queue):
             if need.get(dimension, 0) > limit:
                 return _reason(ReasonCode.NEVER_LIMIT, queue, dimension, need, limit=limit)
         for queue, dimension, guarantee in self._guarantees(gang):
@@ -77,36 +91,39 @@ class Limits:
         return None
 
     def now(self, gang: Gang, need: dict[str, int]) -> Reason | None:
-        """Why the queue cannot have this now, if so."""
+        """Return why the gang's queue cannot have this now; None if it can."""
         return self.beyond(gang, need) or self._not_lent(gang, need)
 
     def beyond(self, gang: Gang, need: dict[str, int]) -> Reason | None:
-        """Which limit or guarantee this would go beyond, if any; what is lent is not asked."""
-        for queue, dimension, limit in self._rules(gang.queue):
-            has = self._accounts.held.get(queue.name, {}).get(dimension, 0)
-            if dimension in need and has + need[dimension] > limit:
-                return _reason(ReasonCode.AT_LIMIT, queue, dimension, need, held=has, limit=limit)
+        """Return the limit or guarantee that this would exceed; None if it exceeds none.
+
+        Lending is not checked.
+        """
+        for queue, dimension, limit in self._limits_above(gang.queue):
+            held = self._accounts.held.get(queue.name, {}).get(dimension, 0)
+            if dimension in need and held + need[dimension] > limit:
+                return _reason(ReasonCode.AT_LIMIT, queue, dimension, need, held=held, limit=limit)
         for queue, dimension, guarantee in self._guarantees(gang):
-            has = self._accounts.firm.get(queue.name, {}).get(dimension, 0)
-            if dimension in need and has + need[dimension] > guarantee:
+            held = self._accounts.firm.get(queue.name, {}).get(dimension, 0)
+            if dimension in need and held + need[dimension] > guarantee:
                 why = (
                     ReasonCode.SPARED_BEYOND_GUARANTEE
                     if gang.preemptible
                     else ReasonCode.BEYOND_GUARANTEE
                 )
-                values = {"held": has, "guarantee": guarantee}
+                values = {"held": held, "guarantee": guarantee}
                 return _reason(why, queue, dimension, need, **values)
         return None
 
     def kept(self, gang: Gang, need: dict[str, int]) -> bool:
-        """Are the limits that such a need touches kept, as things stand?"""
+        """Return whether all rules that such a need touches hold, after the gang was placed."""
         touched = dict.fromkeys(need, 0)
         if GPU in need:
-            touched |= {rule[1]: 0 for rule in self._model_rules(gang.queue)}
+            touched |= {rule[1]: 0 for rule in self._model_limits_above(gang.queue)}
         return self.now(gang, touched) is None
 
     def refused_model(self, gang: Gang, counts: Mapping[Shape, int]) -> Reason | None:
-        """Why some kind of GPU is closed to so many tasks, if the queue closes one."""
+        """Return why the queue closes some GPU model to these tasks; None if it closes none."""
         for shape, count in counts.items():
             for model, milli in self._options(shape.request):
                 need = {GPU: count * milli, of_model(model): count * milli}
@@ -116,12 +133,16 @@ class Limits:
         return None
 
     def narrowed(self, gang: Gang, shape: Shape) -> Shape | None:
-        """The shape on the GPU models that its queue may still use; None if there are none."""
+        """Return the shape with only the GPU models that its queue may still use; None if none.
+
+        The same object is returned if the queue's rules do not narrow it.
+        """
         gpu = shape.request.gpu
         if gpu is None or not self._may_depend_on_model(gang, gpu):
             return shape
         models = self._models(gpu)
-        # where devices of one model count differently, the least decides; `kept` has the last word
+        # Where devices of one model are charged differently, the least charge decides here;
+        # `kept` is checked after the placement and has the last word.
         has_room = {model for model, milli in models if self._has_room(gang, model, milli)}
         allowed = sorted(has_room)
         if len(allowed) == len({model for model, _ in models}):
@@ -136,34 +157,27 @@ class Limits:
         return self.now(gang, {GPU: milli, of_model(model): milli}) is None
 
     def _may_depend_on_model(self, gang: Gang, gpu: GpuRequest) -> bool:
-        """Could a rule of the queue let one model pass and not another?"""
+        """Return False if no rule of the queue can admit one model and refuse another."""
         if gpu.profile or gpu.memory_mib or gang.is_firm:
             return True
-        if self._lending.by_model or self._has_parts:
+        if self._lending.by_model or self._has_partial_gpus:
             return True
         held, milli = self._accounts.held, gpu.count * gpu.milli
         return any(
             held.get(queue.name, {}).get(dimension, 0) + milli > limit
-            for queue, dimension, limit in self._model_rules(gang.queue)
+            for queue, dimension, limit in self._model_limits_above(gang.queue)
         )
 
-    def _model_rules(self, name: str) -> list[tuple[Queue, str, int]]:
-        found = self._by_model.get(name)
-        if found is None:
-            found = [rule for rule in self._rules(name) if rule[1].startswith(MODEL_PREFIX)]
-            self._by_model[name] = found
-        return found
-
     def _models(self, gpu: GpuRequest) -> list[tuple[str, int]]:
-        """The models that can serve a request, with what it adds to its queue on each."""
-        found = self._served.get(gpu)
-        if found is None:
+        """Return the models that can serve a request, with its charge on each."""
+        served = self._served.get(gpu)
+        if served is None:
             options = {(kind.model, charged_on(gpu, kind)) for kind in self._kinds}
-            found = self._served[gpu] = sorted(each for each in options if each[1])
-        return found
+            served = self._served[gpu] = sorted(option for option in options if option[1])
+        return served
 
     def _options(self, request: Request) -> Iterable[tuple[str, int]]:
-        """The kinds of GPU that can serve a request: models, and what it adds on each."""
+        """Yield the models that can serve a request or its extra resources, with the charges."""
         if request.gpu is not None:
             yield from self._models(request.gpu)
         for name, amount in request.extra:
@@ -172,7 +186,10 @@ class Limits:
                     yield unit.model, amount * unit.milli
 
     def _least(self, request: Request) -> dict[str, int]:
-        """The least that one such request can add, per dimension; of a model if it must be that."""
+        """Return the least that one such request can add, per dimension.
+
+        A dimension of one model is included only if no other model can serve the request.
+        """
         needs = {CPU: request.cpu_milli, MEMORY: request.memory_mib}
         parts = [self._models(request.gpu)] if request.gpu is not None else []
         if request.extra:
@@ -190,11 +207,11 @@ class Limits:
         return {dimension: amount for dimension, amount in needs.items() if amount}
 
     def _not_lent(self, gang: Gang, need: dict[str, int]) -> Reason | None:
-        """Why the gang may not borrow what it needs beyond its guarantee, if so."""
+        """Return why the gang may not borrow what it needs beyond its guarantee; None if it may."""
         queue = self._cluster.queues.get(gang.queue)
         for dimension in self._lending.dimensions if queue is not None else ():
-            has, more = self._cluster.allocated(gang.queue, dimension), need.get(dimension, 0)
-            if queue is None or not more or has + more <= guaranteed(queue, dimension):
+            held, more = self._cluster.allocated(gang.queue, dimension), need.get(dimension, 0)
+            if queue is None or not more or held + more <= guaranteed(queue, dimension):
                 continue
             free = self._lending.free(dimension)
             kept = self._lending.kept(dimension, gang.queue)
@@ -202,20 +219,28 @@ class Limits:
                 return _reason(ReasonCode.NOT_LENT, queue, dimension, need, free=free, kept=kept)
         return None
 
-    def _rules(self, name: str) -> list[tuple[Queue, str, int]]:
-        """The limits on the way from a queue to the root."""
-        found = self._limits.get(name)
-        if found is None:
+    def _limits_above(self, name: str) -> list[LimitRule]:
+        """Return the limits of a queue and of all queues on its way to the root."""
+        rules = self._limit_rules.get(name)
+        if rules is None:
             queues = self._cluster.queues
-            found = self._limits[name] = [
-                (queues[each], dimension, limit)
-                for each in self._accounts.path(name)
-                if each in queues
-                for dimension, limit in sorted(queues[each].limit.items())
+            rules = self._limit_rules[name] = [
+                (queues[on_path], dimension, limit)
+                for on_path in self._accounts.path(name)
+                if on_path in queues
+                for dimension, limit in sorted(queues[on_path].limit.items())
             ]
-        return found
+        return rules
 
-    def _guarantees(self, gang: Gang) -> Iterable[tuple[Queue, str, int]]:
+    def _model_limits_above(self, name: str) -> list[LimitRule]:
+        rules = self._model_limit_rules.get(name)
+        if rules is None:
+            rules = [rule for rule in self._limits_above(name) if rule[1].startswith(MODEL_PREFIX)]
+            self._model_limit_rules[name] = rules
+        return rules
+
+    def _guarantees(self, gang: Gang) -> Iterable[LimitRule]:
+        """Yield the guarantees that a firm gang may not exceed; none for other gangs."""
         queue = self._cluster.queues.get(gang.queue)
         if not gang.is_firm or queue is None:
             return
@@ -223,13 +248,58 @@ class Limits:
             yield queue, dimension, guaranteed(queue, dimension)
 
 
+class Lending:
+    """The idle guarantees that are not lent.
+
+    A queue that names how much it lends keeps the rest of its idle guarantee to itself.
+    """
+
+    __slots__ = ("_children", "_cluster", "by_model", "dimensions")
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._children: dict[str, list[Queue]] = {}
+        for name in sorted(cluster.queues):
+            queue = cluster.queues[name]
+            above = cluster.accounts.path(name)[1:]
+            self._children.setdefault(above[0] if above else "", []).append(queue)
+        named = {dimension for queue in cluster.queues.values() for dimension in queue.lend}
+        self.dimensions = sorted(named)
+        """The dimensions in which some queue restricts lending; in all others all is lent."""
+        self.by_model = any(dimension.startswith(MODEL_PREFIX) for dimension in named)
+        """True if some queue restricts lending of one GPU model."""
+
+    def kept(self, dimension: str, borrower: str) -> int:
+        """Return what all queues keep to themselves, but the borrower and those above it."""
+        path = {"", *self._cluster.accounts.path(borrower)}
+        return sum(
+            self._kept_by(queue, dimension)
+            for name in path
+            for queue in self._children.get(name, ())
+            if queue.name not in path
+        )
+
+    def free(self, dimension: str) -> int:
+        """Return the capacity that no queue holds."""
+        tops = self._children.get("", ())
+        held = sum(self._cluster.allocated(queue.name, dimension) for queue in tops)
+        return max(0, self._cluster.columns.capacity().get(dimension, 0) - held)
+
+    def _kept_by(self, queue: Queue, dimension: str) -> int:
+        below = sum(self._kept_by(child, dimension) for child in self._children.get(queue.name, ()))
+        if dimension not in queue.lend:
+            return below
+        idle = guaranteed(queue, dimension) - self._cluster.allocated(queue.name, dimension)
+        return max(below, idle - queue.lend[dimension], 0)
+
+
 def in_units(dimension: str, amount: int) -> str:
-    """An amount as people say it: GPUs, CPUs or GiB."""
+    """Return an amount as text in the unit that people use: GPUs, CPUs or GiB."""
     return f"{amount / (1024 if dimension == MEMORY else WHOLE):g}"
 
 
 def unit_of(dimension: str) -> str:
-    """What amounts of a dimension are counted in."""
+    """Return the name of the unit in which amounts of a dimension are shown."""
     if dimension.startswith(MODEL_PREFIX):
         return f"{dimension.removeprefix(MODEL_PREFIX)} GPUs"
     return _UNITS.get(dimension, "GPUs")
@@ -238,6 +308,6 @@ def unit_of(dimension: str) -> str:
 def _reason(
     why: ReasonCode, queue: Queue, dimension: str, need: dict[str, int], **values: int
 ) -> Reason:
-    said = {name: in_units(dimension, value) for name, value in values.items()}
-    said["need"] = in_units(dimension, need.get(dimension, 0))
-    return Reason(why, {"queue": queue.name, "unit": unit_of(dimension), **said})
+    shown = {name: in_units(dimension, value) for name, value in values.items()}
+    shown["need"] = in_units(dimension, need.get(dimension, 0))
+    return Reason(why, {"queue": queue.name, "unit": unit_of(dimension), **shown})

@@ -1,16 +1,21 @@
-"""Orders inside a queue: by what a gang is measured, and when it may stop another.
+"""Ordering policies inside a queue: how a gang is measured, and when it may preempt by order.
 
-    fair, first-come    nothing but age; nobody is stopped
-    shortest            time until its expected end; four times the GPUs count twice
-    least-served        GPU time it has had
+    fair, first-come    no measure, only age; no preemption by order
+    shortest            time until the expected end, times the square root of its GPUs
+    least-served        GPU time that the gang has had
 
-The measure is turned into a level, each so many times as much as the one before. A gang stops only
-those of a level that is worse enough: so those who need about the same do not push each other out
-by turns. With `shortest` a stop has a price: the least time for which work runs. Who would find
-room within that time for each gang it stops waits for it (`Displacer` asks). Inside a level
-`shortest` goes on by its measure, `least-served` takes small gangs first, since of those that ran
-equally long the small ones hold up fewest others; then the oldest is first. Waiting lifts a gang by
-a level now and then (`Settings.age_s`).
+A measure is turned into a level. Each level covers a constant factor more than the one before:
+
+    measure   0 ........ first .... first*f ...... first*f^2 ......... first*f^3
+    level          0           1             2                 3
+
+A gang preempts only gangs whose level is worse by `apart` or more, so gangs that need about the
+same do not evict each other in turns. With `shortest` a preemption has a price, the least time for
+which work runs: a gang that would find room within that time, for each gang that it would stop,
+waits instead (`weighs`; decided in preemption). Inside a level `shortest` goes on by its measure
+and `least-served` takes small gangs first, since of those that ran equally long the small ones
+delay the fewest others; then the oldest is first. Waiting improves the level of a gang by one step
+per `Settings.age_s`.
 """
 
 from __future__ import annotations
@@ -31,77 +36,82 @@ from windlass.model.settings import Ordering
 from windlass.state.cluster import Cluster
 
 UNKNOWN_S = 3600
-"""Work of which nothing is known is expected to run so long."""
-
-
+"""The expected run time, in seconds, of work of which nothing is known."""
 _NEVER = 1 << 60
 
 
 class OrderedGang(NamedTuple):
-    """A gang as an order sees it."""
+    """The properties of a gang that a policy measures."""
 
     gpu_milli: int
     served_s: int
+    """The seconds it has run, earlier runs included."""
     estimate_s: int | None
+    """The expected run time; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderingPolicy:
-    """One order: the measure in thousandth GPU-seconds, and how it becomes a level."""
+    """One policy: the measure in thousandth GPU-seconds, and how it becomes a level."""
 
     measure: Callable[[OrderedGang], int] | None = None
-    """None: all are equal."""
+    """None if all gangs are equal."""
     first: int = 0
-    """Up to here all are of the best level, in GPU-seconds."""
+    """The upper bound of level 0, in GPU-seconds."""
     factor: Fraction = Fraction(2)
-    """Each further level is so many times as much."""
+    """The ratio of the upper bounds of two successive levels."""
     apart: int = 1
-    """So many levels worse is who may be stopped."""
+    """The number of levels by which a victim must be worse than its preemptor."""
     inside: Callable[[OrderedGang], int] | None = None
-    """What comes before age inside a level, the smallest first."""
+    """The measure that comes before age inside a level, smallest first; None if only age counts."""
     worst_first: bool = False
-    """Of those that may be stopped, does the worst level go first, which comes last anyhow?"""
+    """True if the candidate of the worst level is evicted first; it is served last in any case."""
     weighs: bool = False
-    """Does it wait for room that comes free soon, rather than stop others?"""
+    """True if a gang waits for room that comes free soon rather than preempt."""
     grows: bool = False
-    """Does the measure of running work grow?"""
+    """True if the measure of running work grows with time."""
 
     def level(self, work: OrderedGang) -> int:
-        """0 is the best."""
+        """Return the level of a gang; 0 is the best."""
         if self.measure is None:
             return 0
         return bisect_right(_bounds(self.first, self.factor), self.measure(work))
 
     def bound(self, level: int) -> int:
-        """What is measured is less than this at a level, and not at the next."""
+        """Return the upper bound of a level, exclusive, in thousandth GPU-seconds."""
         return _bounds(self.first, self.factor)[level]
 
 
 @cache
 def _bounds(first: int, factor: Fraction) -> tuple[int, ...]:
-    found = [first * WHOLE]
-    while found[-1] < _NEVER:
-        found.append(found[-1] * factor.numerator // factor.denominator)
-    return tuple(found)
+    """Return the upper bounds of all levels, in thousandth GPU-seconds."""
+    bounds = [first * WHOLE]
+    while bounds[-1] < _NEVER:
+        bounds.append(bounds[-1] * factor.numerator // factor.denominator)
+    return tuple(bounds)
 
 
 def _left(work: OrderedGang) -> int:
-    """Time to the expected end; who is past it is expected to need half as much again.
+    """Return the seconds to the expected end, weighted by the square root of the GPUs.
 
-    GPUs count by their root: counted in full they cost large gangs more than they gained all others
-    (Muri traces 1 and 3), not counted at all they cost the small ones.
+    With GPUs counted in full, large gangs lost more than all others gained (Muri traces 1 and 3);
+    without any weight the small gangs lost.
     """
     return math.isqrt(work.gpu_milli * WHOLE) * _left_s(work)
 
 
 def _left_s(work: OrderedGang) -> int:
-    """Seconds to the expected end."""
+    """Return the seconds to the expected end.
+
+    A gang past its expected end is expected to run half as long again as it has run.
+    """
     expected = UNKNOWN_S if work.estimate_s is None else work.estimate_s
     left_s = expected - work.served_s
     return left_s if left_s > 0 else max(work.served_s // 2, 1)
 
 
-def _had(work: OrderedGang) -> int:
+def _served(work: OrderedGang) -> int:
+    """Return the GPU time that a gang has had."""
     return work.gpu_milli * work.served_s
 
 
@@ -115,148 +125,166 @@ POLICIES: Mapping[Ordering, OrderingPolicy] = {
     Ordering.SHORTEST: OrderingPolicy(
         *(_left, 60, Fraction(6, 5)), apart=2, inside=_left, worst_first=True, weighs=True
     ),
-    Ordering.LEAST_SERVED: OrderingPolicy(_had, 3600, Fraction(24), inside=_size, grows=True),
+    Ordering.LEAST_SERVED: OrderingPolicy(_served, 3600, Fraction(24), inside=_size, grows=True),
 }
 
 
-class Stood(NamedTuple):
-    """Where a gang stood when it was last looked at."""
+class GangLevel(NamedTuple):
+    """The cached level of a gang."""
 
     stamp: int
+    """The gang's stamp in `cluster.stamps` that this rests on; every event about it changes it."""
     level: int
     inside: int
+    """The order inside the level, smallest first."""
     until: int
-    """Until then it stays there if nothing happens to it."""
+    """The instant until which this holds if no event comes."""
     reach: int
-    """From this level on it may stop others now."""
+    """The best level of the gangs that it may preempt by order."""
     gpu_milli: int
     queue: str
     started_at: int | None
-    """Since when all of it runs, if it does."""
+    """The time since which the whole gang runs; None if it does not."""
     ends_at: int
-    """When it is expected to end, if it runs."""
+    """The expected end; `_NEVER` if it does not run."""
 
 
 class OrderLevels:
-    """The levels of all gangs over the same columns; each is worked out again when it may differ.
+    """The order levels of all gangs.
 
-    Recalled, not made anew: most gangs stand where they stood.
+    Cached across cycles; recomputed per gang when its stamp changes or its `until` is reached.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._known: dict[GangId, Stood] = {}
-        self._asked: tuple[object, int] = (None, 0)
-        self._seen: tuple[tuple[int, int], list[Stood]] = ((-1, -1), [])
+        self._cached: dict[GangId, GangLevel] = {}
+        self._last_stoppable: tuple[object, int] = (None, 0)
+        """The last question of `stoppable` and its answer: equal gangs ask in a row."""
+        self._running_levels: tuple[tuple[int, int], list[GangLevel]] = ((-1, -1), [])
+        """(now, running_version) and the levels of `cluster.active`, in its order."""
         self.policy = POLICIES[cluster.settings.order]
         self.by_user = cluster.settings.order is Ordering.FAIR
-        """Do users take turns?"""
+        """True if users take turns inside a queue."""
         self.stops = self.policy.measure is not None
-        """May a gang stop another because of its level?"""
+        """True if a gang may preempt another because of its level."""
 
     def of(self, gang: Gang) -> int:
-        """The level of a gang, the best first."""
-        return 0 if self.policy.measure is None else self._stood(gang.id).level
+        """Return the level of a gang; 0 is the best."""
+        return 0 if self.policy.measure is None else self._level(gang.id).level
 
     def goes_after(self, gang: Gang) -> int:
-        """Whoever has less of this is stopped first, at equal priority."""
-        return -self._stood(gang.id).level if self.policy.worst_first else 0
+        """Return the eviction rank of a gang at equal priority: lower is evicted first."""
+        return -self._level(gang.id).level if self.policy.worst_first else 0
 
     def reach(self, gang: Gang) -> int:
-        """From which level on a gang may stop others now."""
-        return self._stood(gang.id).reach if self.stops else _NEVER
+        """Return the best level that a gang may preempt by order; `_NEVER` if it may not."""
+        return self._level(gang.id).reach if self.stops else _NEVER
 
     def place(self, gang: Gang) -> tuple[int, int]:
-        """The level of a gang and where it stands inside it."""
+        """Return the level of a gang and its order inside the level."""
         if self.policy.measure is None:
             return 0, 0
-        stood = self._stood(gang.id)
-        return stood.level, stood.inside
+        cached = self._level(gang.id)
+        return cached.level, cached.inside
 
     def changes_at(self, gang: Gang) -> int:
-        """When a gang may be of another level by time alone."""
-        return _NEVER if self.policy.measure is None else self._stood(gang.id).until
+        """Return when the level of a gang may change by time alone; `_NEVER` if it does not."""
+        return _NEVER if self.policy.measure is None else self._level(gang.id).until
 
     def better_at(self, gang: Gang) -> int | None:
-        """When a waiting gang counts as better, if ever."""
+        """Return when the level of a waiting gang improves by time; None if it never does."""
         at = self.changes_at(gang)
         return at if at < _NEVER else None
 
     def stoppable(self, gang: Gang, min_run_s: int) -> int:
-        """How much its queue holds, in thousandths of GPUs, that it may stop for its level."""
+        """Return the thousandths of GPUs in its queue that a gang may preempt by order.
+
+        Work that has run for less than `min_run_s` does not count.
+        """
         cluster, level = self._cluster, self.reach(gang)
         key = (gang.queue, level, min_run_s, cluster.now, cluster.running_version)
-        if self._asked[0] != key:
-            self._asked = (
+        if self._last_stoppable[0] != key:
+            self._last_stoppable = (
                 key,
                 sum(
-                    stood.gpu_milli
-                    for stood in self._running()
-                    if stood.level >= level
-                    and stood.started_at is not None
-                    and stood.started_at <= cluster.now - min_run_s
-                    and stood.queue == gang.queue
+                    running.gpu_milli
+                    for running in self._running()
+                    if running.level >= level
+                    and running.started_at is not None
+                    and running.started_at <= cluster.now - min_run_s
+                    and running.queue == gang.queue
                 ),
             )
-        return self._asked[1]
+        return self._last_stoppable[1]
 
     def ends(self) -> list[tuple[int, GangId]]:
-        """When all that runs is expected to end, the soonest first."""
+        """Return the expected ends of all running gangs, soonest first."""
         pairs = zip(self._running(), self._cluster.active, strict=True)
-        return sorted((stood.ends_at, gang) for stood, gang in pairs if stood.ends_at < _NEVER)
+        return sorted((level.ends_at, gang) for level, gang in pairs if level.ends_at < _NEVER)
 
     def next_change(self, min_run: Callable[[str], int]) -> int | None:
-        """When running work may next be stopped that may not be now, by time alone."""
+        """Return when more running work becomes preemptible by order; None if time changes nothing.
+
+        `min_run` returns the least run time of a queue in seconds.
+        """
         now, least, soonest = self._cluster.now, dict[str, int](), _NEVER
-        for stood in self._running():
-            if stood.started_at is not None:
-                if stood.queue not in least:
-                    least[stood.queue] = min_run(stood.queue)
-                at = stood.started_at + least[stood.queue]
-                if at <= now:  # what shrinks only makes running work harder to stop
-                    at = stood.until if self.policy.grows else _NEVER
+        for running in self._running():
+            if running.started_at is not None:
+                if running.queue not in least:
+                    least[running.queue] = min_run(running.queue)
+                at = running.started_at + least[running.queue]
+                if at <= now:
+                    # A measure that shrinks only makes running work harder to preempt.
+                    at = running.until if self.policy.grows else _NEVER
                 soonest = min(soonest, at)
         return soonest if soonest < _NEVER else None
 
-    def _running(self) -> list[Stood]:
-        """Where all gangs stand that run; looked at once per cycle in which anybody asks."""
+    def _running(self) -> list[GangLevel]:
+        """Return the levels of all running gangs; worked out at most once per cycle."""
         cluster = self._cluster
-        asked = cluster.now, cluster.running_version
-        if self._seen[0] != asked:
-            known, stamps, now, found = self._known, cluster.stamps, cluster.now, list[Stood]()
-            for gang in cluster.active:  # as `_stood`, without a call for each: they are hundreds
-                stood = known.get(gang)
-                if stood is None or stood.until <= now or stood.stamp != stamps[gang]:
-                    stood = self._stood(gang)
-                found.append(stood)
-            self._seen = asked, found
-        return self._seen[1]
+        rests_on = cluster.now, cluster.running_version
+        if self._running_levels[0] != rests_on:
+            cached, stamps, now, levels = (
+                self._cached,
+                cluster.stamps,
+                cluster.now,
+                list[GangLevel](),
+            )
+            for gang in cluster.active:  # as `_level`, without a call for each of hundreds of gangs
+                level = cached.get(gang)
+                if level is None or level.until <= now or level.stamp != stamps[gang]:
+                    level = self._level(gang)
+                levels.append(level)
+            self._running_levels = rests_on, levels
+        return self._running_levels[1]
 
     def forget_gone(self) -> None:
-        """Forget gangs that are gone, once they are many."""
-        if len(self._known) > 2 * len(self._cluster.gangs) + 64:
-            here = self._cluster.gangs
-            self._known = {gang: stood for gang, stood in self._known.items() if gang in here}
+        """Drop cached levels of gangs that are gone, once there are many."""
+        if len(self._cached) > 2 * len(self._cluster.gangs) + 64:
+            present = self._cluster.gangs
+            self._cached = {gang: level for gang, level in self._cached.items() if gang in present}
 
-    def _stood(self, gang: GangId) -> Stood:
-        found, stamp = self._known.get(gang), self._cluster.stamps.get(gang, 0)
-        if found is None or found.stamp != stamp or found.until <= self._cluster.now:
-            found = self._known[gang] = self._look(self._cluster.gangs[gang], stamp)
-        return found
+    def _level(self, gang: GangId) -> GangLevel:
+        cached, stamp = self._cached.get(gang), self._cluster.stamps.get(gang, 0)
+        if cached is None or cached.stamp != stamp or cached.until <= self._cluster.now:
+            cached = self._cached[gang] = self._measure(self._cluster.gangs[gang], stamp)
+        return cached
 
-    def _look(self, gang: Gang, stamp: int) -> Stood:
+    def _measure(self, gang: Gang, stamp: int) -> GangLevel:
         cluster, policy, now = self._cluster, self.policy, self._cluster.now
         members = cluster.members(gang.id)
         milli = sum(milli_of(task) for task in members)
-        starts = [each.started_at for each in members if each.state in OCCUPYING]
+        starts = [task.started_at for task in members if task.state in OCCUPYING]
         runs = bool(starts) and None not in starts
         ran = max((now - at for at in starts if at is not None), default=0)
         estimate_s = None if policy.grows else Estimates(cluster).of(gang)
         work = OrderedGang(milli, gang.served_s + ran, estimate_s)
         level, until = policy.level(work), _NEVER
         if runs and policy.grows and milli:
+            # The next level begins when milli * served reaches the bound: solved for the time.
             until = now + max(1, -(-policy.bound(level) // milli) - work.served_s)
         elif runs:
+            # The remaining time shrinks all the time; a small part of it may be out of date.
             until = now + max(60, _left_s(work) // 32)
         elif cluster.settings.age_s and not starts:
             waited = now - gang.created_at - gang.served_s
@@ -267,11 +295,11 @@ class OrderLevels:
         inside = policy.inside(work) if policy.inside else 0
         ends_at = _NEVER if since is None else now + _left_s(work)
         reach = level + policy.apart
-        return Stood(stamp, level, inside, until, reach, milli, gang.queue, since, ends_at)
+        return GangLevel(stamp, level, inside, until, reach, milli, gang.queue, since, ends_at)
 
 
 def milli_of(task: Task) -> int:
-    """What a task asks for, in thousandths of GPUs; a part of one counts as asked or as whole."""
+    """Return the thousandths of GPUs that a task requests, extra GPU resources included."""
     request = task.shape.request
     milli = 0 if request.gpu is None else request.gpu.count * request.gpu.milli
     return milli + extra_milli(request) if request.extra else milli

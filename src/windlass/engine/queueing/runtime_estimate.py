@@ -1,9 +1,8 @@
-"""How long work will run: as its user said, else as long as most of its queue's work.
+"""The expected run time of gangs: as the user said, else as most gangs of the queue run.
 
-Where gangs are ordered by estimates, what was learned from like work that has ended comes before
-the last.
-
-Where nothing is known nothing is guessed: such work is never taken to end in time.
+Where gangs are ordered by their expected run time, an estimate that was learned from finished work
+of the same kind comes between the two. Without any of these nothing is guessed: such work is never
+assumed to end in time.
 """
 
 from __future__ import annotations
@@ -15,31 +14,32 @@ from windlass.usage.run_times import WorkGroup
 
 
 class Estimates:
-    """Expected run times in one cluster, at one moment."""
+    """The expected run times in one cluster, at one moment."""
 
-    __slots__ = ("_cluster", "_usual")
+    __slots__ = ("_cluster", "_typical")
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._usual: dict[str, int | None] | None = None
+        self._typical: dict[str, int | None] | None = None
+        """Per queue; worked out on the first question, which many cycles never ask."""
 
     def of(self, gang: Gang) -> int | None:
-        """The expected run time of a gang in seconds; None if there is nothing to go by."""
+        """Return the expected run time of a gang in seconds; None if nothing is known."""
         if gang.duration_s is not None:
             return gang.duration_s
         if self._cluster.settings.order is Ordering.SHORTEST:
-            like = WorkGroup.of(gang, self._cluster.members(gang.id))
-            learned = self._cluster.runs.estimate(like)
+            group = WorkGroup.of(gang, self._cluster.members(gang.id))
+            learned = self._cluster.runs.estimate(group)
             if learned is not None:
                 return learned.seconds
-        if self._usual is None:
-            self._usual = self._work_out()
-        return self._usual.get(gang.queue)
+        if self._typical is None:
+            self._typical = self._typical_run_times()
+        return self._typical.get(gang.queue)
 
-    def _work_out(self) -> dict[str, int | None]:
-        """Per queue what three of four known gangs do not exceed."""
-        known: dict[str, list[int]] = {}
+    def _typical_run_times(self) -> dict[str, int | None]:
+        """Return the third quartile of the stated run times, per queue, in seconds."""
+        stated: dict[str, list[int]] = {}
         for gang in self._cluster.gangs.values():
             if gang.duration_s is not None:
-                known.setdefault(gang.queue, []).append(gang.duration_s)
-        return {queue: sorted(some)[len(some) * 3 // 4] for queue, some in known.items()}
+                stated.setdefault(gang.queue, []).append(gang.duration_s)
+        return {queue: sorted(times)[len(times) * 3 // 4] for queue, times in stated.items()}

@@ -1,14 +1,13 @@
-"""What could be different: the kinds of change that may start a waiting gang, as a table.
+"""The catalog of changes that may start a waiting gang: what all kinds of change share.
 
-A kind is a function that looks at a gang and answers *ladders*. A ladder is one thing that can be
-changed by more or less: its first rung changes it by one unit, its last as far as it goes. What has
-no amount is a ladder of one rung. A change is the events that would be seen if somebody made it, so
-that it is applied to a cluster like anything else that happens.
+A kind of change is a function that returns the *ladders* of a waiting gang. A ladder is one thing
+that can be changed by an amount: its first rung changes it by one unit, its last as far as it goes.
+A change without an amount is a ladder of one rung. A change consists of the events that would be
+observed if somebody made it, so it is applied to a cluster like any other event.
 
-A job that is changed is submitted anew: it stands at the end of the line, and nothing that was
-promised to it is left. This file holds what all kinds share. The kinds stand in `changes_of_job.py`
-(its place in line, how much it asks for), `changes_of_place.py` (where it may run) and
-`changes_around.py` (queues, settings, other gangs).
+A job that is changed is submitted again: it is the youngest of its queue, and its holds are gone.
+The kinds are in `job.py` (order and size of the request), `placement.py` (the nodes that it may run
+on) and `surroundings.py` (queues, settings, other gangs).
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from windlass.model.jobs import Gang, Task
 from windlass.state.cluster import Cluster
 
 MOST_ALTERNATIVES = 16
-"""So many queues, models or taints are tried, the nearest first."""
+"""The number of queues, models or taints that are tried, the nearest first."""
 
 
 class ChangeKind(StrEnum):
-    """What is changed."""
+    """The kind of a change: the thing that is changed."""
 
     QUEUE = "queue"
     MODEL = "model"
@@ -52,71 +51,73 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SuggestedChange:
-    """One thing made different."""
+    """One change of one thing."""
 
     kind: ChangeKind
     says: str
-    """As the end of a sentence: "with 4 GPUs per task instead of 8"."""
+    """The change as the end of a sentence: "with 4 GPUs per task instead of 8"."""
     values: Mapping[str, int | str | Sequence[str]]
-    """The same for programs."""
+    """The same as data."""
     events: tuple[Event, ...]
     size: int = 0
-    """What somebody gives up or is given, in thousandths of a GPU; 0 if that is no amount."""
+    """The thousandths of a GPU that are given up or given; 0 if the change has no amount."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """One thing that can be changed, by one unit or by more."""
+    """One thing that can be changed, by one unit or more."""
 
     rung: Callable[[int], SuggestedChange]
-    """From 1."""
+    """Returns the change of a rung, from 1."""
     length: int = 1
     guess: int = 0
-    """The rung that should do by sums, if there are any."""
+    """The rung that should suffice by sums; 0 if there is no estimate."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingGang:
-    """A gang that waits, in a cluster that nobody else uses."""
+    """A gang that waits, in a private copy of the cluster."""
 
     cluster: Cluster
     progress: Progress
     need: Mapping[str, int]
-    """What it would add to its queue at least, per dimension."""
+    """The least that it would add to its queue, per dimension."""
     queues: Collection[str]
-    """The queues that it may stand in."""
+    """The queues that it may be submitted to."""
 
     @property
     def gang(self) -> Gang:
+        """The gang itself."""
         return self.progress.gang
 
     @property
     def tasks(self) -> list[Task]:
-        """Its tasks, by name."""
+        """The tasks of the gang, by name."""
         return sorted(self.cluster.members(self.gang.id), key=lambda task: task.id)
 
 
 Ladders: TypeAlias = Callable[[WaitingGang], Iterable[Ladder]]
+"""One kind of change: returns the ladders to try for a gang."""
 
 
-def again(
-    asked: WaitingGang, gang: Gang | None = None, tasks: Iterable[Task] = ()
+def resubmitted(
+    waiting: WaitingGang, gang: Gang | None = None, tasks: Iterable[Task] = ()
 ) -> tuple[Event, ...]:
-    """The gang is taken back and submitted anew, with what is different."""
-    gang = replace(gang or asked.gang, created_at=asked.cluster.now)
-    seen = (TaskSeen(task) for task in tasks or asked.tasks)
+    """Return the events of a gang that is deleted and submitted again with other properties."""
+    gang = replace(gang or waiting.gang, created_at=waiting.cluster.now)
+    seen = (TaskSeen(task) for task in tasks or waiting.tasks)
     return (GangGone(gang.id), GangSeen(gang), *seen)
 
 
-def once(
+def single_change(
     kind: ChangeKind, says: str, values: Mapping[str, int | str], events: tuple[Event, ...]
 ) -> Ladder:
-    """A change without an amount."""
+    """Return a ladder of one rung, for a change without an amount."""
     return Ladder(lambda _: SuggestedChange(kind, says, values, events))
 
 
 def with_gpu(task: Task, change: Callable[[GpuRequest], GpuRequest]) -> Task:
-    """The task with another wish for GPUs, if it has one."""
+    """Return the task with another GPU request, if it has one."""
     request = task.shape.request
     if request.gpu is None:
         return task
@@ -125,6 +126,6 @@ def with_gpu(task: Task, change: Callable[[GpuRequest], GpuRequest]) -> Task:
 
 
 def with_constraints(task: Task, change: Callable[[Constraints], Constraints]) -> Task:
-    """The task with other rules about where it may run."""
+    """Return the task with other constraints on its nodes."""
     shape = replace(task.shape, constraints=change(task.shape.constraints))
     return replace(task, shape=shape)

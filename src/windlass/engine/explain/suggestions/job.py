@@ -1,4 +1,4 @@
-"""Changes of a job that stays where it may run: its place in line, and how much it asks for."""
+"""Changes of a job's order and size: queue, priority, preemption, GPUs per task and minimum."""
 
 from __future__ import annotations
 
@@ -13,74 +13,82 @@ from windlass.engine.explain.suggestions.catalog import (
     Ladders,
     SuggestedChange,
     WaitingGang,
-    again,
-    once,
+    resubmitted,
+    single_change,
     with_gpu,
 )
 from windlass.model.gpus import GpuRequest
 from windlass.model.jobs import Gang, Task
 
-# --- where it stands in line ----------------------------------------------------------------------
+# --- the order among others -----------------------------------------------------------------------
 
 
-def _queues(asked: WaitingGang) -> Iterator[Ladder]:
-    """Another queue, the nearest in the tree first."""
-    path = asked.cluster.accounts.path
-    mine = set(path(asked.gang.queue))
-    others = [each for each in asked.queues if each != asked.gang.queue]
-    others.sort(key=lambda each: (-len(mine & set(path(each))), each))
+def _queues(waiting: WaitingGang) -> Iterator[Ladder]:
+    """Yield the other queues, the nearest in the tree first."""
+    path = waiting.cluster.accounts.path
+    own_path = set(path(waiting.gang.queue))
+    others = [queue for queue in waiting.queues if queue != waiting.gang.queue]
+    others.sort(key=lambda queue: (-len(own_path & set(path(queue))), queue))
     for name in others[:MOST_ALTERNATIVES]:
-        events = again(asked, replace(asked.gang, queue=name))
-        yield once(ChangeKind.QUEUE, f"in queue {name}", {"queue": name}, events)
+        events = resubmitted(waiting, replace(waiting.gang, queue=name))
+        yield single_change(ChangeKind.QUEUE, f"in queue {name}", {"queue": name}, events)
 
 
-def _priorities(asked: WaitingGang) -> Iterator[Ladder]:
-    """As much as one of its queue has, or one more; nothing else makes a difference."""
-    gang = asked.gang
-    mates = {each.priority for each in asked.cluster.gangs.values() if each.queue == gang.queue}
-    higher = sorted({n for each in mates for n in (each, each + 1) if n > gang.priority})
+def _priorities(waiting: WaitingGang) -> Iterator[Ladder]:
+    """Yield the higher priorities that matter: those of gangs in its queue, and one above each."""
+    gang = waiting.gang
+    gangs = waiting.cluster.gangs.values()
+    existing = {other.priority for other in gangs if other.queue == gang.queue}
+    higher = sorted({n for each in existing for n in (each, each + 1) if n > gang.priority})
 
     def rung(number: int) -> SuggestedChange:
         priority = higher[number - 1]
         says = f"with priority {priority} instead of {gang.priority}"
         values = {"priority": priority, "before": gang.priority}
         return SuggestedChange(
-            ChangeKind.PRIORITY, says, values, again(asked, replace(gang, priority=priority))
+            ChangeKind.PRIORITY,
+            says,
+            values,
+            resubmitted(waiting, replace(gang, priority=priority)),
         )
 
     if higher:
         yield Ladder(rung, len(higher))
 
 
-def _preemptible(asked: WaitingGang) -> Iterator[Ladder]:
-    if not asked.gang.preemptible:
-        events = again(asked, replace(asked.gang, preemptible=True))
-        yield once(ChangeKind.PREEMPTIBLE, "if it could be preempted", {}, events)
+def _preemptible(waiting: WaitingGang) -> Iterator[Ladder]:
+    """Yield that the gang may be preempted, if it may not be now."""
+    if not waiting.gang.preemptible:
+        events = resubmitted(waiting, replace(waiting.gang, preemptible=True))
+        yield single_change(ChangeKind.PREEMPTIBLE, "if it could be preempted", {}, events)
 
 
-def _haste(asked: WaitingGang) -> Iterator[Ladder]:
-    if asked.gang.displaces_after_s != 0:
-        events = again(asked, replace(asked.gang, displaces_after_s=0))
+def _haste(waiting: WaitingGang) -> Iterator[Ladder]:
+    """Yield that the gang preempts at once, if it waits for free room first."""
+    if waiting.gang.displaces_after_s != 0:
+        events = resubmitted(waiting, replace(waiting.gang, displaces_after_s=0))
         says = "if it displaced others at once, instead of waiting for free room first"
-        yield once(ChangeKind.HASTE, says, {}, events)
+        yield single_change(ChangeKind.HASTE, says, {}, events)
 
 
-# --- how much it asks for -------------------------------------------------------------------------
+# --- the size of the request ----------------------------------------------------------------------
 
 
-def _gpus(asked: WaitingGang) -> Iterator[Ladder]:
-    """Fewer GPUs per task: whoever has more than so many gets so many."""
-    counts = {gpu.count for task in asked.tasks if (gpu := task.shape.request.gpu)}
+def _gpus(waiting: WaitingGang) -> Iterator[Ladder]:
+    """Yield fewer GPUs per task: the largest requests are cut to a common bound."""
+    counts = {gpu.count for task in waiting.tasks if (gpu := task.shape.request.gpu)}
     most = max(counts, default=0)
 
     def rung(number: int) -> SuggestedChange:
         left = most - number
-        tasks = [with_gpu(task, partial(_at_most, left)) for task in asked.tasks]
-        freed = sum(_asks(a) - _asks(b) for a, b in zip(asked.tasks, tasks, strict=True))
+        tasks = [with_gpu(task, partial(_at_most, left)) for task in waiting.tasks]
+        freed = sum(_milli(a) - _milli(b) for a, b in zip(waiting.tasks, tasks, strict=True))
         bound = "at most " if len(counts) > 1 else ""
         says = f"with {bound}{left} GPU{'s' * (left > 1)} per task instead of {most}"
         values = {"gpus": left, "before": most}
-        return SuggestedChange(ChangeKind.GPUS, says, values, again(asked, tasks=tasks), freed)
+        return SuggestedChange(
+            ChangeKind.GPUS, says, values, resubmitted(waiting, tasks=tasks), freed
+        )
 
     if most > 1:
         yield Ladder(rung, most - 1)
@@ -90,47 +98,48 @@ def _at_most(count: int, gpu: GpuRequest) -> GpuRequest:
     return replace(gpu, count=min(gpu.count, count))
 
 
-def _asks(task: Task) -> int:
+def _milli(task: Task) -> int:
+    """Return the thousandths of GPUs that a task requests."""
     gpu = task.shape.request.gpu
     return gpu.count * gpu.milli if gpu else 0
 
 
-def _minimums(asked: WaitingGang) -> Iterator[Ladder]:
-    """A smaller minimum, of each group or of the gang as a whole; the others join later."""
-    gang = asked.gang
+def _minimums(waiting: WaitingGang) -> Iterator[Ladder]:
+    """Yield smaller minimums, of each group or of the whole gang; the other tasks join later."""
+    gang = waiting.gang
     whole = sum(group.minimum for group in gang.groups)
     for at, group in enumerate(gang.groups):
         if group.minimum > 1:
-            yield Ladder(partial(_less_of_group, asked, at), group.minimum - 1)
+            yield Ladder(partial(_less_of_group, waiting, at), group.minimum - 1)
     if gang.minimum > max(1, whole):
-        yield Ladder(partial(_less_of_all, asked), gang.minimum - max(1, whole))
+        yield Ladder(partial(_less_of_all, waiting), gang.minimum - max(1, whole))
 
 
-def _less_of_group(asked: WaitingGang, at: int, number: int) -> SuggestedChange:
-    gang = asked.gang
+def _less_of_group(waiting: WaitingGang, at: int, number: int) -> SuggestedChange:
+    gang = waiting.gang
     group = replace(gang.groups[at], minimum=gang.groups[at].minimum - number)
     groups = (*gang.groups[:at], group, *gang.groups[at + 1 :])
     less = replace(gang, groups=groups, minimum=max(0, gang.minimum - number))
-    return _with_minimum(asked, less, gang.groups[at].minimum, group.minimum, group.name)
+    return _with_minimum(waiting, less, gang.groups[at].minimum, group.minimum, group.name)
 
 
-def _less_of_all(asked: WaitingGang, number: int) -> SuggestedChange:
-    before = asked.gang.minimum
-    less = replace(asked.gang, minimum=before - number)
-    return _with_minimum(asked, less, before, less.minimum, "")
+def _less_of_all(waiting: WaitingGang, number: int) -> SuggestedChange:
+    before = waiting.gang.minimum
+    less = replace(waiting.gang, minimum=before - number)
+    return _with_minimum(waiting, less, before, less.minimum, "")
 
 
 def _with_minimum(
-    asked: WaitingGang, gang: Gang, before: int, after: int, group: str
+    waiting: WaitingGang, gang: Gang, before: int, after: int, group: str
 ) -> SuggestedChange:
-    of = f" of its {group}" if group else ""
-    says = f"with a minimum of {after} task{'s' * (after > 1)}{of} instead of {before}"
+    of_group = f" of its {group}" if group else ""
+    says = f"with a minimum of {after} task{'s' * (after > 1)}{of_group} instead of {before}"
     values = {"group": group, "minimum": after, "before": before}
-    later = sum(map(_asks, asked.tasks)) * (before - after) // max(1, len(asked.tasks))
-    return SuggestedChange(ChangeKind.MINIMUM, says, values, again(asked, gang), later)
+    later = sum(map(_milli, waiting.tasks)) * (before - after) // max(1, len(waiting.tasks))
+    return SuggestedChange(ChangeKind.MINIMUM, says, values, resubmitted(waiting, gang), later)
 
 
-OF_THE_JOB: dict[ChangeKind, Ladders] = {
+JOB_CHANGES: dict[ChangeKind, Ladders] = {
     ChangeKind.QUEUE: _queues,
     ChangeKind.PREEMPTIBLE: _preemptible,
     ChangeKind.HASTE: _haste,
@@ -138,4 +147,4 @@ OF_THE_JOB: dict[ChangeKind, Ladders] = {
     ChangeKind.GPUS: _gpus,
     ChangeKind.MINIMUM: _minimums,
 }
-"""In the order in which they are tried."""
+"""The kinds of change, in the order in which they are tried."""

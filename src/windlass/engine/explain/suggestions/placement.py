@@ -1,4 +1,4 @@
-"""Changes of where a job may run: on which GPUs and nodes, near what, apart from what."""
+"""Changes of the nodes that a job may run on: GPU models, domains, selectors, pod rules, taints."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from windlass.engine.explain.suggestions.catalog import (
     Ladder,
     Ladders,
     WaitingGang,
-    again,
-    once,
+    resubmitted,
+    single_change,
     with_constraints,
     with_gpu,
 )
@@ -25,25 +25,27 @@ from windlass.model.validation.problems import listed
 from windlass.state.cluster import Cluster
 
 
-def _models(asked: WaitingGang) -> Iterator[Ladder]:
-    """Another model, the one that is worth nearly the same first."""
-    named = {model for task in asked.tasks for model in _models_of(task)}
+def _models(waiting: WaitingGang) -> Iterator[Ladder]:
+    """Yield other GPU models, those of the nearest price first."""
+    named = {model for task in waiting.tasks for model in _models_of(task)}
     if not named:
         return
-    there = _models_there(asked.cluster)
-    of_old = max((there.get(model, (0, ""))[0] for model in named), default=0)
+    existing = _existing_models(waiting.cluster)
+    price = max((existing.get(model, (0, ""))[0] for model in named), default=0)
     others = sorted(
-        (abs(value - of_old), model) for model, (value, _) in there.items() if model not in named
+        (abs(value - price), model) for model, (value, _) in existing.items() if model not in named
     )
     for _, model in others[:MOST_ALTERNATIVES]:
-        product = there[model][1]
-        tasks = [_on_model(task, model, product) for task in asked.tasks]
+        product = existing[model][1]
+        tasks = [_on_model(task, model, product) for task in waiting.tasks]
         says = f"on {model} GPUs instead of {listed(sorted(named))}"
-        yield once(ChangeKind.MODEL, says, {"model": model}, again(asked, tasks=tasks))
+        yield single_change(
+            ChangeKind.MODEL, says, {"model": model}, resubmitted(waiting, tasks=tasks)
+        )
 
 
-def _models_there(cluster: Cluster) -> dict[str, tuple[int, str]]:
-    """The models that there are, what each is worth, and the label that nodes with it have."""
+def _existing_models(cluster: Cluster) -> dict[str, tuple[int, str]]:
+    """Return the healthy models of the cluster, each with its price and product label."""
     return {
         gpu.model: (worth(gpu.model, gpu.memory_mib), node.labels.get(PRODUCT, ""))
         for _, node in sorted(cluster.nodes.items())
@@ -53,7 +55,7 @@ def _models_there(cluster: Cluster) -> dict[str, tuple[int, str]]:
 
 
 def _models_of(task: Task) -> Sequence[str]:
-    """The models that a task insists on, by its request or by its selector."""
+    """Return the models that a task requires, by its request or by its selector."""
     gpu = task.shape.request.gpu
     if gpu is None:
         return ()
@@ -61,7 +63,7 @@ def _models_of(task: Task) -> Sequence[str]:
 
 
 def _on_model(task: Task, model: str, product: str) -> Task:
-    """The task on one model, where it insisted on others."""
+    """Return the task with one model in place of those that it requires."""
     selector = task.shape.constraints.selector
     if task.shape.request.gpu is not None and any(key == PRODUCT for key, _ in selector):
         kept = (pair for pair in selector if pair[0] != PRODUCT)
@@ -70,36 +72,37 @@ def _on_model(task: Task, model: str, product: str) -> Task:
     return with_gpu(task, lambda gpu: replace(gpu, models=(model,)) if gpu.models else gpu)
 
 
-def _domains(asked: WaitingGang) -> Iterator[Ladder]:
-    """A domain that is only preferred."""
-    gang = asked.gang
+def _domains(waiting: WaitingGang) -> Iterator[Ladder]:
+    """Yield that required domains are only preferred."""
+    gang = waiting.gang
     wishes = [gang.domain, *(group.domain for group in gang.groups)]
-    levels = dict.fromkeys(each.level for each in wishes if each is not None and each.required)
+    levels = dict.fromkeys(wish.level for wish in wishes if wish is not None and wish.required)
     if not levels:
         return
     groups = tuple(replace(group, domain=_preferred(group.domain)) for group in gang.groups)
-    events = again(asked, replace(gang, domain=_preferred(gang.domain), groups=groups))
+    events = resubmitted(waiting, replace(gang, domain=_preferred(gang.domain), groups=groups))
     says = f"if it preferred to be within one {listed(levels)}, instead of requiring it"
-    yield once(ChangeKind.DOMAIN, says, {"levels": listed(levels)}, events)
+    yield single_change(ChangeKind.DOMAIN, says, {"levels": listed(levels)}, events)
 
 
 def _preferred(wish: Domain | None) -> Domain | None:
     return replace(wish, required=False) if wish is not None else None
 
 
-def _selectors(asked: WaitingGang) -> Iterator[Ladder]:
-    """Without one label of its selector, or without its affinity to nodes, or without both."""
-    wants = [task.shape.constraints for task in asked.tasks]
-    keys = dict.fromkeys(key for each in wants for key, _ in each.selector)
+def _selectors(waiting: WaitingGang) -> Iterator[Ladder]:
+    """Yield node selectors without one label, or no node affinity, or neither of the two."""
+    wants = [task.shape.constraints for task in waiting.tasks]
+    keys = dict.fromkeys(key for constraints in wants for key, _ in constraints.selector)
     for key in keys:
         says = f"without {key} in its node selector"
-        yield _dropped(asked, ChangeKind.SELECTOR, says, key, partial(_without_label, key))
-    if any(each.affinity for each in wants):
+        yield _dropped(waiting, ChangeKind.SELECTOR, says, key, partial(_without_label, key))
+    has_affinity = any(constraints.affinity for constraints in wants)
+    if has_affinity:
         says = "without its affinity to nodes"
-        yield _dropped(asked, ChangeKind.SELECTOR, says, "affinity", _without_affinity)
-    if len(keys) + any(each.affinity for each in wants) > 1:
+        yield _dropped(waiting, ChangeKind.SELECTOR, says, "affinity", _without_affinity)
+    if len(keys) + has_affinity > 1:
         says = "without its node selector and its affinity to nodes"
-        yield _dropped(asked, ChangeKind.SELECTOR, says, "all", _anywhere)
+        yield _dropped(waiting, ChangeKind.SELECTOR, says, "all", _anywhere)
 
 
 def _without_label(key: str, wants: Constraints) -> Constraints:
@@ -121,17 +124,17 @@ _NEIGHBOURS = {
 }
 
 
-def _neighbours(asked: WaitingGang) -> Iterator[Ladder]:
-    """Without what it wants of other tasks, one thing or everything."""
-    wants = [task.shape.constraints for task in asked.tasks]
-    named = [field for field in _NEIGHBOURS if any(getattr(each, field) for each in wants)]
+def _neighbours(waiting: WaitingGang) -> Iterator[Ladder]:
+    """Yield pod rules removed, one kind or all."""
+    wants = [task.shape.constraints for task in waiting.tasks]
+    named = [field for field in _NEIGHBOURS if any(getattr(rules, field) for rules in wants)]
     for field in named:
         drop = partial(_without_fields, (field,))
-        yield _dropped(asked, ChangeKind.NEIGHBOURS, _NEIGHBOURS[field], field, drop)
+        yield _dropped(waiting, ChangeKind.NEIGHBOURS, _NEIGHBOURS[field], field, drop)
     if len(named) > 1:
         drop = partial(_without_fields, named)
         yield _dropped(
-            asked, ChangeKind.NEIGHBOURS, "without its rules about other pods", "all", drop
+            waiting, ChangeKind.NEIGHBOURS, "without its rules about other pods", "all", drop
         )
 
 
@@ -140,31 +143,33 @@ def _without_fields(fields: Sequence[str], wants: Constraints) -> Constraints:
 
 
 def _dropped(
-    asked: WaitingGang,
+    waiting: WaitingGang,
     kind: ChangeKind,
     says: str,
     what: str,
     drop: Callable[[Constraints], Constraints],
 ) -> Ladder:
-    tasks = [with_constraints(task, drop) for task in asked.tasks]
-    return once(kind, says, {"drops": what}, again(asked, tasks=tasks))
+    tasks = [with_constraints(task, drop) for task in waiting.tasks]
+    return single_change(kind, says, {"drops": what}, resubmitted(waiting, tasks=tasks))
 
 
-def _taints(asked: WaitingGang) -> Iterator[Ladder]:
-    """Tolerating a taint that some node has."""
-    found = {taint: 0 for node in asked.cluster.nodes.values() for taint in node.taints}
-    wants = [task.shape.constraints.tolerations for task in asked.tasks]
+def _taints(waiting: WaitingGang) -> Iterator[Ladder]:
+    """Yield tolerations of taints that some node has."""
+    taints = {taint: 0 for node in waiting.cluster.nodes.values() for taint in node.taints}
+    wants = [task.shape.constraints.tolerations for task in waiting.tasks]
     closed = [
         taint
-        for taint in found
+        for taint in taints
         if taint.effect != Effect.PREFER_NO_SCHEDULE
-        and not all(tolerates(each, taint) for each in wants)
+        and not all(tolerates(tolerations, taint) for tolerations in wants)
     ]
     for taint in sorted(closed, key=_name_of)[:MOST_ALTERNATIVES]:
         more = Toleration(taint.key, taint.value, effect=taint.effect)
-        tasks = [with_constraints(task, partial(_tolerating, more)) for task in asked.tasks]
+        tasks = [with_constraints(task, partial(_tolerating, more)) for task in waiting.tasks]
         says = f"if it tolerated the taint {_name_of(taint)}"
-        yield once(ChangeKind.TAINT, says, {"taint": _name_of(taint)}, again(asked, tasks=tasks))
+        yield single_change(
+            ChangeKind.TAINT, says, {"taint": _name_of(taint)}, resubmitted(waiting, tasks=tasks)
+        )
 
 
 def _tolerating(more: Toleration, wants: Constraints) -> Constraints:
@@ -175,11 +180,11 @@ def _name_of(taint: Taint) -> str:
     return f"{taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}"
 
 
-OF_THE_PLACE: dict[ChangeKind, Ladders] = {
+PLACEMENT_CHANGES: dict[ChangeKind, Ladders] = {
     ChangeKind.MODEL: _models,
     ChangeKind.DOMAIN: _domains,
     ChangeKind.SELECTOR: _selectors,
     ChangeKind.NEIGHBOURS: _neighbours,
     ChangeKind.TAINT: _taints,
 }
-"""In the order in which they are tried."""
+"""The kinds of change, in the order in which they are tried."""

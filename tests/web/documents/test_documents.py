@@ -13,15 +13,14 @@ from windlass.model.jobs import GangId, TaskId, TaskState
 from windlass.model.reasons import ReasonCode
 from windlass.model.topology import Topology
 from windlass.state.cluster import Cluster
-from windlass.web.documents.before_after import MOST_QUEUES
-from windlass.web.documents.decisions import MOST_NAMED, cycle_document, first_gangs
+from windlass.web.documents.decisions import MOST_NAMED, MOST_QUEUES, cycle_document, first_gangs
 from windlass.web.documents.gpu_map import cluster_document
-from windlass.web.documents.jobs import MOST_ROWS, Lists, ListWindow
+from windlass.web.documents.jobs import MOST_ROWS, JobLists, ListWindow
 from windlass.web.documents.map_nodes import CORDONED, GONE, IN_SERVICE
 from windlass.web.documents.queues import queue_rows
 from windlass.web.feed.gang_members import GangMemberIndex
 from windlass.web.feed.timeseries import MOST_SAMPLES, Timeseries, past_of
-from windlass.web.feed.view import Beside, ClusterView, look_at
+from windlass.web.feed.view import Beside, ClusterView, take_view
 from windlass.web.schema.documents import Eta, FinishedJob, QueueRow, Stamp
 
 STAMP = Stamp("run", 1, 1, 0, True)
@@ -33,7 +32,7 @@ def drawn(*things, **options):
 
 
 def looked(cluster: Cluster, plan: Plan, **beside: Any) -> ClusterView:
-    return look_at(cluster, plan, STAMP, Beside(**beside))
+    return take_view(cluster, plan, STAMP, Beside(**beside))
 
 
 def members(look: ClusterView) -> GangMemberIndex:
@@ -47,9 +46,9 @@ def rows_of(cluster: Cluster, plan: Plan) -> list[QueueRow]:
     return queue_rows(look, members(look))
 
 
-def lists_of(cluster: Cluster, plan: Plan, **beside: Any) -> Lists:
+def lists_of(cluster: Cluster, plan: Plan, **beside: Any) -> JobLists:
     look = looked(cluster, plan, **beside)
-    return Lists(look, members(look))
+    return JobLists(look, members(look))
 
 
 def test_gpus_are_numbered_through_rack_by_rack():

@@ -18,10 +18,9 @@ from windlass.model.gpus import Slice
 from windlass.model.jobs import GangId, TaskId
 from windlass.state.cluster import Cluster
 from windlass.web.documents.gpu_map import GpuMap, cluster_document
-from windlass.web.feed.deltas import change
+from windlass.web.feed.deltas import MOST_STEPS, DeltaTrail, change
 from windlass.web.feed.gang_members import GangMemberIndex
-from windlass.web.feed.trail import MOST_STEPS, DeltaTrail
-from windlass.web.feed.view import ClusterView, look_at
+from windlass.web.feed.view import ClusterView, take_view
 from windlass.web.schema.documents import ClusterDocument, Stamp
 
 NODES, GPUS = 3, 4
@@ -81,13 +80,18 @@ happenings = st.lists(
 )
 
 
+def drawn_map(gpu_map: GpuMap, view: ClusterView) -> ClusterDocument:
+    gpu_map.follow(view)
+    return gpu_map.draw(view)
+
+
 def moments(what: list[Happening]) -> Iterator[ClusterView]:
     """Random work comes and goes on three nodes, some of which do too."""
     there = cluster(*(node(f"n{i}", gpus=GPUS) for i in range(NODES)))
     plan = Plan()
     for version, each in enumerate(what, 1):
         plan = happened(there, plan, each)
-        yield look_at(there, plan, Stamp("run", version, version, 0, True))
+        yield take_view(there, plan, Stamp("run", version, version, 0, True))
 
 
 def happened(there: Cluster, plan: Plan, each: Happening) -> Plan:
@@ -124,7 +128,7 @@ def started(each: Happening) -> Job:
 def test_a_map_that_follows_shows_what_a_new_one_would(what: list[Happening]):
     drawn = GpuMap()
     for look in moments(what):
-        assert told(drawn.document(look)) == told(cluster_document(look))
+        assert told(drawn_map(drawn, look)) == told(cluster_document(look))
 
 
 def told(shown: ClusterDocument) -> Any:
@@ -155,7 +159,7 @@ def test_who_follows_a_trail_has_the_document_that_is_new(what: list[Happening],
     trail, drawn = DeltaTrail(), GpuMap()
     viewers: list[tuple[str, Any]] = [("", None), ("", None)]
     for number, look in enumerate(moments(what)):
-        trail.put(look.stamp.tag, drawn.document(look))
+        trail.put(look.stamp.tag, drawn_map(drawn, look))
         for each, (tag, seen) in enumerate(viewers):
             if each == 0 or (number >= late and number % 3 == late % 3):
                 viewers[each] = look.stamp.tag, followed(seen, trail.answer(tag))
@@ -203,7 +207,7 @@ def test_members_that_are_followed_are_those_of_the_moment(what: list[Happening]
 
 def test_a_look_does_not_change_with_the_cluster():
     there = cluster(node("n", gpus=1), job("a", 1, ask(gpus=1)).runs(0, on="n", devices=[0]))
-    look = look_at(there, Plan(), Stamp("run", 1, 1, 0, True))
+    look = take_view(there, Plan(), Stamp("run", 1, 1, 0, True))
     there.apply(TaskGone(TaskId("a-0")))
     there.apply(NodeGone("n"))
     assert len(cluster_document(look).tasks.name) == 1

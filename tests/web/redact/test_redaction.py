@@ -21,12 +21,11 @@ from windlass.model.viewers import CannotAsk, Right, Viewer
 from windlass.state.cluster import Cluster
 from windlass.web.auth.authorization import AccessRights, VisibleScope, namespace_of
 from windlass.web.auth.ttl_cache import Shared, for_seconds
-from windlass.web.documents.jobs import TOP, Lists
+from windlass.web.documents.jobs import TOP, JobLists
 from windlass.web.feed.gang_members import GangMemberIndex
 from windlass.web.feed.live_state import LiveState
 from windlass.web.feed.view import Beside, ClusterView
-from windlass.web.redact.documents import veil_room
-from windlass.web.redact.text import spoken
+from windlass.web.redact.text import redact_room, redact_sentence
 from windlass.web.redact.viewer import MOST_KEPT, VersionedDocument, ViewReader
 from windlass.web.schema.documents import ClusterDocument, FinishedJob, RoomDocument, StartRow
 from windlass.workloads.kinds.table import membership
@@ -101,10 +100,10 @@ def followed(look: ClusterView) -> GangMemberIndex:
 
 BOARD = shown()
 assert BOARD.pages.shown is not None
-LOOK = BOARD.pages.shown.look
+LOOK = BOARD.pages.shown.view
 RACKS_OF = {team: set[str]() for team in TEAMS}
 """Where the gangs of each team run."""
-for each in msgspec.to_builtins(Lists(LOOK, followed(LOOK)).document())["running"]:
+for each in msgspec.to_builtins(JobLists(LOOK, followed(LOOK)).document())["running"]:
     RACKS_OF[each["queue"][2:]] |= {f"r-{name[2:]}" for name in each["nodes"]}
 
 
@@ -257,7 +256,7 @@ def test_what_would_start_a_job_is_told_without_the_names_of_others():
     starts = [StartRow("kind", sentence, allowed=True) for sentence in said]
     view = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
     room = RoomDocument("red/a", 1, [], starts, ["1 other change would", "not blue/x~1"])
-    seen = veil_room(room, view, {"q-blue"})
+    seen = redact_room(room, view, {"q-blue"})
     assert seen.starts == [starts[1]]
     assert seen.notes == [
         "1 other change would",
@@ -278,7 +277,7 @@ def test_what_would_start_a_job_is_told_without_the_names_of_others():
 )
 def test_a_sentence_loses_the_names_of_others(sentence: str, expected: str):
     view = VisibleScope(frozenset({"red"}), frozenset({"q-red", "q-blue-2"}), nodes=False)
-    assert spoken(sentence, view, {"q-blue"}) == expected
+    assert redact_sentence(sentence, view, {"q-blue"}) == expected
 
 
 # --- rights ---

@@ -22,7 +22,7 @@ from windlass.engine.explain.suggestions.catalog import ChangeKind
 from windlass.engine.plan import Plan
 from windlass.model.jobs import GangId
 from windlass.state.cluster import Cluster
-from windlass.web.documents.starts import starts
+from windlass.web.documents.jobs import start_rows
 from windlass.web.feed.live_state import MOST_CYCLES, LiveState
 from windlass.web.schema.openapi import description
 from windlass.web.server.app import application, events
@@ -147,7 +147,7 @@ async def test_what_would_start_a_gang_is_told_in_the_words_of_the_engine():
 
 
 def test_what_a_gang_may_not_displace_is_told_last():
-    rows, notes = starts(crowded().carried_out().snapshot(), GangId("b"))
+    rows, notes = start_rows(crowded().carried_out().snapshot(), GangId("b"))
     assert [row.allowed for row in rows] == [True, False]
     assert (rows[-1].kind, notes) == ("stop", [])
     assert rows[-1].sentence.endswith("which it may not displace now")

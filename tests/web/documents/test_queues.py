@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.web.documents.flows import flows, lent_by
+from windlass.web.documents.queues import flows, lent_by
 from windlass.web.schema.documents import Flow, QueueRow
 
 

@@ -1,4 +1,4 @@
-"""A viewer that has a document is sent what has changed, and then has the document that is new."""
+"""Deltas: a viewer that has a document is sent the changes, and then has the newest one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from windlass.model.events import GangGone, GangSeen, NodeGone, NodeSeen, TaskGo
 from windlass.model.gpus import Slice
 from windlass.model.jobs import GangId, TaskId
 from windlass.state.cluster import Cluster
+from windlass.web.auth.authorization import VisibleScope
 from windlass.web.documents.gpu_map import GpuMap, cluster_document
 from windlass.web.feed.deltas import MOST_STEPS, DeltaTrail, change
 from windlass.web.feed.gang_members import GangMemberIndex
 from windlass.web.feed.view import ClusterView, take_view
+from windlass.web.redact.view import ViewRedactor
 from windlass.web.schema.documents import ClusterDocument, Stamp
 
 NODES, GPUS = 3, 4
@@ -33,7 +35,7 @@ values = st.recursive(
 
 
 def applied(old: Any, found: Any) -> Any:
-    """As the page does it (`ui/src/wire.ts`)."""
+    """Apply a delta as the page does (`ui/src/wire.ts`)."""
     if found is None:
         return old
     if "is" in found:
@@ -48,12 +50,12 @@ def applied(old: Any, found: Any) -> Any:
 
 
 @given(values, values)
-def test_the_change_makes_the_new_of_the_old(old: Any, new: Any):
+def test_applying_the_delta_gives_the_new_value(old: Any, new: Any):
     assert applied(old, change(old, new)) == new
 
 
 @given(st.integers(0, 2999))
-def test_a_small_difference_is_a_small_change(at: int):
+def test_a_small_difference_is_a_small_delta(at: int):
     old = list(range(3000))
     new = [*old[:at], -1, *old[at + 1 :]]
     assert change(old, new) == {"size": 3000, "at": [at], "to": [-1]}
@@ -61,7 +63,7 @@ def test_a_small_difference_is_a_small_change(at: int):
 
 @dataclass(frozen=True)
 class Happening:
-    """A random thing that happens to the job or node of that number."""
+    """A random event for the job or node of that number."""
 
     what: str
     number: int
@@ -125,14 +127,38 @@ def started(each: Happening) -> Job:
 
 
 @given(happenings)
-def test_a_map_that_follows_shows_what_a_new_one_would(what: list[Happening]):
+def test_a_map_that_follows_equals_a_new_map(what: list[Happening]):
     drawn = GpuMap()
     for look in moments(what):
         assert told(drawn_map(drawn, look)) == told(cluster_document(look))
 
 
+scopes = st.builds(
+    VisibleScope,
+    st.sampled_from([None, frozenset[str]()]),
+    st.sampled_from([None, frozenset[str]()]),
+    st.booleans(),
+)
+
+
+@given(happenings, scopes)
+def test_a_map_that_follows_draws_a_redacted_view_as_a_new_map_does(
+    what: list[Happening], scope: VisibleScope
+):
+    following, redactor = GpuMap(), ViewRedactor()
+    for view in moments(what):
+        following.follow(view)
+        anew = GpuMap()
+        anew.follow(view)
+        seen = redactor.redact_view(view, scope)
+        drawn = following.draw(seen)
+        assert told(drawn) == told(anew.draw(seen))
+        if scope.nodes:
+            assert drawn.given.gpu == following.draw(view).given.gpu
+
+
 def told(shown: ClusterDocument) -> Any:
-    """The same map, whatever the order of its rows."""
+    """Return the map in a form that does not depend on the order of its rows."""
     named = shown.gangs
     gangs = [
         (named.name[i], shown.queues[named.queue[i]], shown.users[named.user[i]])
@@ -154,7 +180,7 @@ def told(shown: ClusterDocument) -> Any:
 
 
 @given(happenings, st.integers(0, 12))
-def test_who_follows_a_trail_has_the_document_that_is_new(what: list[Happening], late: int):
+def test_a_viewer_that_applies_deltas_has_the_newest_document(what: list[Happening], late: int):
     """One viewer comes at the beginning and asks each time, another comes later and asks seldom."""
     trail, drawn = DeltaTrail(), GpuMap()
     viewers: list[tuple[str, Any]] = [("", None), ("", None)]
@@ -175,7 +201,7 @@ def followed(seen: Any, answer: bytes) -> Any:
     return seen
 
 
-def test_who_is_far_behind_or_from_another_run_is_sent_the_whole():
+def test_a_viewer_too_far_behind_is_sent_the_whole_document():
     trail = DeltaTrail()
     for version in range(MOST_STEPS + 2):
         trail.put(f"run-{version}", {"version": version})
@@ -184,7 +210,7 @@ def test_who_is_far_behind_or_from_another_run_is_sent_the_whole():
     assert b"changes" in trail.answer("run-1")
 
 
-def test_what_nobody_needs_to_hear_is_next_to_nothing():
+def test_an_unchanged_column_is_not_in_the_delta():
     trail = DeltaTrail()
     trail.put("run-1", {"rows": [1] * 1000, "now": 1})
     trail.put("run-2", {"rows": [1] * 1000, "now": 2})
@@ -194,7 +220,7 @@ def test_what_nobody_needs_to_hear_is_next_to_nothing():
 
 
 @given(happenings)
-def test_members_that_are_followed_are_those_of_the_moment(what: list[Happening]):
+def test_a_member_index_that_follows_equals_a_new_one(what: list[Happening]):
     followed = GangMemberIndex()
     for look in moments(what):
         followed.follow(look)
@@ -205,7 +231,7 @@ def test_members_that_are_followed_are_those_of_the_moment(what: list[Happening]
             assert set(followed.of(gang)) == set(fresh.of(gang))
 
 
-def test_a_look_does_not_change_with_the_cluster():
+def test_a_view_does_not_change_with_the_cluster():
     there = cluster(node("n", gpus=1), job("a", 1, ask(gpus=1)).runs(0, on="n", devices=[0]))
     look = take_view(there, Plan(), Stamp("run", 1, 1, 0, True))
     there.apply(TaskGone(TaskId("a-0")))

@@ -182,6 +182,22 @@ def hidden_names(scope: VisibleScope) -> Iterator[str]:
         yield "lost-of-"
 
 
+def test_every_address_with_data_is_in_the_description():
+    """The next test requests the addresses of the description, so none may be missing there."""
+
+    async def look() -> None:
+        pass
+
+    app = application(board(), Path("/nowhere"), Guests(Door(Judge(VisibleScope())), look))
+    paths = {route.path.replace("{number}", "{cycle}") for route in app.routes if _is_api(route)}
+    signing_in = {"/api/viewer", "/api/sign-in", "/api/sign-out"}
+    assert paths - signing_in == description()["paths"].keys()
+
+
+def _is_api(route: Any) -> bool:
+    return route.path.startswith("/api/")
+
+
 @given(SCOPES)
 @settings(max_examples=25, deadline=None)
 async def test_no_document_contains_a_hidden_name(scope: VisibleScope):
@@ -245,3 +261,18 @@ async def test_requests_are_measured_alike_by_viewers_who_see_fewer_nodes(nodes:
     assert ours is not None
     assert theirs is not None
     assert json.loads(ours.body)["waiting"]["milli"] == json.loads(theirs.body)["waiting"]["milli"]
+
+
+def test_a_redactor_that_follows_equals_a_new_one():
+    """Copies of gangs in hidden queues are cached; a gang that has changed must not be stale."""
+    scope = VisibleScope(None, frozenset({f"queue-of-{TEAMS[0]}"}), nodes=True)
+    redactor, view = ViewRedactor(), whole_view()
+    name = GangId(f"{TEAMS[1]}/job82~0123")
+    for priority in (0, 1, 2):
+        gangs = {**view.gangs, name: replace(view.gangs[name], priority=priority)}
+        moment = replace(view, gangs=gangs)
+        assert redactor.redact_view(moment, scope).gangs == (
+            ViewRedactor().redact_view(moment, scope).gangs
+        )
+    shrunk = replace(view, gangs={name: view.gangs[name]})
+    assert list(redactor.redact_view(shrunk, scope).gangs) == [name]

@@ -1,4 +1,4 @@
-"""What is left of the documents for somebody who may not see everything."""
+"""The documents for viewers who may not see everything."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from windlass.model.topology import Topology
 from windlass.model.viewers import CannotAsk, Right, Viewer
 from windlass.state.cluster import Cluster
 from windlass.web.auth.authorization import AccessRights, VisibleScope, namespace_of
-from windlass.web.auth.ttl_cache import Shared, for_seconds
+from windlass.web.auth.ttl_cache import TtlCache, for_seconds
 from windlass.web.documents.jobs import TOP, JobLists
 from windlass.web.feed.gang_members import GangMemberIndex
 from windlass.web.feed.live_state import LiveState
@@ -41,7 +41,7 @@ ANN = Viewer("ann")
 
 
 class Judge:
-    """Allows what a view sees, and remembers what it was asked."""
+    """A reviewer that grants the rights of a scope, and counts the reviews."""
 
     def __init__(self, view: VisibleScope) -> None:
         self.view = view
@@ -71,7 +71,7 @@ def gang(team: str, number: int, count: int = 1) -> Any:
 
 
 def shown() -> LiveState:
-    """Three teams on three nodes of two GPUs: some run, one of each waits."""
+    """A board with three teams on three nodes of two GPUs: jobs run, and one of each team waits."""
 
     def room(_cluster: Cluster, _plan: Any, _gang: GangId) -> list[str]:
         queues = [f"queue q-{team} has 2 GPUs and may lose 1" for team in TEAMS]
@@ -102,7 +102,7 @@ BOARD = shown()
 assert BOARD.pages.shown is not None
 LOOK = BOARD.pages.shown.view
 RACKS_OF = {team: set[str]() for team in TEAMS}
-"""Where the gangs of each team run."""
+"""The racks on which the gangs of each team run."""
 for each in msgspec.to_builtins(JobLists(LOOK, followed(LOOK)).document())["running"]:
     RACKS_OF[each["queue"][2:]] |= {f"r-{name[2:]}" for name in each["nodes"]}
 
@@ -129,7 +129,7 @@ async def all_told(view: VisibleScope) -> dict[str, Any]:
 
 @given(VIEWS)
 @settings(max_examples=30, deadline=None)
-async def test_nothing_is_named_that_may_not_be_listed(view: VisibleScope):
+async def test_hidden_gangs_queues_and_racks_are_not_named(view: VisibleScope):
     text = json.dumps(await all_told(view))
     for team in TEAMS:
         if not view.sees_gang(f"{team}/"):
@@ -147,7 +147,7 @@ async def test_nothing_is_named_that_may_not_be_listed(view: VisibleScope):
 
 @given(VIEWS)
 @settings(max_examples=30, deadline=None)
-async def test_what_may_be_listed_is_told_as_to_everybody(view: VisibleScope):
+async def test_visible_jobs_are_listed_as_for_everybody(view: VisibleScope):
     whole, seen = await told(VisibleScope(), "jobs"), await told(view, "jobs")
     for part in ("running", "finished"):
         mine = [each["gang"] for each in whole[part] if view.sees_gang(each["gang"])]
@@ -158,7 +158,7 @@ async def test_what_may_be_listed_is_told_as_to_everybody(view: VisibleScope):
 
 @given(VIEWS)
 @settings(max_examples=30, deadline=None)
-async def test_the_map_shows_all_that_is_taken_to_who_may_list_nodes(view: VisibleScope):
+async def test_the_map_shows_all_occupied_gpus_to_viewers_who_may_list_nodes(view: VisibleScope):
     whole, seen = await told(VisibleScope(), "cluster"), await told(view, "cluster")
     if view.nodes:
         assert seen["nodes"] == whole["nodes"]
@@ -168,7 +168,7 @@ async def test_the_map_shows_all_that_is_taken_to_who_may_list_nodes(view: Visib
 
 
 def _check(seen: ClusterDocument) -> None:
-    """Every number in it leads somewhere."""
+    """Check that every index in the document is valid."""
     gpus = sum(seen.nodes.gpus)
     assert all(each < gpus for each in (*seen.given.gpu, *seen.held.gpu, *seen.unhealthy))
     assert all(each < len(seen.tasks.name) for each in seen.given.task)
@@ -182,7 +182,7 @@ def _check(seen: ClusterDocument) -> None:
     assert seen.nodes.first == [sum(seen.nodes.gpus[:at]) for at in range(len(seen.nodes.gpus))]
 
 
-async def test_who_may_see_everything_shares_what_the_board_has_made():
+async def test_viewers_who_may_see_everything_share_the_cached_documents():
     reader = ViewReader(BOARD, AccessRights(Judge(VisibleScope())))
     for name in ("cluster", "queues", "decisions"):
         shared = BOARD.pages.answer(name)
@@ -190,7 +190,7 @@ async def test_who_may_see_everything_shares_what_the_board_has_made():
         assert (await reader.document(ANN, name)).body is shared.body
 
 
-async def test_who_may_see_nothing_sees_an_empty_cluster():
+async def test_a_viewer_without_rights_sees_an_empty_cluster():
     seen = await all_told(VisibleScope(frozenset(), frozenset(), nodes=False))
     assert seen["cluster"]["nodes"]["name"] == []
     assert seen["queues"]["queues"] == []
@@ -201,7 +201,7 @@ async def test_who_may_see_nothing_sees_an_empty_cluster():
     assert seen["red"] is None
 
 
-async def test_a_queue_stands_below_the_nearest_one_that_may_be_seen():
+async def test_a_queue_is_below_its_nearest_visible_ancestor():
     seen = await told(VisibleScope(None, frozenset({"q-red"}), nodes=True), "queues")
     (row,) = seen["queues"]
     assert (row["name"], row["parent"], row["depth"]) == ("q-red", "", 0)
@@ -216,14 +216,14 @@ async def test_documents_for_different_rights_have_different_tags():
     assert len(tags) == 3
 
 
-async def test_how_long_the_line_is_is_told_to_who_may_list_all_of_it():
+async def test_number_of_waiting_gangs_needs_the_right_to_list_all_pods():
     part = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=True)
     assert (await all_told(part))["red 9"]["waiting_in_all"] is None
     whole = VisibleScope(None, frozenset({"q-red"}), nodes=True)
     assert (await all_told(whole))["red 9"]["waiting_in_all"] == len(TEAMS)
 
 
-async def test_a_cycle_tells_shares_of_queues_and_names_of_gangs_that_may_be_seen():
+async def test_a_cycle_has_only_visible_queues_and_gangs():
     seen = await all_told(VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=True))
     assert seen["cycle"]["shares"] == [], "only the queue above all of them is a top queue"
     (gangs,) = seen["decisions"]["cycles"]["gangs"]
@@ -233,7 +233,7 @@ async def test_a_cycle_tells_shares_of_queues_and_names_of_gangs_that_may_be_see
     assert [each["queue"] for each in whole["cycle"]["shares"]] == ["all"]
 
 
-async def test_how_many_waited_is_told_to_who_may_list_all_of_them():
+async def test_past_numbers_of_gangs_need_the_right_to_list_all_pods():
     part = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=True)
     past = (await told(part, "queues"))["past"]
     assert (past["waiting"], past["running"]) == ([], [])
@@ -241,7 +241,7 @@ async def test_how_many_waited_is_told_to_who_may_list_all_of_them():
     assert (past["waiting"], past["running"]) == ([3], [6])
 
 
-async def test_room_is_told_without_the_sentences_about_others():
+async def test_room_omits_sentences_about_hidden_queues_and_gangs():
     view = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
     seen = (await all_told(view))["red"]["sentences"]
     assert seen == [
@@ -251,7 +251,7 @@ async def test_room_is_told_without_the_sentences_about_others():
     ]
 
 
-def test_what_would_start_a_job_is_told_without_the_names_of_others():
+def test_suggested_changes_omit_hidden_names():
     said = ["if blue/job0~0123 were evicted", "with 1 GPU less", "in queue q-blue"]
     starts = [StartRow("kind", sentence, allowed=True) for sentence in said]
     view = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
@@ -275,7 +275,7 @@ def test_what_would_start_a_job_is_told_without_the_names_of_others():
         ("pod blue/x-0/uid, and more", "pod another gang, and more"),
     ],
 )
-def test_a_sentence_loses_the_names_of_others(sentence: str, expected: str):
+def test_hidden_names_in_a_sentence_are_replaced(sentence: str, expected: str):
     view = VisibleScope(frozenset({"red"}), frozenset({"q-red", "q-blue-2"}), nodes=False)
     assert redact_sentence(sentence, view, {"q-blue"}) == expected
 
@@ -283,7 +283,7 @@ def test_a_sentence_loses_the_names_of_others(sentence: str, expected: str):
 # --- rights ---
 
 
-async def test_a_right_is_asked_for_once_a_minute_however_many_look():
+async def test_a_right_is_reviewed_once_a_minute():
     judge, clock = Judge(VisibleScope(frozenset({"red"}), frozenset(), nodes=False)), [0.0]
     reader = ViewReader(BOARD, AccessRights(judge, lambda: clock[0]))
     for _ in range(3):
@@ -295,8 +295,8 @@ async def test_a_right_is_asked_for_once_a_minute_however_many_look():
     assert set(judge.asked.values()) == {2}
 
 
-async def test_answers_are_shared_and_bounded():
-    shared, asked = Shared[int, int](3, for_seconds(10), lambda: 0.0), Counter[int]()
+async def test_ttl_cache_shares_answers_and_is_bounded():
+    shared, asked = TtlCache[int, int](3, for_seconds(10), lambda: 0.0), Counter[int]()
 
     async def ask_about(key: int) -> int:
         asked[key] += 1
@@ -310,8 +310,8 @@ async def test_answers_are_shared_and_bounded():
     assert len(shared) == 3
 
 
-async def test_a_question_that_failed_is_asked_again():
-    shared, answers = Shared[int, int](3, for_seconds(10), lambda: 0.0), [0, 7]
+async def test_ttl_cache_does_not_keep_a_failure():
+    shared, answers = TtlCache[int, int](3, for_seconds(10), lambda: 0.0), [0, 7]
 
     async def ask_about() -> int:
         if not (found := answers.pop(0)):
@@ -323,7 +323,7 @@ async def test_a_question_that_failed_is_asked_again():
     assert await shared.of(1, ask_about) == 7
 
 
-async def test_documents_for_others_are_kept_in_bounded_number():
+async def test_number_of_kept_redacted_documents_is_bounded():
     judge = Judge(VisibleScope(frozenset(), frozenset(), nodes=False))
     reader = ViewReader(BOARD, AccessRights(judge))
     for number in range(3 * MOST_KEPT):

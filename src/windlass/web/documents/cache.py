@@ -58,7 +58,7 @@ class DocumentCache:
         self._queues: tuple[Stamp, QueueTable] | None = None
         self._trails = {name: DeltaTrail() for name in ("cluster", "queues", "decisions")}
         self.is_recorded = False
-        """Whether a record reaches further back than the cycles that are shown."""
+        """True: a record reaches further back than the cycles that are shown."""
         self._followed: set[str] = set()
         """The documents that were requested since `prepare` was called last."""
 

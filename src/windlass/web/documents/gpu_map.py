@@ -26,7 +26,7 @@ from windlass.web.documents.map_nodes import (
     lay_out,
 )
 from windlass.web.documents.queues import in_tree_order
-from windlass.web.documents.row_table import Table
+from windlass.web.documents.row_table import RowTable
 from windlass.web.feed.view import ClusterView, changed_tasks
 from windlass.web.schema.documents import ClusterDocument
 from windlass.web.schema.map_columns import AllocationColumns, GangColumns, HoldColumns, TaskColumns
@@ -49,11 +49,11 @@ class GpuMap:
         self._before: ClusterView | None = None
         """The view that the rows describe; None before the first."""
         self._layout = NO_NODES
-        self._tasks = Table[TaskId](3)
+        self._tasks = RowTable[TaskId](3)
         """The columns: gang, started, leaving."""
-        self._given = Table[str](6)
+        self._given = RowTable[str](6)
         """A row per run of a task, with the columns: task, GPU, count, milli, left, width."""
-        self._gangs = Table[GangId](5)
+        self._gangs = RowTable[GangId](5)
         """The columns: job, queue, user, namespace, priority."""
         # Invariant: `_runs` has exactly the tasks in `_tasks`, `_members` exactly their gangs.
         self._runs = Counter[TaskId]()

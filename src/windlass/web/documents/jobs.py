@@ -135,7 +135,7 @@ class JobLists:
 
     @cached_property
     def _asked_in_all(self) -> int:
-        return sum(self._members.asked.get(decision.gang, 0) for decision in self.line)
+        return sum(self._members.requested.get(decision.gang, 0) for decision in self.line)
 
     def _eta(self, gang: GangId) -> Eta | None:
         """Return the expected start; now if the forecast start has passed."""
@@ -168,7 +168,7 @@ class JobLists:
             position=0 if never else decision.position,
             asks=describe(tasks[0].shape.request) if tasks else "",
             tasks=len(tasks),
-            milli=self._members.asked.get(gang.id, 0),
+            milli=self._members.requested.get(gang.id, 0),
             since=gang.created_at,
             starts_at=self._starts.get(gang.id),
             eta=self._eta(gang.id),

@@ -109,7 +109,7 @@ def _waiting(view: ClusterView, members: GangMemberIndex) -> dict[str, tuple[int
     for decision in view.plan.decisions:
         if is_waiting(decision) and decision.gang in view.gangs:
             gangs, milli = own.get(decision.queue, (0, 0))
-            own[decision.queue] = gangs + 1, milli + members.asked.get(decision.gang, 0)
+            own[decision.queue] = gangs + 1, milli + members.requested.get(decision.gang, 0)
     sums: dict[str, tuple[int, int]] = {}
     for queue, (own_gangs, own_milli) in own.items():
         for ancestor in path_of(queue, view.queues):

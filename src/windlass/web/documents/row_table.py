@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Table(Generic[Key]):
+class RowTable(Generic[Key]):
     """Rows by key, without gaps: when a row is dropped the last row takes its place.
 
     Invariant: `keys[at[key]] == key` for every key, and all columns are as long as `keys`.

@@ -18,7 +18,7 @@ class GangMemberIndex:
     def __init__(self) -> None:
         self.running: dict[GangId, int | None] = {}
         """The gangs with tasks on nodes, and the start of the first of these tasks."""
-        self.asked: dict[GangId, int] = {}
+        self.requested: dict[GangId, int] = {}
         """The gangs with waiting tasks, and the GPU thousandths that these tasks request."""
         self.given = 0
         """The GPU thousandths that all gangs have; always the sum of `_given`."""
@@ -26,7 +26,7 @@ class GangMemberIndex:
         self._of: dict[GangId, dict[TaskId, Task]] = {}
         """The tasks by gang; a gang without tasks has no entry."""
         self._before: ClusterView | None = None
-        self._requested = RequestedGpus(Hardware({}))
+        self._requests = RequestedGpus(Hardware({}))
         self._nodes: Mapping[str, Node] = {}
 
     def follow(self, view: ClusterView) -> None:
@@ -34,8 +34,8 @@ class GangMemberIndex:
         if self._before is None or self._before.hardware is not view.hardware:
             # The amounts are measured by the nodes: with other nodes none of them can be kept.
             self._before, self._nodes = None, view.nodes
-            self._requested = RequestedGpus(view.hardware)
-            self._of, self.running, self.asked = {}, {}, {}
+            self._requests = RequestedGpus(view.hardware)
+            self._of, self.running, self.requested = {}, {}, {}
             self.given, self._given = 0, {}
         changed, gone = changed_tasks(self._before, view)
         touched: set[GangId] = set()
@@ -64,9 +64,9 @@ class GangMemberIndex:
             self.running.pop(gang, None)
         waiting = self.waiting(gang)
         if waiting:
-            self.asked[gang] = self._requested.of(waiting)
+            self.requested[gang] = self._requests.of(waiting)
         else:
-            self.asked.pop(gang, None)
+            self.requested.pop(gang, None)
         if not self._of.get(gang):
             self._of.pop(gang, None)
 

@@ -119,7 +119,7 @@ class ClusterView:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was left out."""
+        """True if nothing was left out."""
         return self.has_all_gangs and self.has_all_queues and self.has_all_nodes
 
 

@@ -221,7 +221,7 @@ class ViewReader:
         if viewer is None:
             return VisibleScope(frozenset(), frozenset(), nodes=False)
         try:
-            return await self._rights.view(viewer, names)
+            return await self._rights.scope(viewer, names)
         except CannotAsk as error:
             raise AccessDenied(503, f"What you may see is not known now: {error}.") from None
 

@@ -26,34 +26,34 @@ from windlass.web.schema.documents import Eta, FinishedJob, QueueRow, Stamp
 STAMP = Stamp("run", 1, 1, 0, True)
 
 
-def drawn(*things, **options):
+def map_of(*things, **options):
     there = schedule(*things, **options)
-    return cluster_document(looked(there.carried_out(), there.plan))
+    return cluster_document(view_of(there.carried_out(), there.plan))
 
 
-def looked(cluster: Cluster, plan: Plan, **beside: Any) -> ClusterView:
+def view_of(cluster: Cluster, plan: Plan, **beside: Any) -> ClusterView:
     return take_view(cluster, plan, STAMP, Beside(**beside))
 
 
-def members(look: ClusterView) -> GangMemberIndex:
+def members(view: ClusterView) -> GangMemberIndex:
     made = GangMemberIndex()
-    made.follow(look)
+    made.follow(view)
     return made
 
 
 def rows_of(cluster: Cluster, plan: Plan) -> list[QueueRow]:
-    look = looked(cluster, plan)
-    return queue_rows(look, members(look))
+    view = view_of(cluster, plan)
+    return queue_rows(view, members(view))
 
 
 def lists_of(cluster: Cluster, plan: Plan, **beside: Any) -> JobLists:
-    look = looked(cluster, plan, **beside)
-    return JobLists(look, members(look))
+    view = view_of(cluster, plan, **beside)
+    return JobLists(view, members(view))
 
 
 def test_gpus_are_numbered_through_rack_by_rack():
     nodes = (*rack("r2", "b", gpus=2), *rack("r1", "c", "a", gpus=4))
-    shown = drawn(RACKS, *nodes)
+    shown = map_of(RACKS, *nodes)
     assert shown.racks.name == ["r1", "r2"]
     assert shown.nodes.name == ["a", "c", "b"]
     assert shown.nodes.first == [0, 4, 8]
@@ -61,19 +61,19 @@ def test_gpus_are_numbered_through_rack_by_rack():
 
 
 def test_neighbouring_gpus_of_a_task_are_one_run():
-    shown = drawn(node("n", gpus=8), job("a", 2, ask(gpus=4)))
+    shown = map_of(node("n", gpus=8), job("a", 2, ask(gpus=4)))
     rows = sorted(zip(shown.given.gpu, shown.given.count, shown.given.milli, strict=True))
     assert rows == [(0, 4, 1000), (4, 4, 1000)]
 
 
 def test_gpus_that_are_not_neighbours_are_several_runs():
     split = job("a", 1, ask(gpus=3)).runs(0, on="n", devices=(0, 1, 3))
-    shown = drawn(node("n", gpus=4), split)
+    shown = map_of(node("n", gpus=4), split)
     assert list(zip(shown.given.gpu, shown.given.count, strict=True)) == [(0, 2), (3, 1)]
 
 
 def test_a_fraction_shows_its_thousandths():
-    shown = drawn(node("n", gpus=1), job("a", 1, ask(gpus=1, milli=250)))
+    shown = map_of(node("n", gpus=1), job("a", 1, ask(gpus=1, milli=250)))
     assert (shown.given.milli, shown.given.left) == ([250], [-1])
 
 
@@ -81,12 +81,12 @@ def test_a_mig_instance_is_drawn_at_its_place():
     cut = job("a", 1, ask(gpus=1, profile="3g.40gb")).runs(
         0, on="n", devices=[Slice(0, 500, "3g.40gb", 4)]
     )
-    shown = drawn(node("n", gpus=1, mig=True), cut)
+    shown = map_of(node("n", gpus=1, mig=True), cut)
     assert (shown.given.left, shown.given.width) == ([500], [500])
 
 
 def test_an_entry_leads_from_the_gpu_to_its_queue_and_user():
-    shown = drawn(
+    shown = map_of(
         queue("x"), queue("y"), node("n", gpus=1), job("a", 1, ask(gpus=1), queue="y", user="eva")
     )
     gang = shown.tasks.gang[shown.given.task[0]]
@@ -97,22 +97,22 @@ def test_an_entry_leads_from_the_gpu_to_its_queue_and_user():
 
 def test_nodes_show_whether_they_are_in_service():
     cluster = schedule(node("a", gpus=1), node("b", gpus=1, cordoned=True)).cluster
-    shown = cluster_document(looked(cluster, Plan(), away=[node("c", gpus=1)]))
+    shown = cluster_document(view_of(cluster, Plan(), away=[node("c", gpus=1)]))
     assert shown.nodes.state == [IN_SERVICE, CORDONED, GONE]
 
 
 def test_held_gpus_are_shown_with_their_gang():
     cluster = schedule(node("n", gpus=2), job("a", 1, ask(gpus=1))).cluster
     hold = Hold(GangId("a"), (PlaceClaim(TaskId("a-0"), "n", (Slice(1, 1000),)),), starts_at=60)
-    shown = cluster_document(looked(cluster, Plan(holds=(hold,))))
+    shown = cluster_document(view_of(cluster, Plan(holds=(hold,))))
     assert (shown.held.gpu, shown.held.later) == ([1], [1])
     assert shown.gangs.name[shown.held.gang[0]] == "a"
 
 
 def test_utilisation_is_listed_per_gpu_where_it_is_measured():
     cluster = schedule(node("a", gpus=2), node("b", gpus=1)).cluster
-    assert cluster_document(looked(cluster, Plan())).utilisation == []
-    measured = cluster_document(looked(cluster, Plan(), utilisation={"a": [830]}))
+    assert cluster_document(view_of(cluster, Plan())).utilisation == []
+    measured = cluster_document(view_of(cluster, Plan(), utilisation={"a": [830]}))
     assert measured.utilisation == [830, -1, -1]
 
 
@@ -120,7 +120,7 @@ def test_nodes_that_nvlink_joins_are_a_domain_inside_their_rack():
     levels = Topology("net", ("zone", "rack", "nvidia.com/gpu.clique"))
     here = {"zone": "z", "rack": "r"}
     linked = [node(name, gpus=4, labels={**here, levels.levels[2]: "nvl"}) for name in "ac"]
-    shown = drawn(levels, *linked, node("b", gpus=4, labels=here))
+    shown = map_of(levels, *linked, node("b", gpus=4, labels=here))
     assert (shown.racks.name, shown.racks.block) == (["r"], ["z"])
     assert shown.domains == ["nvl"]
     assert dict(zip(shown.nodes.name, shown.nodes.domain, strict=True)) == {"a": 0, "b": -1, "c": 0}

@@ -62,7 +62,7 @@ def test_a_small_difference_is_a_small_delta(at: int):
 
 
 @dataclass(frozen=True)
-class Happening:
+class RandomEvent:
     """A random event for the job or node of that number."""
 
     what: str
@@ -70,9 +70,9 @@ class Happening:
     device: int
 
 
-happenings = st.lists(
+random_events = st.lists(
     st.builds(
-        Happening,
+        RandomEvent,
         st.sampled_from(["starts", "starts", "starts", "leaves", "held", "cordoned", "gone"]),
         st.integers(0, 7),
         st.integers(0, GPUS - 1),
@@ -87,19 +87,19 @@ def drawn_map(gpu_map: GpuMap, view: ClusterView) -> ClusterDocument:
     return gpu_map.draw(view)
 
 
-def moments(what: list[Happening]) -> Iterator[ClusterView]:
+def moments(events: list[RandomEvent]) -> Iterator[ClusterView]:
     """Random work comes and goes on three nodes, some of which do too."""
     there = cluster(*(node(f"n{i}", gpus=GPUS) for i in range(NODES)))
     plan = Plan()
-    for version, each in enumerate(what, 1):
-        plan = happened(there, plan, each)
+    for version, event in enumerate(events, 1):
+        plan = apply_event(there, plan, event)
         yield take_view(there, plan, Stamp("run", version, version, 0, True))
 
 
-def happened(there: Cluster, plan: Plan, each: Happening) -> Plan:
-    made = started(each)
+def apply_event(there: Cluster, plan: Plan, event: RandomEvent) -> Plan:
+    made = job_of(event)
     name = made.tasks[0].id
-    match each.what:
+    match event.what:
         case "starts":
             if name not in there.tasks and made.tasks[0].node in there.nodes:
                 there.apply(GangSeen(made.gang))
@@ -109,28 +109,30 @@ def happened(there: Cluster, plan: Plan, each: Happening) -> Plan:
                 there.apply(TaskGone(name))
                 there.apply(GangGone(made.gang.id))
         case "held":
-            claim = PlaceClaim(TaskId("x"), f"n{each.number % NODES}", (Slice(each.device, 1000),))
-            return Plan(holds=(Hold(GangId(f"j{each.number}"), (claim,), starts_at=60),))
+            claim = PlaceClaim(
+                TaskId("x"), f"n{event.number % NODES}", (Slice(event.device, 1000),)
+            )
+            return Plan(holds=(Hold(GangId(f"j{event.number}"), (claim,), starts_at=60),))
         case "cordoned":
-            there.apply(NodeSeen(node(f"n{each.number % NODES}", gpus=GPUS, cordoned=True)))
+            there.apply(NodeSeen(node(f"n{event.number % NODES}", gpus=GPUS, cordoned=True)))
         case _:
-            there.apply(NodeGone(f"n{each.number % NODES}"))
+            there.apply(NodeGone(f"n{event.number % NODES}"))
     return plan
 
 
-def started(each: Happening) -> Job:
-    on, first = f"n{each.number % NODES}", each.device
-    devices = range(first, min(GPUS, first + 1 + each.number % 3))
+def job_of(event: RandomEvent) -> Job:
+    on, first = f"n{event.number % NODES}", event.device
+    devices = range(first, min(GPUS, first + 1 + event.number % 3))
     asks = ask(gpus=len(devices))
-    made = job(f"j{each.number}", 1, asks, user=f"u{each.number % 3}")
+    made = job(f"j{event.number}", 1, asks, user=f"u{event.number % 3}")
     return made.runs(0, on=on, devices=devices)
 
 
-@given(happenings)
-def test_a_map_that_follows_equals_a_new_map(what: list[Happening]):
+@given(random_events)
+def test_a_map_that_follows_equals_a_new_map(events: list[RandomEvent]):
     drawn = GpuMap()
-    for look in moments(what):
-        assert told(drawn_map(drawn, look)) == told(cluster_document(look))
+    for view in moments(events):
+        assert unordered(drawn_map(drawn, view)) == unordered(cluster_document(view))
 
 
 scopes = st.builds(
@@ -141,23 +143,23 @@ scopes = st.builds(
 )
 
 
-@given(happenings, scopes)
+@given(random_events, scopes)
 def test_a_map_that_follows_draws_a_redacted_view_as_a_new_map_does(
-    what: list[Happening], scope: VisibleScope
+    events: list[RandomEvent], scope: VisibleScope
 ):
     following, redactor = GpuMap(), ViewRedactor()
-    for view in moments(what):
+    for view in moments(events):
         following.follow(view)
         anew = GpuMap()
         anew.follow(view)
         seen = redactor.redact_view(view, scope)
         drawn = following.draw(seen)
-        assert told(drawn) == told(anew.draw(seen))
+        assert unordered(drawn) == unordered(anew.draw(seen))
         if scope.nodes:
             assert drawn.given.gpu == following.draw(view).given.gpu
 
 
-def told(shown: ClusterDocument) -> Any:
+def unordered(shown: ClusterDocument) -> Any:
     """Return the map in a form that does not depend on the order of its rows."""
     named = shown.gangs
     gangs = [
@@ -179,25 +181,25 @@ def told(shown: ClusterDocument) -> Any:
     )
 
 
-@given(happenings, st.integers(0, 12))
-def test_a_viewer_that_applies_deltas_has_the_newest_document(what: list[Happening], late: int):
+@given(random_events, st.integers(0, 12))
+def test_a_viewer_that_applies_deltas_has_the_newest_document(events: list[RandomEvent], late: int):
     """One viewer comes at the beginning and asks each time, another comes later and asks seldom."""
     trail, drawn = DeltaTrail(), GpuMap()
     viewers: list[tuple[str, Any]] = [("", None), ("", None)]
-    for number, look in enumerate(moments(what)):
-        trail.put(look.stamp.tag, drawn_map(drawn, look))
-        for each, (tag, seen) in enumerate(viewers):
-            if each == 0 or (number >= late and number % 3 == late % 3):
-                viewers[each] = look.stamp.tag, followed(seen, trail.answer(tag))
-                assert viewers[each][1] == msgspec.json.decode(trail.answer())
+    for number, view in enumerate(moments(events)):
+        trail.put(view.stamp.tag, drawn_map(drawn, view))
+        for viewer, (tag, seen) in enumerate(viewers):
+            if viewer == 0 or (number >= late and number % 3 == late % 3):
+                viewers[viewer] = view.stamp.tag, apply_answer(seen, trail.answer(tag))
+                assert viewers[viewer][1] == msgspec.json.decode(trail.answer())
 
 
-def followed(seen: Any, answer: bytes) -> Any:
-    told = msgspec.json.decode(answer)
-    if "changes" not in told:
-        return told
-    for each in told["changes"]:
-        seen = applied(seen, each)
+def apply_answer(seen: Any, answer: bytes) -> Any:
+    document = msgspec.json.decode(answer)
+    if "changes" not in document:
+        return document
+    for delta in document["changes"]:
+        seen = applied(seen, delta)
     return seen
 
 
@@ -214,26 +216,26 @@ def test_an_unchanged_column_is_not_in_the_delta():
     trail = DeltaTrail()
     trail.put("run-1", {"rows": [1] * 1000, "now": 1})
     trail.put("run-2", {"rows": [1] * 1000, "now": 2})
-    told = msgspec.json.decode(trail.answer("run-1"))
-    assert told == {"since": "run-1", "changes": [{"in": {"now": {"is": 2}}, "out": []}]}
+    delta = msgspec.json.decode(trail.answer("run-1"))
+    assert delta == {"since": "run-1", "changes": [{"in": {"now": {"is": 2}}, "out": []}]}
     assert msgspec.json.decode(trail.answer("run-2")) == {"since": "run-2", "changes": []}
 
 
-@given(happenings)
-def test_a_member_index_that_follows_equals_a_new_one(what: list[Happening]):
+@given(random_events)
+def test_a_member_index_that_follows_equals_a_new_one(events: list[RandomEvent]):
     followed = GangMemberIndex()
-    for look in moments(what):
-        followed.follow(look)
+    for view in moments(events):
+        followed.follow(view)
         fresh = GangMemberIndex()
-        fresh.follow(look)
+        fresh.follow(view)
         assert followed.running == fresh.running
-        for gang in look.gangs:
+        for gang in view.gangs:
             assert set(followed.of(gang)) == set(fresh.of(gang))
 
 
 def test_a_view_does_not_change_with_the_cluster():
     there = cluster(node("n", gpus=1), job("a", 1, ask(gpus=1)).runs(0, on="n", devices=[0]))
-    look = take_view(there, Plan(), Stamp("run", 1, 1, 0, True))
+    view = take_view(there, Plan(), Stamp("run", 1, 1, 0, True))
     there.apply(TaskGone(TaskId("a-0")))
     there.apply(NodeGone("n"))
-    assert len(cluster_document(look).tasks.name) == 1
+    assert len(cluster_document(view).tasks.name) == 1

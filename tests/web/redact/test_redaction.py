@@ -35,7 +35,7 @@ from windlass.workloads.objects.wire import ObjectMeta, OwnerRef, Pod
 TEAMS = ("red", "blue", "green")
 NAMES = st.frozensets(st.sampled_from(TEAMS))
 QUEUES = NAMES.map(lambda some: frozenset(f"q-{each}" for each in some))
-VIEWS = st.builds(VisibleScope, NAMES, QUEUES, st.booleans())
+SCOPES = st.builds(VisibleScope, NAMES, QUEUES, st.booleans())
 DOCUMENTS = ("cluster", "queues", "jobs", "decisions")
 ANN = Viewer("ann")
 
@@ -43,8 +43,8 @@ ANN = Viewer("ann")
 class Judge:
     """A reviewer that grants the rights of a scope, and counts the reviews."""
 
-    def __init__(self, view: VisibleScope) -> None:
-        self.view = view
+    def __init__(self, scope: VisibleScope) -> None:
+        self.scope = scope
         self.asked = Counter[Right]()
 
     async def viewer(self, token: str) -> Viewer | None:
@@ -53,10 +53,10 @@ class Judge:
     async def may(self, viewer: Viewer, right: Right) -> bool:
         self.asked[right] += 1
         if right.resource == "nodes":
-            return self.view.nodes
+            return self.scope.nodes
         if right.resource == "queues":
-            return self.view.sees_queue(right.name or "every queue")
-        return self.view.sees_gang(f"{right.namespace or 'every namespace'}/")
+            return self.scope.sees_queue(right.name or "every queue")
+        return self.scope.sees_gang(f"{right.namespace or 'every namespace'}/")
 
 
 def gang(team: str, number: int, count: int = 1) -> Any:
@@ -92,18 +92,18 @@ def shown() -> LiveState:
     return made
 
 
-def followed(look: ClusterView) -> GangMemberIndex:
+def members_of(view: ClusterView) -> GangMemberIndex:
     members = GangMemberIndex()
-    members.follow(look)
+    members.follow(view)
     return members
 
 
 BOARD = shown()
 assert BOARD.pages.shown is not None
-LOOK = BOARD.pages.shown.view
+VIEW = BOARD.pages.shown.view
 RACKS_OF = {team: set[str]() for team in TEAMS}
 """The racks on which the gangs of each team run."""
-for each in msgspec.to_builtins(JobLists(LOOK, followed(LOOK)).document())["running"]:
+for each in msgspec.to_builtins(JobLists(VIEW, members_of(VIEW)).document())["running"]:
     RACKS_OF[each["queue"][2:]] |= {f"r-{name[2:]}" for name in each["nodes"]}
 
 
@@ -111,12 +111,12 @@ async def read(reader: ViewReader, name: str) -> VersionedDocument:
     return await (reader.jobs(ANN, TOP) if name == "jobs" else reader.document(ANN, name))
 
 
-async def told(view: VisibleScope, name: str) -> Any:
-    return json.loads((await read(ViewReader(BOARD, AccessRights(Judge(view))), name)).body)
+async def document_for(scope: VisibleScope, name: str) -> Any:
+    return json.loads((await read(ViewReader(BOARD, AccessRights(Judge(scope))), name)).body)
 
 
-async def all_told(view: VisibleScope) -> dict[str, Any]:
-    reader = ViewReader(BOARD, AccessRights(Judge(view)))
+async def all_documents(scope: VisibleScope) -> dict[str, Any]:
+    reader = ViewReader(BOARD, AccessRights(Judge(scope)))
     found = {name: json.loads((await read(reader, name)).body) for name in DOCUMENTS}
     found["cycle"] = json.loads(await reader.cycle(ANN, 1) or b"null")
     for team in TEAMS:
@@ -127,40 +127,43 @@ async def all_told(view: VisibleScope) -> dict[str, Any]:
     return found
 
 
-@given(VIEWS)
+@given(SCOPES)
 @settings(max_examples=30, deadline=None)
-async def test_hidden_gangs_queues_and_racks_are_not_named(view: VisibleScope):
-    text = json.dumps(await all_told(view))
+async def test_hidden_gangs_queues_and_racks_are_not_named(scope: VisibleScope):
+    text = json.dumps(await all_documents(scope))
     for team in TEAMS:
-        if not view.sees_gang(f"{team}/"):
+        if not scope.sees_gang(f"{team}/"):
             assert f"{team}/job" not in text
             assert f"{team}/old" not in text
             assert f"user-of-{team}" not in text
             assert f'"{team}"' not in text.replace(f'"{team}": null', "")
-        if not view.sees_queue(f"q-{team}"):
+        if not scope.sees_queue(f"q-{team}"):
             assert f"q-{team}" not in text
-    own = {rack for team in TEAMS if view.sees_gang(f"{team}/") for rack in RACKS_OF[team]}
+    own = {rack for team in TEAMS if scope.sees_gang(f"{team}/") for rack in RACKS_OF[team]}
     for team in TEAMS:
-        assert (f'"r-{team}"' in text) == (view.nodes or f"r-{team}" in own)
-    assert "q-red" in text or not view.sees_queue("q-red")
+        assert (f'"r-{team}"' in text) == (scope.nodes or f"r-{team}" in own)
+    assert "q-red" in text or not scope.sees_queue("q-red")
 
 
-@given(VIEWS)
+@given(SCOPES)
 @settings(max_examples=30, deadline=None)
-async def test_visible_jobs_are_listed_as_for_everybody(view: VisibleScope):
-    whole, seen = await told(VisibleScope(), "jobs"), await told(view, "jobs")
+async def test_visible_jobs_are_listed_as_for_everybody(scope: VisibleScope):
+    whole, seen = await document_for(VisibleScope(), "jobs"), await document_for(scope, "jobs")
     for part in ("running", "finished"):
-        mine = [each["gang"] for each in whole[part] if view.sees_gang(each["gang"])]
+        mine = [each["gang"] for each in whole[part] if scope.sees_gang(each["gang"])]
         assert [each["gang"] for each in seen[part]] == mine
     assert seen["running_in_all"] == len(seen["running"])
     assert seen["waiting_in_all"] == len(seen["waiting"])
 
 
-@given(VIEWS)
+@given(SCOPES)
 @settings(max_examples=30, deadline=None)
-async def test_the_map_shows_all_occupied_gpus_to_viewers_who_may_list_nodes(view: VisibleScope):
-    whole, seen = await told(VisibleScope(), "cluster"), await told(view, "cluster")
-    if view.nodes:
+async def test_the_map_shows_all_occupied_gpus_to_viewers_who_may_list_nodes(scope: VisibleScope):
+    whole, seen = (
+        await document_for(VisibleScope(), "cluster"),
+        await document_for(scope, "cluster"),
+    )
+    if scope.nodes:
         assert seen["nodes"] == whole["nodes"]
         for part, column in (("given", "gpu"), ("given", "milli"), ("held", "gpu")):
             assert seen[part][column] == whole[part][column]
@@ -191,7 +194,7 @@ async def test_viewers_who_may_see_everything_share_the_cached_documents():
 
 
 async def test_a_viewer_without_rights_sees_an_empty_cluster():
-    seen = await all_told(VisibleScope(frozenset(), frozenset(), nodes=False))
+    seen = await all_documents(VisibleScope(frozenset(), frozenset(), nodes=False))
     assert seen["cluster"]["nodes"]["name"] == []
     assert seen["queues"]["queues"] == []
     assert (seen["queues"]["capacity"], seen["queues"]["free"]) == (0, 0)
@@ -202,7 +205,7 @@ async def test_a_viewer_without_rights_sees_an_empty_cluster():
 
 
 async def test_a_queue_is_below_its_nearest_visible_ancestor():
-    seen = await told(VisibleScope(None, frozenset({"q-red"}), nodes=True), "queues")
+    seen = await document_for(VisibleScope(None, frozenset({"q-red"}), nodes=True), "queues")
     (row,) = seen["queues"]
     assert (row["name"], row["parent"], row["depth"]) == ("q-red", "", 0)
 
@@ -210,40 +213,42 @@ async def test_a_queue_is_below_its_nearest_visible_ancestor():
 async def test_documents_for_different_rights_have_different_tags():
     tags = set()
     for teams in (set(), {"red"}, {"blue"}):
-        view = VisibleScope(frozenset(teams), frozenset(), nodes=False)
-        reader = ViewReader(BOARD, AccessRights(Judge(view)))
+        scope = VisibleScope(frozenset(teams), frozenset(), nodes=False)
+        reader = ViewReader(BOARD, AccessRights(Judge(scope)))
         tags.add((await read(reader, "jobs")).tag)
     assert len(tags) == 3
 
 
 async def test_number_of_waiting_gangs_needs_the_right_to_list_all_pods():
     part = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=True)
-    assert (await all_told(part))["red 9"]["waiting_in_all"] is None
+    assert (await all_documents(part))["red 9"]["waiting_in_all"] is None
     whole = VisibleScope(None, frozenset({"q-red"}), nodes=True)
-    assert (await all_told(whole))["red 9"]["waiting_in_all"] == len(TEAMS)
+    assert (await all_documents(whole))["red 9"]["waiting_in_all"] == len(TEAMS)
 
 
 async def test_a_cycle_has_only_visible_queues_and_gangs():
-    seen = await all_told(VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=True))
+    seen = await all_documents(VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=True))
     assert seen["cycle"]["shares"] == [], "only the queue above all of them is a top queue"
     (gangs,) = seen["decisions"]["cycles"]["gangs"]
     assert gangs
     assert all(each.startswith("red/") for each in gangs)
-    whole = await all_told(VisibleScope(frozenset({"red"}), frozenset({"all"}), nodes=True))
+    whole = await all_documents(VisibleScope(frozenset({"red"}), frozenset({"all"}), nodes=True))
     assert [each["queue"] for each in whole["cycle"]["shares"]] == ["all"]
 
 
 async def test_past_numbers_of_gangs_need_the_right_to_list_all_pods():
     part = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=True)
-    past = (await told(part, "queues"))["past"]
+    past = (await document_for(part, "queues"))["past"]
     assert (past["waiting"], past["running"]) == ([], [])
-    past = (await told(VisibleScope(None, frozenset({"q-red"}), nodes=True), "queues"))["past"]
+    past = (await document_for(VisibleScope(None, frozenset({"q-red"}), nodes=True), "queues"))[
+        "past"
+    ]
     assert (past["waiting"], past["running"]) == ([3], [6])
 
 
 async def test_room_omits_sentences_about_hidden_queues_and_gangs():
-    view = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
-    seen = (await all_told(view))["red"]["sentences"]
+    scope = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
+    seen = (await all_documents(scope))["red"]["sentences"]
     assert seen == [
         "queue q-red has 2 GPUs and may lose 1",
         "1 GPU is free",
@@ -254,9 +259,9 @@ async def test_room_omits_sentences_about_hidden_queues_and_gangs():
 def test_suggested_changes_omit_hidden_names():
     said = ["if blue/job0~0123 were evicted", "with 1 GPU less", "in queue q-blue"]
     starts = [StartRow("kind", sentence, allowed=True) for sentence in said]
-    view = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
+    scope = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
     room = RoomDocument("red/a", 1, [], starts, ["1 other change would", "not blue/x~1"])
-    seen = redact_room(room, view, {"q-blue"})
+    seen = redact_room(room, scope, {"q-blue"})
     assert seen.starts == [starts[1]]
     assert seen.notes == [
         "1 other change would",
@@ -276,8 +281,8 @@ def test_suggested_changes_omit_hidden_names():
     ],
 )
 def test_hidden_names_in_a_sentence_are_replaced(sentence: str, expected: str):
-    view = VisibleScope(frozenset({"red"}), frozenset({"q-red", "q-blue-2"}), nodes=False)
-    assert redact_sentence(sentence, view, {"q-blue"}) == expected
+    scope = VisibleScope(frozenset({"red"}), frozenset({"q-red", "q-blue-2"}), nodes=False)
+    assert redact_sentence(sentence, scope, {"q-blue"}) == expected
 
 
 # --- rights ---
@@ -290,7 +295,7 @@ async def test_a_right_is_reviewed_once_a_minute():
         await read(reader, "jobs")
     assert set(judge.asked.values()) == {1}
     clock[0] = 61.0
-    judge.view = VisibleScope(frozenset(), frozenset(), nodes=False)
+    judge.scope = VisibleScope(frozenset(), frozenset(), nodes=False)
     assert json.loads((await read(reader, "jobs")).body)["running"] == []
     assert set(judge.asked.values()) == {2}
 
@@ -327,7 +332,7 @@ async def test_number_of_kept_redacted_documents_is_bounded():
     judge = Judge(VisibleScope(frozenset(), frozenset(), nodes=False))
     reader = ViewReader(BOARD, AccessRights(judge))
     for number in range(3 * MOST_KEPT):
-        judge.view = VisibleScope(frozenset({TEAMS[number % 3]}), frozenset(), nodes=False)
+        judge.scope = VisibleScope(frozenset({TEAMS[number % 3]}), frozenset(), nodes=False)
         await reader.document(Viewer(f"v{number}"), ("cluster", "queues")[number % 2])
     assert reader.kept <= MOST_KEPT
 

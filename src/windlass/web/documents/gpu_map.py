@@ -334,8 +334,8 @@ def _utilisation(view: ClusterView, layout: MapNodes) -> list[int]:
         return []
     per_gpu: list[int] = []
     for name, gpus in zip(layout.nodes.name, layout.nodes.gpus, strict=True):
-        known = list(measured.get(name, ()))[:gpus]
-        per_gpu += known + [-1] * (gpus - len(known))
+        figures = list(measured.get(name, ()))[:gpus]
+        per_gpu += figures + [-1] * (gpus - len(figures))
     return per_gpu
 
 

@@ -38,9 +38,9 @@ class QueueTable:
 def queue_table(view: ClusterView, members: GangMemberIndex) -> QueueTable:
     """Compute the numbers of all queues of a whole view."""
     rows = queue_rows(view, members)
-    found = flows(rows, view.free)
-    lent = lent_by(rows, found)
-    return QueueTable({row.name: replace(row, lent=lent[row.name]) for row in rows}, found)
+    settled = flows(rows, view.free)
+    lent = lent_by(rows, settled)
+    return QueueTable({row.name: replace(row, lent=lent[row.name]) for row in rows}, settled)
 
 
 def queues_document(view: ClusterView, table: QueueTable, past: Past) -> QueuesDocument:

@@ -163,7 +163,9 @@ class ViewReader:
     async def _record(self, viewer: Viewer | None) -> ReplaySource:
         """Return the record; it is not redacted, so only for viewers who may see everything."""
         if not await self._sees_all(viewer):
-            raise AccessDenied(403, "Only who may see everything can look further back than this.")
+            raise AccessDenied(
+                403, "Only viewers who may see everything can look further back than this."
+            )
         if self._board.recorded is None:
             raise AccessDenied(
                 404, "Nothing is recorded here; `history.url` says where it would be."
@@ -229,11 +231,11 @@ class ViewReader:
         """Return the names that need a right: those of the view, or those of all cycles."""
         if name != "decisions":
             name = "view"
-        known = self._names.get(name)
-        if known is None or known[0] != whole.view.stamp:
+        cached = self._names.get(name)
+        if cached is None or cached[0] != whole.view.stamp:
             names = self._with_all_queues(await self._pace.do(lambda: self._read(name, whole)))
-            self._names[name] = known = (whole.view.stamp, names)
-        return known[1]
+            self._names[name] = cached = (whole.view.stamp, names)
+        return cached[1]
 
     def _read(self, name: str, whole: Shown) -> Names:
         if name == "decisions":
@@ -259,13 +261,13 @@ class _MomentCache:
 
     async def get(self, key: Hashable, stamp: Stamp, make: Callable[[], Any]) -> Any:
         """Return the value of this moment; make it, in a thread and in turn, if it is not kept."""
-        known = self._kept.pop(key, None)
-        if known is None or known[0] != stamp:
-            known = (stamp, await self._pace.do(make))
-        self._kept[key] = known
+        cached = self._kept.pop(key, None)
+        if cached is None or cached[0] != stamp:
+            cached = (stamp, await self._pace.do(make))
+        self._kept[key] = cached
         while len(self._kept) > self._most:
             del self._kept[next(iter(self._kept))]
-        return known[1]
+        return cached[1]
 
 
 async def _whole(ask: Callable[[], ServedDocument | None]) -> VersionedDocument:

@@ -15,14 +15,14 @@ ROWS = ("waiting", "running", "finished", "count")
 
 def window_of(params: QueryParams) -> ListWindow:
     """Return the requested window of the lists of jobs."""
-    only(params, *ROWS, "find")
+    refuse_unknown(params, *ROWS, "find")
     rows = {name: number_of(name, params[name]) for name in ROWS if name in params}
     return ListWindow(**rows, find=params.get("find", ""))
 
 
 def gang_of(params: QueryParams) -> str:
     """Return the requested gang."""
-    only(params, "gang")
+    refuse_unknown(params, "gang")
     if not params.get("gang"):
         raise AccessDenied(400, "Name a gang, as in ?gang=NAME; /api/jobs lists them.")
     return params["gang"]
@@ -30,13 +30,13 @@ def gang_of(params: QueryParams) -> str:
 
 def since_of(params: QueryParams) -> str:
     """Return the tag of the document that the viewer has; empty if it has none."""
-    only(params, "since")
+    refuse_unknown(params, "since")
     return params.get("since", "")
 
 
 def time_of(params: QueryParams) -> tuple[int | None, int | None]:
     """Return the first or the last second of a window; the other is None."""
-    only(params, "since", "until")
+    refuse_unknown(params, "since", "until")
     if len(params) != 1:
         raise AccessDenied(400, "Say either since or until, in seconds since 1970.")
     since, until = (
@@ -47,7 +47,7 @@ def time_of(params: QueryParams) -> tuple[int | None, int | None]:
 
 def key_of(params: QueryParams) -> str:
     """Return the key of the requested recorded cycle."""
-    only(params, "key")
+    refuse_unknown(params, "key")
     if not params.get("key"):
         raise AccessDenied(400, "Name a cycle by its key, as /api/recorded lists them.")
     return params["key"]
@@ -60,8 +60,8 @@ def number_of(name: str, text: str) -> int:
     return int(text)
 
 
-def only(params: QueryParams, *known: str) -> None:
+def refuse_unknown(params: QueryParams, *allowed: str) -> None:
     """Refuse unknown parameters: they are misspelt, or belong to another address."""
-    if unknown := sorted(set(params) - set(known)):
+    if unknown := sorted(set(params) - set(allowed)):
         names = " and ".join(unknown)[:80]
-        raise AccessDenied(400, f"{names}: no such parameter here; there is {', '.join(known)}.")
+        raise AccessDenied(400, f"{names}: no such parameter here; there is {', '.join(allowed)}.")

@@ -159,7 +159,7 @@ class GpuMap:
         given, held = self._given_columns(owners), self._held_columns(whole, owners)
         if not view.has_all_nodes:
             numbers = _renumbered(self._layout, layout)
-            given, held = _moved(given, numbers), _moved(held, numbers)
+            given, held = _renumber(given, numbers), _renumber(held, numbers)
         return ClusterDocument(
             stamp=view.stamp,
             queues=queues,
@@ -212,27 +212,29 @@ class GpuMap:
         of all hidden queues.
         """
         owners = _Owners([], [], [], [], [], [], TaskColumns([], [], [], []), {}, {})
+        # These loops run over all gangs and tasks for every scope: lookups are kept in locals.
+        gang_at, task_at, tasks = owners.gang_at, owners.task_at, view.tasks
         hidden_gang_at: dict[str, int] = {}
         for name, queue_name in zip(self._gangs.keys, self._gangs.columns[1], strict=True):
             gang = view.gangs.get(name)
             if gang is not None:
                 row = (name, gang.job, gang.queue, gang.user, gang.namespace, gang.priority)
-                owners.gang_at[name] = owners.add_gang(*row)
+                gang_at[name] = owners.add_gang(*row)
                 continue
             queue = queue_name if queue_name in view.queues else NO_NAME
             if queue not in hidden_gang_at:
                 hidden_gang_at[queue] = owners.add_gang("", "", queue, "", "", 0)
-            owners.gang_at[name] = hidden_gang_at[queue]
+            gang_at[name] = hidden_gang_at[queue]
         hidden_task_at: dict[int, int] = {}
         columns = zip(self._tasks.keys, *self._tasks.columns, strict=True)
         for name, gang_name, started, leaving in columns:
-            gang = owners.gang_at[gang_name]
-            if name in view.tasks:
-                owners.task_at[name] = owners.add_task(name, gang, started, leaving)
-                continue
-            if gang not in hidden_task_at:
-                hidden_task_at[gang] = owners.add_task(NO_NAME, gang, -1, 0)
-            owners.task_at[name] = hidden_task_at[gang]
+            at = gang_at[gang_name]
+            if name in tasks:
+                task_at[name] = owners.add_task(name, at, started, leaving)
+            elif at in hidden_task_at:
+                task_at[name] = hidden_task_at[at]
+            else:
+                task_at[name] = hidden_task_at[at] = owners.add_task(NO_NAME, at, -1, 0)
         return owners
 
     def _given_columns(self, owners: _Owners) -> AllocationColumns:
@@ -313,13 +315,13 @@ def _renumbered(whole: MapNodes, part: MapNodes) -> Mapping[int, int]:
     }
 
 
-def _moved(columns: Columns, numbers: Mapping[int, int]) -> Columns:
+def _renumber(columns: Columns, numbers: Mapping[int, int]) -> Columns:
     """Return the rows of GPUs that have a new number, with that number."""
-    rows = [row for row, gpu in enumerate(columns.gpu) if gpu in numbers]
+    is_kept = [gpu in numbers for gpu in columns.gpu]
     names = [column.name for column in fields(columns)]
-    picked = {name: [getattr(columns, name)[row] for row in rows] for name in names}
-    picked["gpu"] = [numbers[gpu] for gpu in picked["gpu"]]
-    return replace(columns, **picked)
+    kept = {name: list(compress(getattr(columns, name), is_kept)) for name in names}
+    kept["gpu"] = [numbers[gpu] for gpu in kept["gpu"]]
+    return replace(columns, **kept)
 
 
 def _numbered(names: Iterable[str], of: Sequence[str]) -> list[int]:

@@ -65,7 +65,7 @@ class ViewRedactor:
         """
         gangs = self._gangs(view, scope)
         tasks = {name: task for name, task in view.tasks.items() if task.gang in gangs}
-        own_nodes = {task.node for task in tasks.values()}
+        own_nodes = set[str]() if scope.nodes else {task.node for task in tasks.values()}
         return ClusterView(
             stamp=view.stamp,
             plan=_plan(view, scope, gangs),
@@ -86,7 +86,8 @@ class ViewRedactor:
         """Return the gangs in the scope; those in hidden queues without their queue."""
         if scope.namespaces is None and scope.queues is None:
             return view.gangs
-        gangs = {name: gang for name, gang in view.gangs.items() if scope.sees_gang(name)}
+        sees = scope.sees_gang
+        gangs = {name: gang for name, gang in view.gangs.items() if sees(name)}
         with self._lock:
             copies = self._without_queue
             for name, gang in gangs.items():
@@ -141,7 +142,7 @@ def _plan(view: ClusterView, scope: VisibleScope, gangs: Mapping[GangId, Gang]) 
 
     plan = view.plan
     return Plan(
-        decisions=tuple(redacted(entry) for entry in plan.decisions if scope.sees_gang(entry.gang)),
+        decisions=tuple(redacted(entry) for entry in plan.decisions if entry.gang in gangs),
         holds=tuple(hold for hold in plan.holds if hold.gang in gangs),
         shares={name: share for name, share in plan.shares.items() if scope.sees_queue(name)},
     )

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import compress
 from operator import is_not
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from windlass.model.jobs import OCCUPYING, Gang, GangId, Task, TaskId, TaskState
 from windlass.web.documents.device_runs import places, runs_of
@@ -319,7 +319,9 @@ def _renumber(columns: Columns, numbers: Mapping[int, int]) -> Columns:
     """Return the rows of GPUs that have a new number, with that number."""
     is_kept = [gpu in numbers for gpu in columns.gpu]
     names = [column.name for column in fields(columns)]
-    kept = {name: list(compress(getattr(columns, name), is_kept)) for name in names}
+    kept: dict[str, list[int]] = {
+        name: list(compress(cast("list[int]", getattr(columns, name)), is_kept)) for name in names
+    }
     kept["gpu"] = [numbers[gpu] for gpu in kept["gpu"]]
     return replace(columns, **kept)
 

@@ -52,7 +52,7 @@ class Large:
         self._moved = 0
 
     def move(self, changes: int = 200) -> None:
-        """So many jobs end, and others take their places."""
+        """End some jobs, and start others in their places."""
         self.now += 10
         self.cluster.advance(self.now)
         for _ in range(changes):
@@ -85,7 +85,7 @@ def _queues(gpus: int) -> Iterator[Queue]:
 
 
 def _on(number: int, node: str) -> Iterator[Job]:
-    """Row by row of nodes: large gangs, jobs of several sizes, fractions with GPUs left free."""
+    """Yield the jobs of a node: large gangs, jobs of several sizes, or fractions with free GPUs."""
     row = number // ROW
     if row * 5 % 7 < 4:
         yield _job(f"train-{row:04}", row, node, _whole(0, GPUS), member=number % ROW)

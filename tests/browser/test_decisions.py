@@ -1,4 +1,4 @@
-"""Beside what a cycle did: shares before and after it, and what the others wait for."""
+"""The rail of a cycle: shares before and after it, and the reasons of waiting gangs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def cycle_that_evicted(site: Site) -> int:
     return max(site.dashboard.board.cycles(), key=lambda each: each.evicted).cycle
 
 
-def test_the_rail_tells_what_top_queues_had_before_and_after(shared_site: Site, open_page: Any):
+def test_the_rail_shows_top_queues_before_and_after(shared_site: Site, open_page: Any):
     number = cycle_that_evicted(shared_site)
     page = open_page(f"{shared_site.address}#decisions/{number}")
     rows = page.locator(".shares li")
@@ -29,7 +29,7 @@ def test_the_rail_tells_what_top_queues_had_before_and_after(shared_site: Site, 
         assert row.locator("b").inner_text() == told(each["after"])
 
 
-def test_the_rail_tells_what_the_others_wait_for(shared_site: Site, open_page: Any):
+def test_the_rail_shows_the_reasons_of_waiting_gangs(shared_site: Site, open_page: Any):
     number = cycle_that_evicted(shared_site)
     page = open_page(f"{shared_site.address}#decisions/{number}")
     page.locator(".whys li").first.wait_for()
@@ -49,7 +49,7 @@ def test_a_cycle_in_the_list_names_its_gangs(shared_site: Site, open_page: Any):
     assert row.locator(".names").inner_text() == expected
 
 
-def test_the_strip_says_which_way_is_which(shared_site: Site, open_page: Any):
+def test_the_strip_has_a_legend_for_its_directions(shared_site: Site, open_page: Any):
     page = open_page(f"{shared_site.address}#decisions")
     page.locator(".strip").wait_for()
     assert page.locator(".sides span").all_inner_texts() == ["bound", "evicted"]

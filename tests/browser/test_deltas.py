@@ -1,4 +1,4 @@
-"""What a page was told bit by bit is what is there; long lists and small cells say all of it."""
+"""A page that applies deltas shows what a new page shows; long lists and small cells do too."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def serve() -> Iterator[Serve]:
         yield begin
 
 
-def test_a_page_that_followed_shows_what_a_new_one_does(site: Site, open_page: Any):
+def test_a_page_that_applied_deltas_equals_a_new_page(site: Site, open_page: Any):
     followed = open_page(site.address)
     followed.locator("canvas[data-version]").wait_for()
     for minute in range(5, 60, 5):
@@ -63,7 +63,7 @@ def test_a_cell_leads_to_its_pod(site: Site, open_page: Any):
     assert site.simulation.cluster.tasks[pod].node in there.inner_text()
 
 
-def test_who_borrows_from_whom_adds_up_to_what_is_borrowed(shared_site: Site, open_page: Any):
+def test_flows_add_up_to_the_borrowed_amounts(shared_site: Site, open_page: Any):
     page = open_page(f"{shared_site.address}#queues")
     page.locator(".flow").wait_for()
     cluster = shared_site.simulation.cluster
@@ -93,9 +93,7 @@ def test_a_long_list_scrolls_to_its_end_and_is_sent_in_small_parts(serve: Serve,
     assert (len(shown["waiting"]), shown["waiting_in_all"]) == (200, MANY)
 
 
-def test_utilisation_is_told_where_it_is_measured_and_else_that_it_is_not(
-    serve: Serve, open_page: Any
-):
+def test_utilisation_is_shown_where_measured_and_else_marked_unknown(serve: Serve, open_page: Any):
     there = Large(nodes=2, waiting=0)
     measured = {there.nodes[0].name: [0, 100, 900, 900, 900, 900, 900, 900]}
     pages = [open_page(serve(there, utilisation=each)) for each in ({}, measured)]

@@ -1,4 +1,4 @@
-"""On the embedded cluster too a waiting job shows when it is expected to start."""
+"""A waiting job on the embedded cluster shows its expected start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.cli.demo_support.background_eta import BackgroundEta
 ONE = ask(gpus=1)
 
 
-def test_who_waits_shows_when_it_is_expected_to_start(open_page: Any):
+def test_a_waiting_job_shows_its_expected_start(open_page: Any):
     first = arrives(job("first", 1, ONE, duration_s=1200), runs=1200)
     second = arrives(job("second", 1, ONE), at=60, runs=600)
     with closing(BackgroundEta()) as expected:

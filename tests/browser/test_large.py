@@ -1,4 +1,4 @@
-"""80,000 GPUs: how long the first picture takes and how long an update, printed and not judged."""
+"""80,000 GPUs: the times of the first paint and of updates, printed and not asserted."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Site:
         self.showing: list[float] = []
 
     def show(self) -> None:
-        """As the scheduler does after a cycle; how much of its time that takes is noted."""
+        """Show the cluster as the scheduler does after a cycle, and record the time that takes."""
         self.board.note(self.large.cluster, self.large.plan)
         began = time.thread_time()
         self.board.show(self.large.cluster, self.large.plan)
@@ -80,13 +80,13 @@ class OwnTime:
         self._before = 0.0
 
     def begin(self, page: Any) -> None:
-        """Before it goes anywhere."""
+        """Prepare a page before it loads anything."""
         page.add_init_script(WATCH)
         self._session = page.context.new_cdp_session(page)
         self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def spent(self) -> float:
-        """Milliseconds since it was asked last."""
+        """Return the milliseconds since the last call."""
         metrics = self._session.send("Performance.getMetrics")["metrics"]
         now = next(each["value"] for each in metrics if each["name"] == "TaskDuration")
         before, self._before = self._before, now
@@ -94,7 +94,7 @@ class OwnTime:
 
 
 def machine() -> str:
-    """How busy it was, so that a reader can judge the rest."""
+    """Return how busy the machine was, so that a reader can judge the times."""
     return f"with {os.getloadavg()[0]:.0f} processes at work on {os.cpu_count()} cores"
 
 
@@ -144,7 +144,7 @@ def test_eighty_thousand_gpus_are_painted_and_followed(
     taken(page, "large", tmp_path)
 
 
-def test_what_was_followed_is_what_is_there(large: Site, open_page: Any):
+def test_a_large_page_that_applied_deltas_equals_a_new_page(large: Site, open_page: Any):
     followed = open_page(large.address)
     followed.wait_for_selector("canvas[data-version]")
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""The page lives: it follows the cluster, the server, the keyboard and the light."""
+"""The live page: it follows the cluster, the server, the keyboard and the colour scheme."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.engine.explain.suggest import suggest
 HOUR = 3600
 
 
-def test_it_follows_the_cluster(site: Site, open_page: Any):
+def test_the_page_follows_the_cluster(site: Site, open_page: Any):
     page = open_page(f"{site.address}#decisions")
     page.get_by_text(f"Cycle {site.simulation.cycles:,}", exact=True).wait_for()
     site.play(10 * HOUR)
@@ -39,7 +39,7 @@ def test_two_viewers_see_the_same(site: Site, open_page: Any):
     assert len(shown()) == 1
 
 
-def test_it_keeps_the_last_data_while_the_server_is_away(site: Site, open_page: Any):
+def test_the_page_keeps_the_last_data_while_the_server_is_away(site: Site, open_page: Any):
     page = open_page(site.address)
     page.get_by_text("Live", exact=True).wait_for()
     before = page.locator(".figs").inner_text()
@@ -48,7 +48,7 @@ def test_it_keeps_the_last_data_while_the_server_is_away(site: Site, open_page: 
     assert page.locator(".figs").inner_text() == before
 
 
-def test_it_survives_a_restart_of_the_server(site: Site, open_page: Any):
+def test_the_page_survives_a_restart_of_the_server(site: Site, open_page: Any):
     page = open_page(site.address)
     page.get_by_text("Live", exact=True).wait_for()
     site.restart()
@@ -60,7 +60,7 @@ def test_it_survives_a_restart_of_the_server(site: Site, open_page: Any):
     assert now.is_visible()
 
 
-def test_everything_can_be_reached_by_keyboard(site: Site, open_page: Any):
+def test_everything_is_reachable_by_keyboard(site: Site, open_page: Any):
     page = open_page(site.address)
     page.locator(".map canvas[role]").wait_for()
     for key, title in (("2", "Queues"), ("3", "Jobs"), ("4", "Decisions"), ("1", "Cluster")):
@@ -76,7 +76,7 @@ def test_everything_can_be_reached_by_keyboard(site: Site, open_page: Any):
     assert page.get_by_role("dialog").count() == 1
 
 
-def test_the_map_is_told_to_screen_readers_and_opens_the_job(site: Site, open_page: Any):
+def test_the_map_is_accessible_to_screen_readers_and_opens_the_job(site: Site, open_page: Any):
     page = open_page(site.address)
     shown = page.evaluate("fetch('api/cluster').then(answer => answer.json())")
     gpu = shown["given"]["gpu"][0]
@@ -92,7 +92,7 @@ def test_the_map_is_told_to_screen_readers_and_opens_the_job(site: Site, open_pa
     page.locator(".drawer").wait_for(state="detached")
 
 
-def test_a_job_that_waits_tells_what_room_would_take(shared_site: Site, open_page: Any):
+def test_a_waiting_job_shows_what_room_would_take(shared_site: Site, open_page: Any):
     simulation = shared_site.simulation
     gang = next(each.gang for each in simulation.plan.decisions if each.position)
     page = open_page(f"{shared_site.address}#jobs/{gang}")
@@ -103,7 +103,7 @@ def test_a_job_that_waits_tells_what_room_would_take(shared_site: Site, open_pag
     assert said.all_inner_texts() == list(would_told(found, simulation.cluster.now))
 
 
-def test_a_job_that_waits_tells_what_would_start_it(shared_site: Site, open_page: Any):
+def test_a_waiting_job_shows_the_changes_that_would_start_it(shared_site: Site, open_page: Any):
     simulation = shared_site.simulation
     gang = next(each.gang for each in simulation.plan.decisions if each.position)
     page = open_page(f"{shared_site.address}#jobs/{gang}")
@@ -116,7 +116,7 @@ def test_a_job_that_waits_tells_what_would_start_it(shared_site: Site, open_page
     expect(part).to_contain_text(f"Each one tried by the engine in cycle {cycle:,}.")
 
 
-def test_changes_stand_in_their_order_with_their_kind_and_what_is_forbidden_last(open_page: Any):
+def test_changes_are_listed_with_their_kind_and_forbidden_ones_last(open_page: Any):
     """Two jobs on one GPU: a higher priority is a small change; that the other stops, forbidden."""
     full = arrives(job("first", 1, ask(gpus=1), duration_s=HOUR), runs=HOUR)
     site = Site(work(node("n", 1), full, arrives(job("second", 1, ask(gpus=1)), at=60, runs=600)))
@@ -130,7 +130,7 @@ def test_changes_stand_in_their_order_with_their_kind_and_what_is_forbidden_last
     site.stop()
 
 
-def test_while_changes_are_tried_a_quiet_line_says_so(shared_site: Site, open_page: Any):
+def test_a_line_says_that_changes_are_being_tried(shared_site: Site, open_page: Any):
     gang = next(each.gang for each in shared_site.simulation.plan.decisions if each.position)
     asked: list[Any] = []
 
@@ -149,7 +149,7 @@ def test_while_changes_are_tried_a_quiet_line_says_so(shared_site: Site, open_pa
     assert asked, "the page asks for it by itself"
 
 
-def test_light_and_dark_follow_the_system_until_somebody_chooses(site: Site, open_page: Any):
+def test_colour_scheme_follows_the_system_until_it_is_chosen(site: Site, open_page: Any):
     page = open_page(site.address, color_scheme="dark")
     root = page.locator("html")
     assert root.get_attribute("data-theme") == "dark"
@@ -159,7 +159,7 @@ def test_light_and_dark_follow_the_system_until_somebody_chooses(site: Site, ope
     assert root.get_attribute("data-theme") == "light"
 
 
-def test_what_is_sought_is_in_the_address(site: Site, open_page: Any):
+def test_the_search_is_in_the_address(site: Site, open_page: Any):
     page = open_page(f"{site.address}#jobs?find=lang")
     page.locator("h1").wait_for()
     assert page.get_by_label("Find a job, queue or user").input_value() == "lang"
@@ -168,7 +168,7 @@ def test_what_is_sought_is_in_the_address(site: Site, open_page: Any):
     assert page.url.endswith("#jobs?find=langu")
 
 
-def test_finding_narrows_the_jobs(site: Site, open_page: Any):
+def test_a_search_limits_the_jobs(site: Site, open_page: Any):
     page = open_page(f"{site.address}#jobs")
     name = page.locator("a.subject").first.inner_text()
     page.keyboard.press("/")

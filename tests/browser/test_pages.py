@@ -36,7 +36,7 @@ def test_the_figures_are_those_of_the_cluster(shared_site: Site, open_page: Any)
     assert f"{len(waiting)}" in figure(page, "Waiting")
 
 
-def test_figures_stand_beside_what_they_were_so_far(shared_site: Site, open_page: Any):
+def test_figures_are_shown_beside_their_past(shared_site: Site, open_page: Any):
     page = open_page(shared_site.address)
     page.locator(".fig").first.wait_for()
     for name in ("Allocated", "Running", "Waiting"):
@@ -46,7 +46,7 @@ def test_figures_stand_beside_what_they_were_so_far(shared_site: Site, open_page
     assert len(past["waiting"]) == len(past["running"]) == len(past["at"])
 
 
-def test_the_way_to_the_jobs_says_how_many_wait(shared_site: Site, open_page: Any):
+def test_the_link_to_jobs_shows_the_number_of_waiting_jobs(shared_site: Site, open_page: Any):
     page = open_page(f"{shared_site.address}#decisions")
     waiting = [each for each in shared_site.simulation.plan.decisions if each.position]
     link = page.get_by_role("link", name=f"Jobs {len(waiting)} waiting")
@@ -67,7 +67,7 @@ def test_every_queue_has_its_numbers(shared_site: Site, open_page: Any):
         assert [shown[0], shown[2]] == [told(each) for each in expected]
 
 
-def test_the_line_stands_in_its_order_with_its_reasons(shared_site: Site, open_page: Any):
+def test_waiting_jobs_are_listed_in_order_with_reasons(shared_site: Site, open_page: Any):
     page = open_page(f"{shared_site.address}#jobs")
     page.locator("table.jobs").first.wait_for()
     rows = page.locator("table.jobs").first.locator("tbody tr")
@@ -108,14 +108,14 @@ def test_a_cell_has_the_colour_of_its_queue(shared_site: Site, open_page: Any):
     assert pixel == colours[queue]
 
 
-def test_the_table_says_the_same_as_the_map(shared_site: Site, open_page: Any):
+def test_the_table_equals_the_map(shared_site: Site, open_page: Any):
     page = open_page(shared_site.address)
     page.get_by_role("button", name="Table").click()
     rows = page.locator("tbody tr")
     assert rows.count() == len(shared_site.simulation.cluster.nodes)
 
 
-def test_a_job_that_is_not_known_is_said_to_be_so(shared_site: Site, open_page: Any):
+def test_an_unknown_job_is_reported(shared_site: Site, open_page: Any):
     page = open_page(f"{shared_site.address}#jobs")
     page.locator("a.subject").first.click()
     page.locator(".drawer h3").first.wait_for()
@@ -124,7 +124,7 @@ def test_a_job_that_is_not_known_is_said_to_be_so(shared_site: Site, open_page: 
     assert page.locator(".drawer h3").count() == 0, "nothing is left of the one before"
 
 
-def test_the_slider_leads_through_the_past(shared_site: Site, open_page: Any):
+def test_the_slider_moves_through_the_past(shared_site: Site, open_page: Any):
     page = open_page(f"{shared_site.address}#decisions")
     title = page.locator(".cycle h2")
     title.wait_for()
@@ -138,7 +138,7 @@ def test_the_slider_leads_through_the_past(shared_site: Site, open_page: Any):
     page.get_by_text(f"Cycle {now:,}", exact=True).wait_for()
 
 
-def test_on_a_phone_a_job_lies_below_the_bar(shared_site: Site, open_page: Any):
+def test_on_a_phone_a_job_is_below_the_bar(shared_site: Site, open_page: Any):
     gang = next(each.gang for each in shared_site.simulation.plan.decisions if each.position)
     page = open_page(f"{shared_site.address}#jobs/{gang}", viewport={"width": 400, "height": 800})
     close = page.get_by_role("button", name="Close")

@@ -16,9 +16,9 @@ from windlass.web.feed.view import ending
 PICTURES = Path(__file__).parents[2] / "docs/pictures"
 SIZE = {"width": 1280, "height": 760}
 TALLER = {"jobs": {"height": 900}}
-"""So that the expected start is in the picture."""
+"""The time at which the expected start is in the picture."""
 IN_VIEW = 10
-"""So many rows of the line are on the picture."""
+"""The number of rows of waiting jobs in the picture."""
 SCHEMES = {"cluster": "light", "queues": "light", "jobs": "dark", "decisions": "light"}
 
 

@@ -1,4 +1,4 @@
-"""The tree of queues stands on one axis, with limits, and with usage beside shares."""
+"""The page of queues: one axis for the whole tree, limits, and usage beside shares."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def middle(place: Any) -> float:
     return box["x"] + box["width"] / 2
 
 
-def test_numbers_on_the_axis_stand_above_their_lines(limited: Site, open_page: Any):
+def test_axis_numbers_are_above_their_lines(limited: Site, open_page: Any):
     page = open_page(f"{limited.address}#queues")
     numbers, lines = page.locator(".qaxis span"), row_of(page, "much").locator(".qb-grid")
     numbers.first.wait_for()
@@ -53,7 +53,7 @@ def test_numbers_on_the_axis_stand_above_their_lines(limited: Site, open_page: A
         assert abs(middle(number) - middle(line)) < 2
 
 
-def test_a_limit_is_a_bracket_at_its_place(limited: Site, open_page: Any):
+def test_a_limit_is_drawn_as_a_bracket_at_its_place(limited: Site, open_page: Any):
     page = open_page(f"{limited.address}#queues")
     bracket = row_of(page, "much").locator(".qb-limit")
     bracket.wait_for()
@@ -63,7 +63,7 @@ def test_a_limit_is_a_bracket_at_its_place(limited: Site, open_page: Any):
     assert "limit" in page.locator(".key").first.inner_text()
 
 
-def test_usage_stands_beside_the_share_of_a_queue(limited: Site, open_page: Any):
+def test_usage_is_beside_the_share_of_a_queue(limited: Site, open_page: Any):
     """Of 8 GPUs one had 6 and the other 2 all the time; their shares are alike."""
     page = open_page(f"{limited.address}#queues")
     usage = [row_of(page, name).locator(".usage") for name in ("much", "little")]

@@ -1,4 +1,4 @@
-"""The slider on Decisions reaches past what is remembered, where a record is kept."""
+"""The slider on Decisions reaches cycles older than the remembered ones if a record is kept."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cycle_shown(page: Any) -> str:
     return page.locator(".cycle h2").inner_text()
 
 
-def test_the_slider_leads_on_into_the_record_and_back(kept: Site, open_page: Any):
+def test_the_slider_reaches_into_the_record_and_back(kept: Site, open_page: Any):
     page = open_page(f"{kept.address}#decisions")
     slider = page.locator("#slider")
     slider.focus()
@@ -56,7 +56,7 @@ def test_the_slider_leads_on_into_the_record_and_back(kept: Site, open_page: Any
     expect(page.locator(".cycle h2")).to_have_text(f"Cycle {kept.simulation.cycles:,}")
 
 
-def test_a_recorded_cycle_shows_what_the_record_says(kept: Site, open_page: Any):
+def test_a_recorded_cycle_is_shown_as_recorded(kept: Site, open_page: Any):
     record = kept.dashboard.board.recorded
     assert record is not None
     window = record.window(None, kept.simulation.cluster.now)
@@ -71,7 +71,7 @@ def test_a_recorded_cycle_shows_what_the_record_says(kept: Site, open_page: Any)
     assert gangs == [each.gang for each in (*told.placed, *told.evicted, *told.held)]
 
 
-def test_without_a_record_there_is_nothing_earlier(shared_site: Site, open_page: Any):
+def test_without_a_record_the_slider_offers_nothing_earlier(shared_site: Site, open_page: Any):
     page = open_page(f"{shared_site.address}#decisions")
     page.locator(".cycle h2").wait_for()
     assert page.get_by_role("button", name="Earlier").count() == 0

@@ -11,7 +11,7 @@ from windlass.controllers.lending import lent
 from windlass.model.gpus import WHOLE
 from windlass.model.queues import GPU, Queue, guaranteed
 from windlass.state.cluster import Cluster
-from windlass.web.documents.flows import flows, lent_by
+from windlass.web.documents.queues import flows, lent_by
 from windlass.web.schema.documents import QueueRow
 
 

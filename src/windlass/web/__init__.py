@@ -1,19 +1,17 @@
-"""The dashboard's edge: what a cycle left, as documents; and a server that hands them out.
+"""The dashboard: documents about the cluster, and a server that hands them out.
 
-    board      what is shown now and the remembered cycles; the scheduler's side
-    look       one moment, copied so that others can look at it while the cluster moves on
-    pages      the documents of that moment, made when somebody asks, once for all
-    trail      the newest of a line of documents and what led to it
-    wire       where a document becomes bytes, and what has changed between two of them
-    door       who is let in, where not everybody may see everything; `rights`: what they may see
-    reader     what is left of the documents for them (`veil`, `veil_map`, `spoken`)
-    recorded   what a record must answer; `looking_back`: its addresses
-    problems   what goes wrong, in one shape; `query`: what a request asks for
-    app, serve the addresses, read-only, on loopback
+    feed         the state behind the dashboard: views of the cluster, deltas, the past
+    documents    documents made of a view by pure functions, and their cache
+    redact       the view of a viewer who may not see everything
+    auth         authentication and authorization of viewers
+    schema       the documents of the API as types, and their OpenAPI description
+    server       the addresses, read-only
 
-The documents are made by pure functions of a moment (`cluster`, `queues`, `flows`, `jobs`,
-`decisions`), in words defined once (`documents`, `cycle_documents`). Nothing here decides, and
-nothing knows where the cluster comes from: whoever runs cycles calls `Board.note` after each and
-`Board.show` when it is worth a look. The page itself is in `ui/`; `make run` builds it into
-`static/`.
+One request, from top to bottom: `server` finds the document, `auth` tells who asks and what the
+viewer may see, `redact` filters the view once for this scope, `documents` makes the document of it,
+`feed` has taken the view when the scheduler called `LiveState.show`.
+
+Nothing here decides anything, and nothing knows where the cluster comes from: whoever runs cycles
+calls `LiveState.note` after each one and `LiveState.show` when viewers should see the result. The
+page itself is in `ui/`; `make run` builds it into `static/`.
 """

@@ -1,4 +1,4 @@
-"""Who is let in to the dashboard, for how long, and that nobody can do it for somebody else."""
+"""Authentication: tokens, sessions, their expiry, and protection against other sites."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATHS = (
 
 
 class Judge:
-    """Knows everybody by the token they bear, until told otherwise."""
+    """A reviewer that accepts every token except those of strangers."""
 
     def __init__(self) -> None:
         self.strangers = {"stranger"}
@@ -46,7 +46,7 @@ class Judge:
 
 
 class House:
-    """A dashboard behind a door, and its clocks."""
+    """A dashboard with authentication, and its clocks."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -74,26 +74,26 @@ async def house() -> House:
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_nothing_is_told_without_a_token(house: House, path: str):
+async def test_requests_without_a_token_are_refused(house: House, path: str):
     told = await house.get(path)
     assert (told.status, told.json) == (401, {"error": NOBODY})
     assert house.looked == 0
 
 
 @pytest.mark.parametrize("token", ["stranger", "", " ", "a\x00b", "x" * 20_000, "ü"])
-async def test_a_token_that_nobody_knows_opens_nothing(house: House, token: str):
+async def test_an_unknown_token_is_refused(house: House, token: str):
     told = await house.sign_in(token)
     assert (told.status, told.json) == (401, {"error": UNKNOWN})
     assert "set-cookie" not in told.headers
 
 
-async def test_a_bearer_needs_no_session(house: House):
+async def test_a_bearer_token_needs_no_session(house: House):
     assert (await house.get("jobs", authorization="Bearer ann")).status == 200
     assert (await house.get("jobs", authorization="Basic ann")).status == 401
     assert len(house.door.sessions) == 0
 
 
-async def test_a_session_is_a_cookie_that_scripts_cannot_read(house: House):
+async def test_session_cookie_is_http_only_and_same_site(house: House):
     told = await house.sign_in("ann")
     word, *marks = told.headers["set-cookie"].split("; ")
     assert marks == ["Path=/", f"Max-Age={LONGEST_S}", "HttpOnly", "SameSite=Strict"]
@@ -102,7 +102,7 @@ async def test_a_session_is_a_cookie_that_scripts_cannot_read(house: House):
     assert (await house.get("viewer", cookie=word)).json == {"door": True, "name": "ann"}
 
 
-async def test_by_tls_the_cookie_stays_on_tls(house: House):
+async def test_session_cookie_is_secure_over_tls(house: House):
     told = await house.sign_in("ann", x_forwarded_proto="https")
     assert told.headers["set-cookie"].endswith("; Secure")
 
@@ -126,7 +126,7 @@ async def test_signing_out_ends_the_session(house: House):
     ids=str,
 )
 @pytest.mark.parametrize("path", ["sign-in", "sign-out"])
-async def test_no_other_page_can_sign_somebody_in_or_out(
+async def test_cross_site_sign_in_and_sign_out_are_refused(
     house: House, path: str, forged: dict[str, str]
 ):
     word = await house.cookie()
@@ -137,7 +137,7 @@ async def test_no_other_page_can_sign_somebody_in_or_out(
 
 
 @pytest.mark.parametrize("path", ["sign-in", "sign-out"])
-async def test_signing_in_and_out_is_never_a_link(house: House, path: str):
+async def test_sign_in_and_sign_out_are_not_get_requests(house: House, path: str):
     assert (await house.get(path)).status == 405
 
 
@@ -149,7 +149,7 @@ async def test_a_session_ends_after_an_hour(house: House):
     assert (await house.get("jobs", cookie=word)).status == 401
 
 
-async def test_a_token_that_is_revoked_is_noticed_within_a_minute(house: House):
+async def test_a_revoked_token_is_refused_within_a_minute(house: House):
     word = await house.cookie()
     house.judge.strangers.add("ann")
     assert (await house.get("jobs", cookie=word)).status == 200
@@ -158,7 +158,7 @@ async def test_a_token_that_is_revoked_is_noticed_within_a_minute(house: House):
     assert (await house.get("jobs", cookie=word)).status == 401
 
 
-async def test_a_token_is_of_no_use_after_its_own_end(house: House):
+async def test_an_expired_token_is_refused(house: House):
     claims = urlsafe_b64encode(json.dumps({"exp": house.now + 10}).encode()).decode()
     word = await house.cookie(f"head.{claims}.signature")
     assert (await house.get("jobs", cookie=word)).status == 200
@@ -166,7 +166,7 @@ async def test_a_token_is_of_no_use_after_its_own_end(house: House):
     assert (await house.get("jobs", cookie=word)).status == 401
 
 
-async def test_there_are_so_many_sessions_and_no_more():
+async def test_number_of_sessions_is_bounded():
     sessions = Sessions(lambda: 0.0)
     words = [sessions.open(f"token-{number}") for number in range(MOST + 3)]
     assert len(sessions) == MOST
@@ -174,7 +174,7 @@ async def test_there_are_so_many_sessions_and_no_more():
     assert sessions.token(words[3]) == "token-3"
 
 
-async def test_while_the_api_server_is_away_nobody_new_is_let_in(house: House):
+async def test_new_tokens_are_refused_while_the_api_server_is_away(house: House):
     house.judge.is_away = True
     told = await house.sign_in("ann")
     assert told.status == 503
@@ -183,7 +183,7 @@ async def test_while_the_api_server_is_away_nobody_new_is_let_in(house: House):
     assert (await house.sign_in("ann")).status == 200
 
 
-async def test_a_flood_of_tokens_does_not_become_a_flood_of_reviews(house: House):
+async def test_concurrent_token_reviews_are_bounded(house: House):
     house.judge.gate.clear()
     asked = [asyncio.create_task(house.sign_in(f"t{n}")) for n in range(MOST_AT_ONCE + 5)]
     while house.judge.reviews < MOST_AT_ONCE:
@@ -193,7 +193,7 @@ async def test_a_flood_of_tokens_does_not_become_a_flood_of_reviews(house: House
     assert (told.count(200), told.count(503)) == (MOST_AT_ONCE, 5)
 
 
-async def test_a_token_is_in_no_answer(house: House):
+async def test_no_response_contains_the_token(house: House):
     secret = "very-secret-token-of-ann-that-is-long"
     word = await house.cookie(secret)
     told = [await house.get(path, cookie=word) for path in (*PATHS[:-1], "viewer")]
@@ -213,14 +213,14 @@ async def test_events_end_with_the_session():
     assert [each async for each in stream] == []
 
 
-async def test_behind_a_door_any_name_leads_to_it(house: House):
+async def test_with_authentication_any_host_name_is_accepted(house: House):
     told = await house.get("viewer", host="windlass.example.com")
     assert (told.status, told.json) == (200, {"door": True, "name": ""})
     assert told.headers["content-security-policy"].startswith("default-src 'none'")
     assert told.headers["cache-control"] == "private, no-cache"
 
 
-async def test_a_replica_that_has_nothing_to_show_says_why():
+async def test_a_replica_with_nothing_to_show_says_why():
     async def refuse() -> None:
         raise AccessDenied(503, "r0 leads, and this replica stands by: look there.")
 

@@ -1,4 +1,4 @@
-"""What the dashboard is told: exactly what the engine's cluster and plan say."""
+"""The documents say exactly what the cluster and the plan of the engine say."""
 
 from __future__ import annotations
 
@@ -13,48 +13,47 @@ from windlass.model.jobs import GangId, TaskId, TaskState
 from windlass.model.reasons import ReasonCode
 from windlass.model.topology import Topology
 from windlass.state.cluster import Cluster
-from windlass.web.documents.before_after import MOST_QUEUES
-from windlass.web.documents.decisions import MOST_NAMED, cycle_document, first_gangs
+from windlass.web.documents.decisions import MOST_NAMED, MOST_QUEUES, cycle_document, first_gangs
 from windlass.web.documents.gpu_map import cluster_document
-from windlass.web.documents.jobs import MOST_ROWS, Lists, ListWindow
+from windlass.web.documents.jobs import MOST_ROWS, JobLists, ListWindow
 from windlass.web.documents.map_nodes import CORDONED, GONE, IN_SERVICE
 from windlass.web.documents.queues import queue_rows
 from windlass.web.feed.gang_members import GangMemberIndex
 from windlass.web.feed.timeseries import MOST_SAMPLES, Timeseries, past_of
-from windlass.web.feed.view import Beside, ClusterView, look_at
+from windlass.web.feed.view import Beside, ClusterView, take_view
 from windlass.web.schema.documents import Eta, FinishedJob, QueueRow, Stamp
 
 STAMP = Stamp("run", 1, 1, 0, True)
 
 
-def drawn(*things, **options):
+def map_of(*things, **options):
     there = schedule(*things, **options)
-    return cluster_document(looked(there.carried_out(), there.plan))
+    return cluster_document(view_of(there.carried_out(), there.plan))
 
 
-def looked(cluster: Cluster, plan: Plan, **beside: Any) -> ClusterView:
-    return look_at(cluster, plan, STAMP, Beside(**beside))
+def view_of(cluster: Cluster, plan: Plan, **beside: Any) -> ClusterView:
+    return take_view(cluster, plan, STAMP, Beside(**beside))
 
 
-def members(look: ClusterView) -> GangMemberIndex:
+def members(view: ClusterView) -> GangMemberIndex:
     made = GangMemberIndex()
-    made.follow(look)
+    made.follow(view)
     return made
 
 
 def rows_of(cluster: Cluster, plan: Plan) -> list[QueueRow]:
-    look = looked(cluster, plan)
-    return queue_rows(look, members(look))
+    view = view_of(cluster, plan)
+    return queue_rows(view, members(view))
 
 
-def lists_of(cluster: Cluster, plan: Plan, **beside: Any) -> Lists:
-    look = looked(cluster, plan, **beside)
-    return Lists(look, members(look))
+def lists_of(cluster: Cluster, plan: Plan, **beside: Any) -> JobLists:
+    view = view_of(cluster, plan, **beside)
+    return JobLists(view, members(view))
 
 
 def test_gpus_are_numbered_through_rack_by_rack():
     nodes = (*rack("r2", "b", gpus=2), *rack("r1", "c", "a", gpus=4))
-    shown = drawn(RACKS, *nodes)
+    shown = map_of(RACKS, *nodes)
     assert shown.racks.name == ["r1", "r2"]
     assert shown.nodes.name == ["a", "c", "b"]
     assert shown.nodes.first == [0, 4, 8]
@@ -62,32 +61,32 @@ def test_gpus_are_numbered_through_rack_by_rack():
 
 
 def test_neighbouring_gpus_of_a_task_are_one_run():
-    shown = drawn(node("n", gpus=8), job("a", 2, ask(gpus=4)))
+    shown = map_of(node("n", gpus=8), job("a", 2, ask(gpus=4)))
     rows = sorted(zip(shown.given.gpu, shown.given.count, shown.given.milli, strict=True))
     assert rows == [(0, 4, 1000), (4, 4, 1000)]
 
 
 def test_gpus_that_are_not_neighbours_are_several_runs():
     split = job("a", 1, ask(gpus=3)).runs(0, on="n", devices=(0, 1, 3))
-    shown = drawn(node("n", gpus=4), split)
+    shown = map_of(node("n", gpus=4), split)
     assert list(zip(shown.given.gpu, shown.given.count, strict=True)) == [(0, 2), (3, 1)]
 
 
-def test_a_fraction_says_how_much_of_its_gpu_it_has():
-    shown = drawn(node("n", gpus=1), job("a", 1, ask(gpus=1, milli=250)))
+def test_a_fraction_shows_its_thousandths():
+    shown = map_of(node("n", gpus=1), job("a", 1, ask(gpus=1, milli=250)))
     assert (shown.given.milli, shown.given.left) == ([250], [-1])
 
 
-def test_a_mig_instance_lies_where_it_was_put():
+def test_a_mig_instance_is_drawn_at_its_place():
     cut = job("a", 1, ask(gpus=1, profile="3g.40gb")).runs(
         0, on="n", devices=[Slice(0, 500, "3g.40gb", 4)]
     )
-    shown = drawn(node("n", gpus=1, mig=True), cut)
+    shown = map_of(node("n", gpus=1, mig=True), cut)
     assert (shown.given.left, shown.given.width) == ([500], [500])
 
 
 def test_an_entry_leads_from_the_gpu_to_its_queue_and_user():
-    shown = drawn(
+    shown = map_of(
         queue("x"), queue("y"), node("n", gpus=1), job("a", 1, ask(gpus=1), queue="y", user="eva")
     )
     gang = shown.tasks.gang[shown.given.task[0]]
@@ -96,24 +95,24 @@ def test_an_entry_leads_from_the_gpu_to_its_queue_and_user():
     assert shown.users[shown.gangs.user[gang]] == "eva"
 
 
-def test_nodes_tell_whether_they_are_in_service():
+def test_nodes_show_whether_they_are_in_service():
     cluster = schedule(node("a", gpus=1), node("b", gpus=1, cordoned=True)).cluster
-    shown = cluster_document(looked(cluster, Plan(), away=[node("c", gpus=1)]))
+    shown = cluster_document(view_of(cluster, Plan(), away=[node("c", gpus=1)]))
     assert shown.nodes.state == [IN_SERVICE, CORDONED, GONE]
 
 
-def test_what_is_kept_for_a_gang_is_shown_with_it():
+def test_held_gpus_are_shown_with_their_gang():
     cluster = schedule(node("n", gpus=2), job("a", 1, ask(gpus=1))).cluster
     hold = Hold(GangId("a"), (PlaceClaim(TaskId("a-0"), "n", (Slice(1, 1000),)),), starts_at=60)
-    shown = cluster_document(looked(cluster, Plan(holds=(hold,))))
+    shown = cluster_document(view_of(cluster, Plan(holds=(hold,))))
     assert (shown.held.gpu, shown.held.later) == ([1], [1])
     assert shown.gangs.name[shown.held.gang[0]] == "a"
 
 
-def test_utilisation_is_told_gpu_by_gpu_where_it_is_measured():
+def test_utilisation_is_listed_per_gpu_where_it_is_measured():
     cluster = schedule(node("a", gpus=2), node("b", gpus=1)).cluster
-    assert cluster_document(looked(cluster, Plan())).utilisation == []
-    measured = cluster_document(looked(cluster, Plan(), utilisation={"a": [830]}))
+    assert cluster_document(view_of(cluster, Plan())).utilisation == []
+    measured = cluster_document(view_of(cluster, Plan(), utilisation={"a": [830]}))
     assert measured.utilisation == [830, -1, -1]
 
 
@@ -121,13 +120,13 @@ def test_nodes_that_nvlink_joins_are_a_domain_inside_their_rack():
     levels = Topology("net", ("zone", "rack", "nvidia.com/gpu.clique"))
     here = {"zone": "z", "rack": "r"}
     linked = [node(name, gpus=4, labels={**here, levels.levels[2]: "nvl"}) for name in "ac"]
-    shown = drawn(levels, *linked, node("b", gpus=4, labels=here))
+    shown = map_of(levels, *linked, node("b", gpus=4, labels=here))
     assert (shown.racks.name, shown.racks.block) == (["r"], ["z"])
     assert shown.domains == ["nvl"]
     assert dict(zip(shown.nodes.name, shown.nodes.domain, strict=True)) == {"a": 0, "b": -1, "c": 0}
 
 
-def test_queues_stand_below_their_parents():
+def test_queues_are_listed_below_their_parents():
     there = schedule(queue("top"), queue("other"), queue("leaf", "top"), node("n", gpus=1))
     rows = rows_of(there.cluster, there.plan)
     assert [(row.name, row.depth) for row in rows] == [("top", 0), ("leaf", 1), ("other", 0)]
@@ -145,7 +144,7 @@ def test_a_queue_beyond_its_guarantee_borrows_what_another_lends():
     assert (rows["b"].allocated, rows["b"].lent) == (0, 2000)
 
 
-def test_the_line_is_told_in_its_order_with_the_reasons_of_the_plan():
+def test_waiting_jobs_are_in_queue_order_with_their_reasons():
     there = schedule(node("n", gpus=1), *(job(f"j{i}", 1, ask(gpus=1)) for i in range(3)))
     shown = lists_of(there.carried_out(), there.plan).document()
     assert [each.position for each in shown.waiting] == [1, 2]
@@ -154,7 +153,7 @@ def test_the_line_is_told_in_its_order_with_the_reasons_of_the_plan():
     assert [(each.gang, each.nodes, each.milli) for each in shown.running] == [("j0", ["n"], 1000)]
 
 
-def test_what_can_never_start_has_no_position_and_stands_last():
+def test_a_gang_that_can_never_start_has_no_position_and_is_last():
     there = schedule(
         node("n", gpus=1),
         job("huge", 1, ask(gpus=9)),
@@ -165,14 +164,14 @@ def test_what_can_never_start_has_no_position_and_stands_last():
     assert shown.waiting[-1].reasons[0].why == ReasonCode.NEVER_NODE
 
 
-def test_a_long_line_is_counted_whole_and_told_in_part():
+def test_a_long_list_is_counted_in_full_and_cut_to_a_window():
     many: list[Job] = [job(f"j{i:04}", 1, ask(gpus=1)) for i in range(MOST_ROWS + 3)]
     there = schedule(node("n", gpus=1), *many)
     shown = lists_of(there.carried_out(), there.plan).document()
     assert (shown.waiting_in_all, len(shown.waiting)) == (MOST_ROWS + 2, MOST_ROWS)
 
 
-def test_a_window_shows_a_part_of_each_list_and_says_where_it_begins():
+def test_a_window_has_a_part_of_each_list_and_its_first_row():
     there = schedule(node("n", gpus=2), *(job(f"j{i}", 1, ask(gpus=1)) for i in range(6)))
     shown = lists_of(there.carried_out(), there.plan).document(ListWindow(waiting=1, count=2))
     assert (shown.waiting_in_all, shown.waiting_first) == (4, 1)
@@ -180,14 +179,14 @@ def test_a_window_shows_a_part_of_each_list_and_says_where_it_begins():
     assert (shown.running_in_all, len(shown.running)) == (2, 2)
 
 
-def test_what_is_sought_narrows_the_lists_and_their_lengths():
+def test_a_search_limits_the_lists_and_their_lengths():
     there = schedule(node("n", gpus=2), *(job(f"j{i}", 1, ask(gpus=1)) for i in range(6)))
     shown = lists_of(there.carried_out(), there.plan).document(ListWindow(find="J5"))
     assert [each.gang for each in shown.waiting] == ["j5"]
     assert (shown.waiting_in_all, shown.running_in_all, shown.asked) == (1, 0, 4000)
 
 
-def test_one_job_is_told_wherever_it_stands():
+def test_one_job_is_found_whether_it_waits_or_runs():
     there = schedule(node("n", gpus=1), *(job(f"j{i}", 1, ask(gpus=1)) for i in range(2)))
     lists = lists_of(there.carried_out(), there.plan, etas={GangId("j1"): Eta(60, 30, 90)})
     waits, runs = lists.one("j1"), lists.one("j0")
@@ -201,7 +200,7 @@ def test_one_job_is_told_wherever_it_stands():
     assert lists.one("nobody") is None
 
 
-def test_a_cycle_tells_what_queues_had_before_it_and_have_after_it():
+def test_a_cycle_lists_allocations_before_and_after_it():
     there = schedule(
         queue("rich", gpus=1),
         queue("poor", gpus=3),
@@ -222,7 +221,7 @@ def test_a_cycle_tells_what_queues_had_before_it_and_have_after_it():
     assert {row.queue: row for row in carried_out} == {row.queue: row for row in planned}
 
 
-def test_what_a_cycle_binds_counts_after_it_whether_or_not_that_is_carried_out():
+def test_bound_tasks_count_after_a_cycle_whether_or_not_the_plan_is_assumed():
     there = schedule(
         queue("team"),
         queue("leaf", "team"),
@@ -234,7 +233,7 @@ def test_what_a_cycle_binds_counts_after_it_whether_or_not_that_is_carried_out()
         assert (row.queue, row.before, row.after) == ("team", 0, 2000)
 
 
-def test_of_many_queues_a_cycle_tells_of_those_that_changed():
+def test_of_many_queues_a_cycle_lists_those_that_changed():
     many = [queue(f"q{i:02}") for i in range(3 * MOST_QUEUES)]
     there = schedule(*many, node("n", gpus=1), job("a", 1, ask(gpus=1), queue="q17"))
     rows = cycle_document(1, there.carried_out(), there.plan).shares
@@ -242,20 +241,20 @@ def test_of_many_queues_a_cycle_tells_of_those_that_changed():
     assert [row.queue for row in rows if row.before != row.after] == ["q17"]
 
 
-def test_a_cycle_in_short_names_its_first_gangs():
+def test_a_cycle_summary_names_its_first_gangs():
     jobs = [job(f"j{i}", 1, ask(gpus=1)) for i in range(9)]
     there = schedule(node("n", gpus=9), *jobs)
     told = cycle_document(1, there.carried_out(), there.plan)
     assert first_gangs(told) == [each.gang for each in told.placed[:MOST_NAMED]]
 
 
-def test_finished_jobs_are_handed_through():
+def test_finished_jobs_are_listed():
     ended = FinishedJob("a", "a", "team", "", "default", 0, 5, 10)
     cluster = schedule(node("n", gpus=1)).cluster
     assert lists_of(cluster, Plan(), finished=[ended]).document().finished == [ended]
 
 
-def test_what_a_waiting_job_asks_for_is_counted_in_parts_of_a_gpu():
+def test_requests_of_waiting_jobs_are_counted_in_parts_of_a_gpu():
     there = schedule(
         node("whole", gpus=1),
         node("cut", gpus=1, mig=True),
@@ -272,7 +271,7 @@ def test_what_a_waiting_job_asks_for_is_counted_in_parts_of_a_gpu():
     assert asked == {"half": 500, "memory": 250, "slice": 2 * 143}
 
 
-def test_jobs_and_queues_agree_on_who_waits():
+def test_jobs_and_queues_agree_on_the_waiting_gangs():
     there = schedule(
         queue("top"),
         queue("leaf", "top"),
@@ -284,14 +283,14 @@ def test_jobs_and_queues_agree_on_who_waits():
     assert len(lists_of(there.carried_out(), there.plan).document().waiting) == 2
 
 
-def test_a_cycle_tells_who_was_placed_and_why_others_wait():
+def test_a_cycle_lists_placed_gangs_and_reasons_of_waiting_gangs():
     there = schedule(node("n", gpus=2), job("a", 2, ask(gpus=1)), job("b", 1, ask(gpus=1)))
     shown = cycle_document(7, there.carried_out(), there.plan)
     assert [(e.gang, e.tasks, e.milli, e.nodes) for e in shown.placed] == [("a", 2, 2000, ["n"])]
     assert [(e.why, e.gangs) for e in shown.waiting] == [(ReasonCode.NO_ROOM, 1)]
 
 
-def test_a_cycle_tells_who_lost_a_place_to_whom():
+def test_a_cycle_lists_victims_with_their_preemptor():
     there = reclaimed()
     shown = cycle_document(1, there[0], there[1])
     lost = [(each.queue, each.rule, each.gainer) for each in shown.evicted]
@@ -314,13 +313,13 @@ def reclaimed() -> tuple[Cluster, Plan]:
     return there, found
 
 
-def test_a_hold_is_told_only_with_the_cycle_that_made_it():
+def test_a_hold_is_listed_only_in_the_cycle_that_made_it():
     cluster, found = reclaimed()
     assert [each.gang for each in cycle_document(1, cluster, found).held] == ["mine"]
     assert cycle_document(2, cluster, found, {GangId("mine")}).held == []
 
 
-def test_the_past_stays_bounded_and_reaches_back_to_the_beginning():
+def test_timeseries_is_bounded_and_reaches_back_to_the_beginning():
     there = schedule(queue("a"), node("n", gpus=1), job("j", 1, ask(gpus=1), queue="a"))
     cluster, book = there.carried_out(), Timeseries(step_s=1)
     for now in range(MOST_SAMPLES * 3):

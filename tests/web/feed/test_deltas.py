@@ -1,4 +1,4 @@
-"""A viewer that has a document is sent what has changed, and then has the document that is new."""
+"""Deltas: a viewer that has a document is sent the changes, and then has the newest one."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from windlass.model.events import GangGone, GangSeen, NodeGone, NodeSeen, TaskGo
 from windlass.model.gpus import Slice
 from windlass.model.jobs import GangId, TaskId
 from windlass.state.cluster import Cluster
+from windlass.web.auth.authorization import VisibleScope
 from windlass.web.documents.gpu_map import GpuMap, cluster_document
-from windlass.web.feed.deltas import change
+from windlass.web.feed.deltas import MOST_STEPS, DeltaTrail, change
 from windlass.web.feed.gang_members import GangMemberIndex
-from windlass.web.feed.trail import MOST_STEPS, DeltaTrail
-from windlass.web.feed.view import ClusterView, look_at
+from windlass.web.feed.view import ClusterView, take_view
+from windlass.web.redact.view import ViewRedactor
 from windlass.web.schema.documents import ClusterDocument, Stamp
 
 NODES, GPUS = 3, 4
@@ -34,7 +35,7 @@ values = st.recursive(
 
 
 def applied(old: Any, found: Any) -> Any:
-    """As the page does it (`ui/src/wire.ts`)."""
+    """Apply a delta as the page does (`ui/src/wire.ts`)."""
     if found is None:
         return old
     if "is" in found:
@@ -49,29 +50,29 @@ def applied(old: Any, found: Any) -> Any:
 
 
 @given(values, values)
-def test_the_change_makes_the_new_of_the_old(old: Any, new: Any):
+def test_applying_the_delta_gives_the_new_value(old: Any, new: Any):
     assert applied(old, change(old, new)) == new
 
 
 @given(st.integers(0, 2999))
-def test_a_small_difference_is_a_small_change(at: int):
+def test_a_small_difference_is_a_small_delta(at: int):
     old = list(range(3000))
     new = [*old[:at], -1, *old[at + 1 :]]
     assert change(old, new) == {"size": 3000, "at": [at], "to": [-1]}
 
 
 @dataclass(frozen=True)
-class Happening:
-    """A random thing that happens to the job or node of that number."""
+class RandomEvent:
+    """A random event for the job or node of that number."""
 
     what: str
     number: int
     device: int
 
 
-happenings = st.lists(
+random_events = st.lists(
     st.builds(
-        Happening,
+        RandomEvent,
         st.sampled_from(["starts", "starts", "starts", "leaves", "held", "cordoned", "gone"]),
         st.integers(0, 7),
         st.integers(0, GPUS - 1),
@@ -81,19 +82,24 @@ happenings = st.lists(
 )
 
 
-def moments(what: list[Happening]) -> Iterator[ClusterView]:
+def drawn_map(gpu_map: GpuMap, view: ClusterView) -> ClusterDocument:
+    gpu_map.follow(view)
+    return gpu_map.draw(view)
+
+
+def moments(events: list[RandomEvent]) -> Iterator[ClusterView]:
     """Random work comes and goes on three nodes, some of which do too."""
     there = cluster(*(node(f"n{i}", gpus=GPUS) for i in range(NODES)))
     plan = Plan()
-    for version, each in enumerate(what, 1):
-        plan = happened(there, plan, each)
-        yield look_at(there, plan, Stamp("run", version, version, 0, True))
+    for version, event in enumerate(events, 1):
+        plan = apply_event(there, plan, event)
+        yield take_view(there, plan, Stamp("run", version, version, 0, True))
 
 
-def happened(there: Cluster, plan: Plan, each: Happening) -> Plan:
-    made = started(each)
+def apply_event(there: Cluster, plan: Plan, event: RandomEvent) -> Plan:
+    made = job_of(event)
     name = made.tasks[0].id
-    match each.what:
+    match event.what:
         case "starts":
             if name not in there.tasks and made.tasks[0].node in there.nodes:
                 there.apply(GangSeen(made.gang))
@@ -103,32 +109,58 @@ def happened(there: Cluster, plan: Plan, each: Happening) -> Plan:
                 there.apply(TaskGone(name))
                 there.apply(GangGone(made.gang.id))
         case "held":
-            claim = PlaceClaim(TaskId("x"), f"n{each.number % NODES}", (Slice(each.device, 1000),))
-            return Plan(holds=(Hold(GangId(f"j{each.number}"), (claim,), starts_at=60),))
+            claim = PlaceClaim(
+                TaskId("x"), f"n{event.number % NODES}", (Slice(event.device, 1000),)
+            )
+            return Plan(holds=(Hold(GangId(f"j{event.number}"), (claim,), starts_at=60),))
         case "cordoned":
-            there.apply(NodeSeen(node(f"n{each.number % NODES}", gpus=GPUS, cordoned=True)))
+            there.apply(NodeSeen(node(f"n{event.number % NODES}", gpus=GPUS, cordoned=True)))
         case _:
-            there.apply(NodeGone(f"n{each.number % NODES}"))
+            there.apply(NodeGone(f"n{event.number % NODES}"))
     return plan
 
 
-def started(each: Happening) -> Job:
-    on, first = f"n{each.number % NODES}", each.device
-    devices = range(first, min(GPUS, first + 1 + each.number % 3))
+def job_of(event: RandomEvent) -> Job:
+    on, first = f"n{event.number % NODES}", event.device
+    devices = range(first, min(GPUS, first + 1 + event.number % 3))
     asks = ask(gpus=len(devices))
-    made = job(f"j{each.number}", 1, asks, user=f"u{each.number % 3}")
+    made = job(f"j{event.number}", 1, asks, user=f"u{event.number % 3}")
     return made.runs(0, on=on, devices=devices)
 
 
-@given(happenings)
-def test_a_map_that_follows_shows_what_a_new_one_would(what: list[Happening]):
+@given(random_events)
+def test_a_map_that_follows_equals_a_new_map(events: list[RandomEvent]):
     drawn = GpuMap()
-    for look in moments(what):
-        assert told(drawn.document(look)) == told(cluster_document(look))
+    for view in moments(events):
+        assert unordered(drawn_map(drawn, view)) == unordered(cluster_document(view))
 
 
-def told(shown: ClusterDocument) -> Any:
-    """The same map, whatever the order of its rows."""
+scopes = st.builds(
+    VisibleScope,
+    st.sampled_from([None, frozenset[str]()]),
+    st.sampled_from([None, frozenset[str]()]),
+    st.booleans(),
+)
+
+
+@given(random_events, scopes)
+def test_a_map_that_follows_draws_a_redacted_view_as_a_new_map_does(
+    events: list[RandomEvent], scope: VisibleScope
+):
+    following, redactor = GpuMap(), ViewRedactor()
+    for view in moments(events):
+        following.follow(view)
+        anew = GpuMap()
+        anew.follow(view)
+        seen = redactor.redact_view(view, scope)
+        drawn = following.draw(seen)
+        assert unordered(drawn) == unordered(anew.draw(seen))
+        if scope.nodes:
+            assert drawn.given.gpu == following.draw(view).given.gpu
+
+
+def unordered(shown: ClusterDocument) -> Any:
+    """Return the map in a form that does not depend on the order of its rows."""
     named = shown.gangs
     gangs = [
         (named.name[i], shown.queues[named.queue[i]], shown.users[named.user[i]])
@@ -149,29 +181,29 @@ def told(shown: ClusterDocument) -> Any:
     )
 
 
-@given(happenings, st.integers(0, 12))
-def test_who_follows_a_trail_has_the_document_that_is_new(what: list[Happening], late: int):
+@given(random_events, st.integers(0, 12))
+def test_a_viewer_that_applies_deltas_has_the_newest_document(events: list[RandomEvent], late: int):
     """One viewer comes at the beginning and asks each time, another comes later and asks seldom."""
     trail, drawn = DeltaTrail(), GpuMap()
     viewers: list[tuple[str, Any]] = [("", None), ("", None)]
-    for number, look in enumerate(moments(what)):
-        trail.put(look.stamp.tag, drawn.document(look))
-        for each, (tag, seen) in enumerate(viewers):
-            if each == 0 or (number >= late and number % 3 == late % 3):
-                viewers[each] = look.stamp.tag, followed(seen, trail.answer(tag))
-                assert viewers[each][1] == msgspec.json.decode(trail.answer())
+    for number, view in enumerate(moments(events)):
+        trail.put(view.stamp.tag, drawn_map(drawn, view))
+        for viewer, (tag, seen) in enumerate(viewers):
+            if viewer == 0 or (number >= late and number % 3 == late % 3):
+                viewers[viewer] = view.stamp.tag, apply_answer(seen, trail.answer(tag))
+                assert viewers[viewer][1] == msgspec.json.decode(trail.answer())
 
 
-def followed(seen: Any, answer: bytes) -> Any:
-    told = msgspec.json.decode(answer)
-    if "changes" not in told:
-        return told
-    for each in told["changes"]:
-        seen = applied(seen, each)
+def apply_answer(seen: Any, answer: bytes) -> Any:
+    document = msgspec.json.decode(answer)
+    if "changes" not in document:
+        return document
+    for delta in document["changes"]:
+        seen = applied(seen, delta)
     return seen
 
 
-def test_who_is_far_behind_or_from_another_run_is_sent_the_whole():
+def test_a_viewer_too_far_behind_is_sent_the_whole_document():
     trail = DeltaTrail()
     for version in range(MOST_STEPS + 2):
         trail.put(f"run-{version}", {"version": version})
@@ -180,30 +212,30 @@ def test_who_is_far_behind_or_from_another_run_is_sent_the_whole():
     assert b"changes" in trail.answer("run-1")
 
 
-def test_what_nobody_needs_to_hear_is_next_to_nothing():
+def test_an_unchanged_column_is_not_in_the_delta():
     trail = DeltaTrail()
     trail.put("run-1", {"rows": [1] * 1000, "now": 1})
     trail.put("run-2", {"rows": [1] * 1000, "now": 2})
-    told = msgspec.json.decode(trail.answer("run-1"))
-    assert told == {"since": "run-1", "changes": [{"in": {"now": {"is": 2}}, "out": []}]}
+    delta = msgspec.json.decode(trail.answer("run-1"))
+    assert delta == {"since": "run-1", "changes": [{"in": {"now": {"is": 2}}, "out": []}]}
     assert msgspec.json.decode(trail.answer("run-2")) == {"since": "run-2", "changes": []}
 
 
-@given(happenings)
-def test_members_that_are_followed_are_those_of_the_moment(what: list[Happening]):
+@given(random_events)
+def test_a_member_index_that_follows_equals_a_new_one(events: list[RandomEvent]):
     followed = GangMemberIndex()
-    for look in moments(what):
-        followed.follow(look)
+    for view in moments(events):
+        followed.follow(view)
         fresh = GangMemberIndex()
-        fresh.follow(look)
+        fresh.follow(view)
         assert followed.running == fresh.running
-        for gang in look.gangs:
+        for gang in view.gangs:
             assert set(followed.of(gang)) == set(fresh.of(gang))
 
 
-def test_a_look_does_not_change_with_the_cluster():
+def test_a_view_does_not_change_with_the_cluster():
     there = cluster(node("n", gpus=1), job("a", 1, ask(gpus=1)).runs(0, on="n", devices=[0]))
-    look = look_at(there, Plan(), Stamp("run", 1, 1, 0, True))
+    view = take_view(there, Plan(), Stamp("run", 1, 1, 0, True))
     there.apply(TaskGone(TaskId("a-0")))
     there.apply(NodeGone("n"))
-    assert len(cluster_document(look).tasks.name) == 1
+    assert len(cluster_document(view).tasks.name) == 1

@@ -1,4 +1,4 @@
-"""The recorded past on the dashboard: further back than what is remembered, told as it was."""
+"""The recorded past on the dashboard: cycles older than the remembered ones, replayed exactly."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Day:
     return Day(tmp_path_factory.mktemp("history") / "day.db")
 
 
-def test_a_recorded_cycle_is_told_with_its_reasons_as_it_was(day: Day, monkeypatch: Any):
+def test_a_replayed_cycle_equals_the_original_with_its_reasons(day: Day, monkeypatch: Any):
     monkeypatch.setattr("windlass.daemon.serving.replay_reader.PAUSES", 0)
     acted = [each for each in day.made if each.evicted or each.held]
     assert acted, "somebody had to make room"
@@ -65,7 +65,7 @@ def test_a_recorded_cycle_is_told_with_its_reasons_as_it_was(day: Day, monkeypat
         assert day.record.cycle(f"{each.cycle}~one") == each
 
 
-def test_windows_lead_through_the_whole_record_and_leave_no_cycle_out(day: Day, monkeypatch: Any):
+def test_consecutive_windows_cover_every_recorded_cycle(day: Day, monkeypatch: Any):
     monkeypatch.setattr("windlass.daemon.serving.replay_reader.MOST_CYCLES", 50)
     keys: list[str] = []
     until = 10**9
@@ -81,7 +81,7 @@ def test_windows_lead_through_the_whole_record_and_leave_no_cycle_out(day: Day, 
     assert first.key == keys[: len(first.key)]
 
 
-def test_a_second_is_never_cut_in_two(day: Day):
+def test_a_window_never_splits_a_second(day: Day):
     times = [each.at for each in day.made]
     for most in range(2, 12):
         last = day.store.up_to(10**9, most)
@@ -90,7 +90,7 @@ def test_a_second_is_never_cut_in_two(day: Day):
 
 
 @pytest.mark.parametrize("key", ["0~one", "1~other", "x~one", "", "1"])
-def test_what_is_not_in_the_record_is_not_found(day: Day, key: str):
+def test_an_unknown_key_is_not_found(day: Day, key: str):
     assert day.record.cycle(key) is None
 
 
@@ -98,7 +98,7 @@ async def get(board: LiveState, path: str) -> Told:
     return await ask(application(board, Path("/nonexistent")), path, **LOCAL)
 
 
-async def test_the_page_asks_for_the_record_over_http(day: Day):
+async def test_the_record_is_served_over_http(day: Day):
     board = LiveState("run")
     board.recorded = day.record
     told = await get(board, "/api/recorded?until=1000000000")
@@ -109,13 +109,13 @@ async def test_the_page_asks_for_the_record_over_http(day: Day):
     assert (await get(board, "/api/recorded?since=1&until=2")).status == 400
 
 
-async def test_without_a_record_it_says_so():
+async def test_without_a_record_the_response_says_so():
     told = await get(LiveState("run"), "/api/recorded?until=9")
     assert told.status == 404
     assert "Nothing is recorded" in told.json["error"]
 
 
-async def test_a_record_that_cannot_be_read_is_no_fault_of_the_page(tmp_path: Path):
+async def test_an_unreadable_record_is_answered_with_503(tmp_path: Path):
     board = LiveState("run")
     board.recorded = ReplayReader(HistoryStore(str(tmp_path / "empty.db")))
     told = await get(board, "/api/recorded?until=9")
@@ -123,7 +123,7 @@ async def test_a_record_that_cannot_be_read_is_no_fault_of_the_page(tmp_path: Pa
     assert "cannot be read" in told.json["error"]
 
 
-async def test_who_may_see_a_part_cannot_look_back_in_the_whole():
+async def test_the_record_needs_the_right_to_see_everything():
     reader = ViewReader(
         BOARD, AccessRights(Judge(VisibleScope(frozenset({"red"}), frozenset(), nodes=False)))
     )
@@ -132,9 +132,7 @@ async def test_who_may_see_a_part_cannot_look_back_in_the_whole():
     assert refused.value.status == 403
 
 
-def test_a_long_stretch_is_played_in_parts_and_each_who_asks_waits_a_bounded_time(
-    day: Day, monkeypatch: Any
-):
+def test_a_long_replay_is_done_in_parts_of_bounded_time(day: Day, monkeypatch: Any):
     monkeypatch.setattr("windlass.daemon.serving.replay_reader.PAUSES", 0)
     monkeypatch.setattr("windlass.daemon.serving.replay_reader.PATIENCE_S", 0.0)
     record, last = ReplayReader(day.store), day.store.stretches()[-1]

@@ -1,4 +1,4 @@
-"""What is left of the documents for somebody who may not see everything."""
+"""The documents for viewers who may not see everything."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from windlass.model.topology import Topology
 from windlass.model.viewers import CannotAsk, Right, Viewer
 from windlass.state.cluster import Cluster
 from windlass.web.auth.authorization import AccessRights, VisibleScope, namespace_of
-from windlass.web.auth.ttl_cache import Shared, for_seconds
-from windlass.web.documents.jobs import TOP, Lists
+from windlass.web.auth.ttl_cache import TtlCache, for_seconds
+from windlass.web.documents.jobs import TOP, JobLists
 from windlass.web.feed.gang_members import GangMemberIndex
 from windlass.web.feed.live_state import LiveState
 from windlass.web.feed.view import Beside, ClusterView
-from windlass.web.redact.documents import veil_room
-from windlass.web.redact.text import spoken
+from windlass.web.redact.text import redact_room, redact_sentence
 from windlass.web.redact.viewer import MOST_KEPT, VersionedDocument, ViewReader
 from windlass.web.schema.documents import ClusterDocument, FinishedJob, RoomDocument, StartRow
 from windlass.workloads.kinds.table import membership
@@ -36,16 +35,16 @@ from windlass.workloads.objects.wire import ObjectMeta, OwnerRef, Pod
 TEAMS = ("red", "blue", "green")
 NAMES = st.frozensets(st.sampled_from(TEAMS))
 QUEUES = NAMES.map(lambda some: frozenset(f"q-{each}" for each in some))
-VIEWS = st.builds(VisibleScope, NAMES, QUEUES, st.booleans())
+SCOPES = st.builds(VisibleScope, NAMES, QUEUES, st.booleans())
 DOCUMENTS = ("cluster", "queues", "jobs", "decisions")
 ANN = Viewer("ann")
 
 
 class Judge:
-    """Allows what a view sees, and remembers what it was asked."""
+    """A reviewer that grants the rights of a scope, and counts the reviews."""
 
-    def __init__(self, view: VisibleScope) -> None:
-        self.view = view
+    def __init__(self, scope: VisibleScope) -> None:
+        self.scope = scope
         self.asked = Counter[Right]()
 
     async def viewer(self, token: str) -> Viewer | None:
@@ -54,10 +53,10 @@ class Judge:
     async def may(self, viewer: Viewer, right: Right) -> bool:
         self.asked[right] += 1
         if right.resource == "nodes":
-            return self.view.nodes
+            return self.scope.nodes
         if right.resource == "queues":
-            return self.view.sees_queue(right.name or "every queue")
-        return self.view.sees_gang(f"{right.namespace or 'every namespace'}/")
+            return self.scope.sees_queue(right.name or "every queue")
+        return self.scope.sees_gang(f"{right.namespace or 'every namespace'}/")
 
 
 def gang(team: str, number: int, count: int = 1) -> Any:
@@ -72,7 +71,7 @@ def gang(team: str, number: int, count: int = 1) -> Any:
 
 
 def shown() -> LiveState:
-    """Three teams on three nodes of two GPUs: some run, one of each waits."""
+    """A board with three teams on three nodes of two GPUs: jobs run, and one of each team waits."""
 
     def room(_cluster: Cluster, _plan: Any, _gang: GangId) -> list[str]:
         queues = [f"queue q-{team} has 2 GPUs and may lose 1" for team in TEAMS]
@@ -93,18 +92,18 @@ def shown() -> LiveState:
     return made
 
 
-def followed(look: ClusterView) -> GangMemberIndex:
+def members_of(view: ClusterView) -> GangMemberIndex:
     members = GangMemberIndex()
-    members.follow(look)
+    members.follow(view)
     return members
 
 
 BOARD = shown()
 assert BOARD.pages.shown is not None
-LOOK = BOARD.pages.shown.look
+VIEW = BOARD.pages.shown.view
 RACKS_OF = {team: set[str]() for team in TEAMS}
-"""Where the gangs of each team run."""
-for each in msgspec.to_builtins(Lists(LOOK, followed(LOOK)).document())["running"]:
+"""The racks on which the gangs of each team run."""
+for each in msgspec.to_builtins(JobLists(VIEW, members_of(VIEW)).document())["running"]:
     RACKS_OF[each["queue"][2:]] |= {f"r-{name[2:]}" for name in each["nodes"]}
 
 
@@ -112,12 +111,12 @@ async def read(reader: ViewReader, name: str) -> VersionedDocument:
     return await (reader.jobs(ANN, TOP) if name == "jobs" else reader.document(ANN, name))
 
 
-async def told(view: VisibleScope, name: str) -> Any:
-    return json.loads((await read(ViewReader(BOARD, AccessRights(Judge(view))), name)).body)
+async def document_for(scope: VisibleScope, name: str) -> Any:
+    return json.loads((await read(ViewReader(BOARD, AccessRights(Judge(scope))), name)).body)
 
 
-async def all_told(view: VisibleScope) -> dict[str, Any]:
-    reader = ViewReader(BOARD, AccessRights(Judge(view)))
+async def all_documents(scope: VisibleScope) -> dict[str, Any]:
+    reader = ViewReader(BOARD, AccessRights(Judge(scope)))
     found = {name: json.loads((await read(reader, name)).body) for name in DOCUMENTS}
     found["cycle"] = json.loads(await reader.cycle(ANN, 1) or b"null")
     for team in TEAMS:
@@ -128,40 +127,43 @@ async def all_told(view: VisibleScope) -> dict[str, Any]:
     return found
 
 
-@given(VIEWS)
+@given(SCOPES)
 @settings(max_examples=30, deadline=None)
-async def test_nothing_is_named_that_may_not_be_listed(view: VisibleScope):
-    text = json.dumps(await all_told(view))
+async def test_hidden_gangs_queues_and_racks_are_not_named(scope: VisibleScope):
+    text = json.dumps(await all_documents(scope))
     for team in TEAMS:
-        if not view.sees_gang(f"{team}/"):
+        if not scope.sees_gang(f"{team}/"):
             assert f"{team}/job" not in text
             assert f"{team}/old" not in text
             assert f"user-of-{team}" not in text
             assert f'"{team}"' not in text.replace(f'"{team}": null', "")
-        if not view.sees_queue(f"q-{team}"):
+        if not scope.sees_queue(f"q-{team}"):
             assert f"q-{team}" not in text
-    own = {rack for team in TEAMS if view.sees_gang(f"{team}/") for rack in RACKS_OF[team]}
+    own = {rack for team in TEAMS if scope.sees_gang(f"{team}/") for rack in RACKS_OF[team]}
     for team in TEAMS:
-        assert (f'"r-{team}"' in text) == (view.nodes or f"r-{team}" in own)
-    assert "q-red" in text or not view.sees_queue("q-red")
+        assert (f'"r-{team}"' in text) == (scope.nodes or f"r-{team}" in own)
+    assert "q-red" in text or not scope.sees_queue("q-red")
 
 
-@given(VIEWS)
+@given(SCOPES)
 @settings(max_examples=30, deadline=None)
-async def test_what_may_be_listed_is_told_as_to_everybody(view: VisibleScope):
-    whole, seen = await told(VisibleScope(), "jobs"), await told(view, "jobs")
+async def test_visible_jobs_are_listed_as_for_everybody(scope: VisibleScope):
+    whole, seen = await document_for(VisibleScope(), "jobs"), await document_for(scope, "jobs")
     for part in ("running", "finished"):
-        mine = [each["gang"] for each in whole[part] if view.sees_gang(each["gang"])]
+        mine = [each["gang"] for each in whole[part] if scope.sees_gang(each["gang"])]
         assert [each["gang"] for each in seen[part]] == mine
     assert seen["running_in_all"] == len(seen["running"])
     assert seen["waiting_in_all"] == len(seen["waiting"])
 
 
-@given(VIEWS)
+@given(SCOPES)
 @settings(max_examples=30, deadline=None)
-async def test_the_map_shows_all_that_is_taken_to_who_may_list_nodes(view: VisibleScope):
-    whole, seen = await told(VisibleScope(), "cluster"), await told(view, "cluster")
-    if view.nodes:
+async def test_the_map_shows_all_occupied_gpus_to_viewers_who_may_list_nodes(scope: VisibleScope):
+    whole, seen = (
+        await document_for(VisibleScope(), "cluster"),
+        await document_for(scope, "cluster"),
+    )
+    if scope.nodes:
         assert seen["nodes"] == whole["nodes"]
         for part, column in (("given", "gpu"), ("given", "milli"), ("held", "gpu")):
             assert seen[part][column] == whole[part][column]
@@ -169,7 +171,7 @@ async def test_the_map_shows_all_that_is_taken_to_who_may_list_nodes(view: Visib
 
 
 def _check(seen: ClusterDocument) -> None:
-    """Every number in it leads somewhere."""
+    """Check that every index in the document is valid."""
     gpus = sum(seen.nodes.gpus)
     assert all(each < gpus for each in (*seen.given.gpu, *seen.held.gpu, *seen.unhealthy))
     assert all(each < len(seen.tasks.name) for each in seen.given.task)
@@ -183,7 +185,7 @@ def _check(seen: ClusterDocument) -> None:
     assert seen.nodes.first == [sum(seen.nodes.gpus[:at]) for at in range(len(seen.nodes.gpus))]
 
 
-async def test_who_may_see_everything_shares_what_the_board_has_made():
+async def test_viewers_who_may_see_everything_share_the_cached_documents():
     reader = ViewReader(BOARD, AccessRights(Judge(VisibleScope())))
     for name in ("cluster", "queues", "decisions"):
         shared = BOARD.pages.answer(name)
@@ -191,8 +193,8 @@ async def test_who_may_see_everything_shares_what_the_board_has_made():
         assert (await reader.document(ANN, name)).body is shared.body
 
 
-async def test_who_may_see_nothing_sees_an_empty_cluster():
-    seen = await all_told(VisibleScope(frozenset(), frozenset(), nodes=False))
+async def test_a_viewer_without_rights_sees_an_empty_cluster():
+    seen = await all_documents(VisibleScope(frozenset(), frozenset(), nodes=False))
     assert seen["cluster"]["nodes"]["name"] == []
     assert seen["queues"]["queues"] == []
     assert (seen["queues"]["capacity"], seen["queues"]["free"]) == (0, 0)
@@ -202,8 +204,8 @@ async def test_who_may_see_nothing_sees_an_empty_cluster():
     assert seen["red"] is None
 
 
-async def test_a_queue_stands_below_the_nearest_one_that_may_be_seen():
-    seen = await told(VisibleScope(None, frozenset({"q-red"}), nodes=True), "queues")
+async def test_a_queue_is_below_its_nearest_visible_ancestor():
+    seen = await document_for(VisibleScope(None, frozenset({"q-red"}), nodes=True), "queues")
     (row,) = seen["queues"]
     assert (row["name"], row["parent"], row["depth"]) == ("q-red", "", 0)
 
@@ -211,40 +213,42 @@ async def test_a_queue_stands_below_the_nearest_one_that_may_be_seen():
 async def test_documents_for_different_rights_have_different_tags():
     tags = set()
     for teams in (set(), {"red"}, {"blue"}):
-        view = VisibleScope(frozenset(teams), frozenset(), nodes=False)
-        reader = ViewReader(BOARD, AccessRights(Judge(view)))
+        scope = VisibleScope(frozenset(teams), frozenset(), nodes=False)
+        reader = ViewReader(BOARD, AccessRights(Judge(scope)))
         tags.add((await read(reader, "jobs")).tag)
     assert len(tags) == 3
 
 
-async def test_how_long_the_line_is_is_told_to_who_may_list_all_of_it():
+async def test_number_of_waiting_gangs_needs_the_right_to_list_all_pods():
     part = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=True)
-    assert (await all_told(part))["red 9"]["waiting_in_all"] is None
+    assert (await all_documents(part))["red 9"]["waiting_in_all"] is None
     whole = VisibleScope(None, frozenset({"q-red"}), nodes=True)
-    assert (await all_told(whole))["red 9"]["waiting_in_all"] == len(TEAMS)
+    assert (await all_documents(whole))["red 9"]["waiting_in_all"] == len(TEAMS)
 
 
-async def test_a_cycle_tells_shares_of_queues_and_names_of_gangs_that_may_be_seen():
-    seen = await all_told(VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=True))
+async def test_a_cycle_has_only_visible_queues_and_gangs():
+    seen = await all_documents(VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=True))
     assert seen["cycle"]["shares"] == [], "only the queue above all of them is a top queue"
     (gangs,) = seen["decisions"]["cycles"]["gangs"]
     assert gangs
     assert all(each.startswith("red/") for each in gangs)
-    whole = await all_told(VisibleScope(frozenset({"red"}), frozenset({"all"}), nodes=True))
+    whole = await all_documents(VisibleScope(frozenset({"red"}), frozenset({"all"}), nodes=True))
     assert [each["queue"] for each in whole["cycle"]["shares"]] == ["all"]
 
 
-async def test_how_many_waited_is_told_to_who_may_list_all_of_them():
+async def test_past_numbers_of_gangs_need_the_right_to_list_all_pods():
     part = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=True)
-    past = (await told(part, "queues"))["past"]
+    past = (await document_for(part, "queues"))["past"]
     assert (past["waiting"], past["running"]) == ([], [])
-    past = (await told(VisibleScope(None, frozenset({"q-red"}), nodes=True), "queues"))["past"]
+    past = (await document_for(VisibleScope(None, frozenset({"q-red"}), nodes=True), "queues"))[
+        "past"
+    ]
     assert (past["waiting"], past["running"]) == ([3], [6])
 
 
-async def test_room_is_told_without_the_sentences_about_others():
-    view = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
-    seen = (await all_told(view))["red"]["sentences"]
+async def test_room_omits_sentences_about_hidden_queues_and_gangs():
+    scope = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
+    seen = (await all_documents(scope))["red"]["sentences"]
     assert seen == [
         "queue q-red has 2 GPUs and may lose 1",
         "1 GPU is free",
@@ -252,12 +256,12 @@ async def test_room_is_told_without_the_sentences_about_others():
     ]
 
 
-def test_what_would_start_a_job_is_told_without_the_names_of_others():
+def test_suggested_changes_omit_hidden_names():
     said = ["if blue/job0~0123 were evicted", "with 1 GPU less", "in queue q-blue"]
     starts = [StartRow("kind", sentence, allowed=True) for sentence in said]
-    view = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
+    scope = VisibleScope(frozenset({"red"}), frozenset({"q-red"}), nodes=False)
     room = RoomDocument("red/a", 1, [], starts, ["1 other change would", "not blue/x~1"])
-    seen = veil_room(room, view, {"q-blue"})
+    seen = redact_room(room, scope, {"q-blue"})
     assert seen.starts == [starts[1]]
     assert seen.notes == [
         "1 other change would",
@@ -276,28 +280,28 @@ def test_what_would_start_a_job_is_told_without_the_names_of_others():
         ("pod blue/x-0/uid, and more", "pod another gang, and more"),
     ],
 )
-def test_a_sentence_loses_the_names_of_others(sentence: str, expected: str):
-    view = VisibleScope(frozenset({"red"}), frozenset({"q-red", "q-blue-2"}), nodes=False)
-    assert spoken(sentence, view, {"q-blue"}) == expected
+def test_hidden_names_in_a_sentence_are_replaced(sentence: str, expected: str):
+    scope = VisibleScope(frozenset({"red"}), frozenset({"q-red", "q-blue-2"}), nodes=False)
+    assert redact_sentence(sentence, scope, {"q-blue"}) == expected
 
 
 # --- rights ---
 
 
-async def test_a_right_is_asked_for_once_a_minute_however_many_look():
+async def test_a_right_is_reviewed_once_a_minute():
     judge, clock = Judge(VisibleScope(frozenset({"red"}), frozenset(), nodes=False)), [0.0]
     reader = ViewReader(BOARD, AccessRights(judge, lambda: clock[0]))
     for _ in range(3):
         await read(reader, "jobs")
     assert set(judge.asked.values()) == {1}
     clock[0] = 61.0
-    judge.view = VisibleScope(frozenset(), frozenset(), nodes=False)
+    judge.scope = VisibleScope(frozenset(), frozenset(), nodes=False)
     assert json.loads((await read(reader, "jobs")).body)["running"] == []
     assert set(judge.asked.values()) == {2}
 
 
-async def test_answers_are_shared_and_bounded():
-    shared, asked = Shared[int, int](3, for_seconds(10), lambda: 0.0), Counter[int]()
+async def test_ttl_cache_shares_answers_and_is_bounded():
+    shared, asked = TtlCache[int, int](3, for_seconds(10), lambda: 0.0), Counter[int]()
 
     async def ask_about(key: int) -> int:
         asked[key] += 1
@@ -311,8 +315,8 @@ async def test_answers_are_shared_and_bounded():
     assert len(shared) == 3
 
 
-async def test_a_question_that_failed_is_asked_again():
-    shared, answers = Shared[int, int](3, for_seconds(10), lambda: 0.0), [0, 7]
+async def test_ttl_cache_does_not_keep_a_failure():
+    shared, answers = TtlCache[int, int](3, for_seconds(10), lambda: 0.0), [0, 7]
 
     async def ask_about() -> int:
         if not (found := answers.pop(0)):
@@ -324,11 +328,11 @@ async def test_a_question_that_failed_is_asked_again():
     assert await shared.of(1, ask_about) == 7
 
 
-async def test_documents_for_others_are_kept_in_bounded_number():
+async def test_number_of_kept_redacted_documents_is_bounded():
     judge = Judge(VisibleScope(frozenset(), frozenset(), nodes=False))
     reader = ViewReader(BOARD, AccessRights(judge))
     for number in range(3 * MOST_KEPT):
-        judge.view = VisibleScope(frozenset({TEAMS[number % 3]}), frozenset(), nodes=False)
+        judge.scope = VisibleScope(frozenset({TEAMS[number % 3]}), frozenset(), nodes=False)
         await reader.document(Viewer(f"v{number}"), ("cluster", "queues")[number % 2])
     assert reader.kept <= MOST_KEPT
 

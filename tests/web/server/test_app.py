@@ -1,4 +1,4 @@
-"""The API of the dashboard, spoken to as a server speaks to it."""
+"""The API of the dashboard, called as an ASGI application."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from windlass.engine.explain.suggestions.catalog import ChangeKind
 from windlass.engine.plan import Plan
 from windlass.model.jobs import GangId
 from windlass.state.cluster import Cluster
-from windlass.web.documents.starts import starts
+from windlass.web.documents.jobs import start_rows
 from windlass.web.feed.live_state import MOST_CYCLES, LiveState
 from windlass.web.schema.openapi import description
 from windlass.web.server.app import application, events
@@ -48,7 +48,7 @@ def board(cycles: int = 1) -> LiveState:
 
 
 class Answer:
-    """What the application sent."""
+    """The response of the application."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -101,7 +101,7 @@ DOCUMENTS = ("cluster", "queues", "jobs", "job?gang=b", "decisions", "decisions/
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-async def test_every_document_is_as_the_description_says(name: str):
+async def test_every_document_matches_its_openapi_schema(name: str):
     path, _, query = f"/api/{name}".partition("?")
     answer = await get(board(), path, query=query)
     described = description()
@@ -112,7 +112,7 @@ async def test_every_document_is_as_the_description_says(name: str):
     Draft202012Validator(whole).validate(answer.json)
 
 
-def test_the_page_and_the_server_use_the_same_words():
+def test_page_and_server_use_the_same_field_names():
     page = (ROOT / "ui/src/documents.ts").read_text()
     schemas = description()["components"]["schemas"]
     ours = {name for each in schemas.values() for name in each["properties"]}
@@ -120,7 +120,7 @@ def test_the_page_and_the_server_use_the_same_words():
     assert ours - {"error"} == theirs
 
 
-async def test_room_is_asked_of_the_cluster_that_is_shown():
+async def test_room_is_computed_on_the_shown_cluster():
     asked = []
 
     def told(cluster: Cluster, _plan: Plan, gang: GangId) -> list[str]:
@@ -134,7 +134,7 @@ async def test_room_is_asked_of_the_cluster_that_is_shown():
     assert (answer.json["gang"], answer.json["sentences"], asked) == ("b", ["1 node"], ["b"])
 
 
-async def test_what_would_start_a_gang_is_told_in_the_words_of_the_engine():
+async def test_suggested_changes_have_the_sentences_of_the_engine():
     shown, there = LiveState("run", tell_room=lambda *_: []), crowded()
     cluster = there.carried_out()
     shown.show(cluster, there.plan)
@@ -146,24 +146,24 @@ async def test_what_would_start_a_gang_is_told_in_the_words_of_the_engine():
     assert rows[0]["sentence"].startswith("it would start with priority 1")
 
 
-def test_what_a_gang_may_not_displace_is_told_last():
-    rows, notes = starts(crowded().carried_out().snapshot(), GangId("b"))
+def test_changes_that_are_not_allowed_are_listed_last():
+    rows, notes = start_rows(crowded().carried_out().snapshot(), GangId("b"))
     assert [row.allowed for row in rows] == [True, False]
     assert (rows[-1].kind, notes) == ("stop", [])
     assert rows[-1].sentence.endswith("which it may not displace now")
 
 
-def test_the_page_has_a_word_for_every_kind_of_change():
+def test_page_has_a_label_for_every_kind_of_change():
     page = (ROOT / "ui/src/parts/starts.tsx").read_text()
     assert set(re.findall(r"^  (\w+): \"", page, re.M)) == {str(kind) for kind in ChangeKind}
 
 
 @pytest.mark.parametrize("gang", ["a", "nobody"])
-async def test_who_does_not_wait_needs_no_room(gang: str):
+async def test_a_running_gang_has_no_room_document(gang: str):
     assert (await get(board(), "/api/room", query=f"gang={gang}")).status == 404
 
 
-async def test_a_gang_that_nobody_knows_is_not_found():
+async def test_an_unknown_gang_is_not_found():
     answer = await get(board(), "/api/job", query="gang=nobody")
     assert answer.status == 404
     assert "nobody" not in answer.json["error"]  # what one asked for is not said again
@@ -185,7 +185,7 @@ async def test_a_gang_that_nobody_knows_is_not_found():
         ("decisions/" + "9" * 5000, "cycle is "),
     ],
 )
-async def test_what_makes_no_sense_is_refused_with_a_sentence(address: str, sentence: str):
+async def test_invalid_parameters_are_refused_with_a_sentence(address: str, sentence: str):
     path, _, query = address.partition("?")
     answer = await get(board(), f"/api/{path}", query=query)
     assert answer.status == 400
@@ -193,13 +193,13 @@ async def test_what_makes_no_sense_is_refused_with_a_sentence(address: str, sent
     assert len(answer.json["error"]) < 200
 
 
-async def test_before_the_first_cycle_it_says_so():
+async def test_before_the_first_cycle_requests_are_refused_with_a_sentence():
     answer = await get(LiveState("run"), "/api/jobs")
     assert answer.status == 503
     assert "yet" in answer.json["error"]
 
 
-async def test_what_the_browser_has_already_is_not_sent_again():
+async def test_if_none_match_is_answered_with_304():
     shown = board()
     tag = (await get(shown, "/api/cluster")).headers["etag"]
     assert (await get(shown, "/api/cluster", if_none_match=tag)).status == 304
@@ -209,7 +209,7 @@ async def test_what_the_browser_has_already_is_not_sent_again():
 
 
 @pytest.mark.parametrize("name", ["cluster", "queues", "decisions"])
-async def test_who_has_a_document_is_told_what_has_changed_since(name: str):
+async def test_a_request_with_since_is_answered_with_a_delta(name: str):
     shown = board()
     first = await get(shown, f"/api/{name}")
     there = crowded()
@@ -222,7 +222,7 @@ async def test_who_has_a_document_is_told_what_has_changed_since(name: str):
     assert (await get(shown, f"/api/{name}", query="since=other-1")).json["stamp"]["version"] == 2
 
 
-def test_a_document_is_made_once_for_all_who_ask():
+def test_a_document_is_made_once_for_concurrent_requests():
     pages = board().pages
     with ThreadPoolExecutor(8) as viewers:
         answers = [viewers.submit(pages.answer, "cluster") for _ in range(32)]
@@ -230,7 +230,7 @@ def test_a_document_is_made_once_for_all_who_ask():
     assert len(bodies) == 1
 
 
-async def test_a_window_of_the_jobs_is_asked_for_by_its_first_rows():
+async def test_a_window_of_jobs_is_requested_by_its_first_rows():
     answer = await get(board(), "/api/jobs", query="waiting=1&count=5&find=")
     assert (answer.json["waiting_in_all"], answer.json["waiting_first"]) == (1, 1)
     assert (answer.json["waiting"], len(answer.json["running"])) == ([], 1)
@@ -238,7 +238,7 @@ async def test_a_window_of_the_jobs_is_asked_for_by_its_first_rows():
     assert one.json["waiting"]["gang"] == "b"
 
 
-async def test_the_past_is_bounded_and_its_oldest_cycles_are_forgotten():
+async def test_remembered_cycles_are_bounded_and_the_oldest_is_forgotten():
     shown = board(cycles=MOST_CYCLES + 2)
     kept = (await get(shown, "/api/decisions")).json["cycles"]["cycle"]
     assert (kept[0], kept[-1], len(kept)) == (3, MOST_CYCLES + 2, MOST_CYCLES)
@@ -246,7 +246,7 @@ async def test_the_past_is_bounded_and_its_oldest_cycles_are_forgotten():
     assert (await get(shown, "/api/decisions/3")).json["cycle"] == 3
 
 
-async def test_events_tell_the_stamp_now_and_whenever_it_changes():
+async def test_events_send_the_stamp_now_and_on_every_change():
     shown = board()
     stream = events(shown)
     first = await anext(stream)
@@ -257,7 +257,7 @@ async def test_events_tell_the_stamp_now_and_whenever_it_changes():
     assert [_version(first), _version(second)] == [1, 2]
 
 
-async def test_events_end_when_the_server_goes():
+async def test_events_end_when_the_server_stops():
     shown = board()
     stream = events(shown)
     await anext(stream)
@@ -273,26 +273,26 @@ def _version(event: bytes) -> int:
 
 
 @pytest.mark.parametrize("path", ["/api/cluster", "/openapi.json", "/", "/no-such"])
-async def test_every_answer_forbids_what_is_foreign(path: str):
+async def test_every_response_has_the_security_headers(path: str):
     answer = await get(board(), path)
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
     assert "set-cookie" not in answer.headers
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-async def test_nothing_can_be_changed(method: str):
+async def test_methods_other_than_get_are_refused(method: str):
     answer = await get(board(), "/api/jobs", method=method)
     assert (answer.status, set(answer.json)) == (405, {"error"})
 
 
 @pytest.mark.parametrize("path", ["/no-such", "/api/no-such", "/api/job/x", "/"])
-async def test_every_error_has_one_shape(path: str):
+async def test_every_error_is_a_problem_document(path: str):
     answer = await get(board(), path)
     assert (answer.status, set(answer.json)) == (404, {"error"})
     assert answer.headers["content-type"] == "application/json"
 
 
-async def test_a_fault_of_ours_has_that_shape_too(monkeypatch: pytest.MonkeyPatch):
+async def test_an_internal_error_is_a_problem_document(monkeypatch: pytest.MonkeyPatch):
     shown, answer = board(), Answer()
     monkeypatch.setattr(shown.pages, "jobs", None)
     with pytest.raises(TypeError):  # the server logs it, after the answer
@@ -300,14 +300,14 @@ async def test_a_fault_of_ours_has_that_shape_too(monkeypatch: pytest.MonkeyPatc
     assert (answer.status, set(answer.json)) == (500, {"error"})
 
 
-async def test_a_name_that_is_not_ours_is_refused():
+async def test_a_foreign_host_name_is_refused():
     answer = await get(board(), "/api/jobs", host="evil.example")
     assert (answer.status, set(answer.json)) == (421, {"error"})
     hosts = ("localhost:1", "127.0.0.1", "[::1]:80", "evil.example:80", "")
     assert [is_local(host) for host in hosts] == [True, True, True, False, False]
 
 
-async def test_without_the_built_page_it_says_how_to_get_it():
+async def test_without_a_built_page_the_response_says_how_to_build_it():
     answer = await get(board(), "/")
     assert answer.status == 404
     assert b"Node 20" in answer.body
@@ -318,7 +318,7 @@ async def test_the_built_page_is_served(tmp_path: Path):
     assert b"here" in (await get(board(), "/", tmp_path)).body
 
 
-def test_it_is_served_on_loopback_and_gone_afterwards():
+def test_local_server_listens_on_loopback_and_stops_with_its_context():
     with served(board(), port=0) as address:
         assert address.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(f"{address}api/jobs", timeout=10) as answer:
@@ -327,7 +327,7 @@ def test_it_is_served_on_loopback_and_gone_afterwards():
         urllib.request.urlopen(f"{address}api/jobs", timeout=10)
 
 
-def test_a_port_that_is_taken_is_named():
+def test_a_port_in_use_is_named_in_the_error():
     with served(board(), port=0) as address:
         port = int(address.rstrip("/").rpartition(":")[2])
         with pytest.raises(PortTaken, match=str(port)), served(board(), port):

@@ -1,10 +1,10 @@
-"""What somebody may see: asked per namespace and queue, remembered for a minute.
+"""Authorization: the scope that a viewer may see, reviewed per namespace and queue.
 
-    gangs of a namespace    list pods there
-    a queue                 list queues, or get this one
-    the map of all nodes    list nodes
+    gangs of a namespace    need the right to list pods there
+    a queue                 needs the right to list queues, or to get this one
+    the map of all nodes    needs the right to list nodes
 
-A right that is taken away is seen for `GOOD_FOR_S` more at most.
+Answers are cached, so a right that is taken away shows for at most `GOOD_FOR_S` more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from windlass.model.viewers import Right, Viewer
-from windlass.web.auth.ttl_cache import Shared, for_seconds
+from windlass.web.auth.ttl_cache import TtlCache, for_seconds
 
 GOOD_FOR_S = 60.0
 MOST_ANSWERS = 20_000
@@ -25,20 +25,20 @@ QUEUES = Right("list", "queues", group="windlass.dev")
 
 
 class AccessReviewer(Protocol):
-    """Knows who somebody is and what they may do; raises CannotAsk if that cannot be had."""
+    """Reviews tokens and rights; raises CannotAsk if the API server cannot be asked."""
 
     async def viewer(self, token: str) -> Viewer | None:
-        """Whose token it is, if anybody's."""
+        """Return the owner of a token; None if the token is not accepted."""
         ...
 
     async def may(self, viewer: Viewer, right: Right) -> bool:
-        """Have they this right?"""
+        """Return whether the viewer has this right."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a document speaks of."""
+    """The namespaces and queues that a document names, for which rights are reviewed."""
 
     namespaces: frozenset[str] = frozenset()
     queues: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ NO_NAMES = Names()
 
 @dataclass(frozen=True, slots=True)
 class VisibleScope:
-    """What somebody may see of a document; None: all there is."""
+    """The namespaces, queues and nodes that a viewer may see; None: all of them."""
 
     namespaces: frozenset[str] | None = None
     queues: frozenset[str] | None = None
@@ -57,51 +57,54 @@ class VisibleScope:
 
     @property
     def is_whole(self) -> bool:
-        """Is nothing hidden from them?"""
+        """True if nothing is hidden from the viewer."""
         return self.namespaces is None and self.queues is None and self.nodes
 
     def sees_gang(self, gang: str) -> bool:
-        """May they see this gang? Its name begins with its namespace."""
+        """Return whether this gang is in the scope; its name begins with its namespace."""
         return self.namespaces is None or namespace_of(gang) in self.namespaces
 
     def sees_queue(self, queue: str) -> bool:
-        """May they see this queue?"""
+        """Return whether this queue is in the scope."""
         return self.queues is None or queue in self.queues
 
 
 def namespace_of(name: str) -> str:
-    """The namespace of a gang or a task; none, which nobody may list, if it does not say."""
-    namespace, sign, _ = name.partition("/")
-    return namespace if sign else ""
+    """Return the namespace of a gang or a task.
+
+    Empty if the name has none: no scope but the whole one contains the empty namespace.
+    """
+    namespace, slash, _ = name.partition("/")
+    return namespace if slash else ""
 
 
 class AccessRights:
-    """Remembers what the judge said."""
+    """Reviews rights and caches the answers."""
 
     def __init__(self, judge: AccessReviewer, now: Callable[[], float] = time.monotonic) -> None:
         self._judge = judge
-        self._said = Shared[tuple[Viewer, Right], bool](MOST_ANSWERS, for_seconds(GOOD_FOR_S), now)
+        self._reviewed = TtlCache[tuple[Viewer, Right], bool](
+            MOST_ANSWERS, for_seconds(GOOD_FOR_S), now
+        )
 
-    async def view(self, viewer: Viewer, names: Names = NO_NAMES) -> VisibleScope:
-        """What they may see of what has these names."""
+    async def scope(self, viewer: Viewer, names: Names = NO_NAMES) -> VisibleScope:
+        """Return the part of these names that the viewer may see."""
+        # Rights for the whole cluster come first: with them no right is reviewed one by one.
         wide = (PODS, QUEUES, NODES)
-        pods, queues, nodes = await asyncio.gather(*(self._may(viewer, each) for each in wide))
-        there = (Right("list", "pods", namespace=each) for each in names.namespaces - {""})
-        these = (Right("get", "queues", QUEUES.group, name=each) for each in names.queues - {""})
+        pods, queues, nodes = await asyncio.gather(*(self._may(viewer, right) for right in wide))
+        here = (Right("list", "pods", namespace=name) for name in names.namespaces - {""})
+        these = (Right("get", "queues", QUEUES.group, name=name) for name in names.queues - {""})
         return VisibleScope(
-            None if pods else _set(each.namespace for each in await self._had(viewer, there)),
-            None if queues else _set(each.name for each in await self._had(viewer, these)),
+            None if pods else frozenset(r.namespace for r in await self._granted(viewer, here)),
+            None if queues else frozenset(r.name for r in await self._granted(viewer, these)),
             nodes,
         )
 
-    async def _had(self, viewer: Viewer, rights: Iterable[Right]) -> Collection[Right]:
-        asked = list(rights)
-        said = await asyncio.gather(*(self._may(viewer, each) for each in asked))
-        return [each for each, has in zip(asked, said, strict=True) if has]
+    async def _granted(self, viewer: Viewer, rights: Iterable[Right]) -> Collection[Right]:
+        """Return those of the rights that the viewer has."""
+        wanted = list(rights)
+        answers = await asyncio.gather(*(self._may(viewer, right) for right in wanted))
+        return [right for right, is_granted in zip(wanted, answers, strict=True) if is_granted]
 
     async def _may(self, viewer: Viewer, right: Right) -> bool:
-        return await self._said.of((viewer, right), lambda: self._judge.may(viewer, right))
-
-
-def _set(names: Iterable[str]) -> frozenset[str]:
-    return frozenset(names)
+        return await self._reviewed.of((viewer, right), lambda: self._judge.may(viewer, right))

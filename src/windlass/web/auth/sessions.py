@@ -1,7 +1,8 @@
-"""Who has signed in: a cookie that means nothing by itself stands for the token in memory.
+"""The sessions of viewers who have signed in: a random cookie stands for a token in memory.
 
 A session ends after `LONGEST_S`, with its token, or with the process; the token is reviewed again
-and again meanwhile (`door.py`). There are `MOST` at a time: the oldest makes room.
+and again meanwhile (`authentication.py`). There are at most `MOST` sessions: the oldest is closed
+for a new one.
 """
 
 from __future__ import annotations
@@ -15,38 +16,39 @@ MOST = 1_000
 
 
 class Sessions:
-    """Tokens by the words that stand for them."""
+    """The tokens by session cookie."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._tokens: dict[str, tuple[float, str]] = {}
+        """The end of each session and its token, by cookie, oldest first."""
 
     def __len__(self) -> int:
         return len(self._tokens)
 
     def open(self, token: str) -> str:
-        """A word that stands for this token from now on."""
+        """Begin a session with this token; return its cookie."""
         while len(self._tokens) >= MOST:
             del self._tokens[next(iter(self._tokens))]
-        word = secrets.token_urlsafe(32)
-        self._tokens[word] = (self._now() + LONGEST_S, token)
-        return word
+        cookie = secrets.token_urlsafe(32)
+        self._tokens[cookie] = (self._now() + LONGEST_S, token)
+        return cookie
 
-    def token(self, word: str) -> str | None:
-        """What it stands for, as long as it does."""
-        until, token = self._tokens.get(word, (0.0, ""))
+    def token(self, cookie: str) -> str | None:
+        """Return the token of a session; None if there is no such session any more."""
+        until, token = self._tokens.get(cookie, (0.0, ""))
         if until > self._now():
             return token
-        self.close(word)
+        self.close(cookie)
         return None
 
-    def close(self, word: str) -> None:
-        """It stands for nothing any more."""
-        self._tokens.pop(word, None)
+    def close(self, cookie: str) -> None:
+        """End a session."""
+        self._tokens.pop(cookie, None)
 
 
-def cookie(word: str, secure: bool) -> str:
-    """The header that hands it out; without a word, the one that takes it back."""
-    lasts = LONGEST_S if word else 0
-    marks = f"Path=/; Max-Age={lasts}; HttpOnly; SameSite=Strict{'; Secure' if secure else ''}"
-    return f"{COOKIE}={word}; {marks}"
+def cookie_header(cookie: str, secure: bool) -> str:
+    """Return the header that sets a session cookie; an empty cookie removes it."""
+    max_age = LONGEST_S if cookie else 0
+    flags = f"Path=/; Max-Age={max_age}; HttpOnly; SameSite=Strict{'; Secure' if secure else ''}"
+    return f"{COOKIE}={cookie}; {flags}"

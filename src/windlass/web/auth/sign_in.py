@@ -1,11 +1,11 @@
-"""Signing in and out, and who one is.
+"""The addresses to sign in and out, and to learn who is signed in.
 
-    GET  /api/viewer      is there a door, and whose session is it
-    POST /api/sign-in     {"token": ...}: a session, as a cookie
-    POST /api/sign-out    no session any more
+    GET  /api/viewer      whether a sign-in is needed, and whose session it is
+    POST /api/sign-in     {"token": ...}: begins a session, as a cookie
+    POST /api/sign-out    ends the session
 
-No page of another site can do either for somebody: the body is JSON, which such a page may not
-send, and what browsers say about where a request comes from is believed.
+A page of another site cannot sign a viewer in or out: the body is JSON, which browsers do not let
+such a page send, and the headers in which browsers tell the origin of a request are checked.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.web.auth.authentication import LONGEST_TOKEN, UNKNOWN, AccessDenied, Door
-from windlass.web.auth.sessions import COOKIE, cookie
+from windlass.web.auth.sessions import COOKIE, cookie_header
 
 LONGEST_BODY = 2 * LONGEST_TOKEN
 
 
 class SignInState(msgspec.Struct):
-    """What the page is told before it shows anything; no refusal, which browsers report as one."""
+    """The first answer to the page: never a refusal, which browsers would report as an error.
+
+    `door` says whether a sign-in is needed; `name` is empty if nobody is signed in.
+    """
 
     door: bool
     name: str = ""
@@ -35,35 +38,37 @@ class _SignInRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def viewer_route(door: Door | None) -> Route:
-    """Is there a door, and who is inside?"""
+    """Return the address that tells whether a sign-in is needed, and who is signed in."""
 
-    async def tell_viewer(request: Request) -> Response:
+    async def get_viewer(request: Request) -> Response:
         try:
             name = (await door.enter(request)).name if door else ""
         except AccessDenied as refused:
             if refused.status != 401:
                 raise
             name = ""
-        return _known(SignInState(door is not None, name))
+        return _json(SignInState(door is not None, name))
 
-    return Route("/api/viewer", tell_viewer)
+    return Route("/api/viewer", get_viewer)
 
 
 def sign_in_routes(door: Door) -> list[Route]:
-    """The way in and the way out."""
+    """Return the addresses to sign in and out."""
 
     async def sign_in(request: Request) -> Response:
-        _mind_origin(request)
+        _check_origin(request)
         token = await _token(request)
         viewer = await door.viewer(token)
-        answer = _known(SignInState(True, viewer.name))
-        answer.headers["set-cookie"] = cookie(door.sessions.open(token), is_secure(request))
+        answer = _json(SignInState(True, viewer.name))
+        answer.headers["set-cookie"] = cookie_header(door.sessions.open(token), is_secure(request))
         return answer
 
     async def sign_out(request: Request) -> Response:
-        _mind_origin(request)
+        _check_origin(request)
         door.sessions.close(request.cookies.get(COOKIE, ""))
-        return Response(status_code=204, headers={"set-cookie": cookie("", is_secure(request))})
+        return Response(
+            status_code=204, headers={"set-cookie": cookie_header("", is_secure(request))}
+        )
 
     return [
         Route("/api/sign-in", sign_in, methods=["POST"]),
@@ -72,26 +77,30 @@ def sign_in_routes(door: Door) -> list[Route]:
 
 
 def is_secure(request: Request) -> bool:
-    """Did it come by TLS, here or to a proxy before us? A lie only makes a cookie stricter."""
+    """Return whether the request came by TLS, here or to a proxy.
+
+    The header of the proxy may be forged: that only makes the cookie stricter.
+    """
     forwarded = request.headers.get("x-forwarded-proto", "").split(",")[0].strip()
     return "https" in (request.url.scheme, forwarded)
 
 
-def _mind_origin(request: Request) -> None:
+def _check_origin(request: Request) -> None:
+    """Raise AccessDenied for a request that a page of another site may have sent."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
-    said = request.headers.get("sec-fetch-site")
+    fetch_site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin")
     host = request.headers.get("host", "")
-    if said is None:
-        is_ours = origin is None or urlsplit(origin).netloc == host
+    if fetch_site is None:  # an old browser, or a program
+        is_same_origin = origin is None or urlsplit(origin).netloc == host
     else:
-        is_ours = said in ("same-origin", "none")
-    if kind != "application/json" or not is_ours:
+        is_same_origin = fetch_site in ("same-origin", "none")
+    if kind != "application/json" or not is_same_origin:
         raise AccessDenied(403, "Only the page, or a program that sends JSON, can sign in or out.")
 
 
 async def body_of(request: Request) -> bytes:
-    """What was sent, as long as it can be a sign-in."""
+    """Read the body of a request; raise AccessDenied if it is too long for a sign-in."""
     body = b""
     async for part in request.stream():
         body += part
@@ -107,5 +116,5 @@ async def _token(request: Request) -> str:
         raise AccessDenied(401, UNKNOWN) from None
 
 
-def _known(known: SignInState) -> Response:
-    return Response(msgspec.json.encode(known), media_type="application/json")
+def _json(state: SignInState) -> Response:
+    return Response(msgspec.json.encode(state), media_type="application/json")

@@ -1,1 +1,16 @@
-"""."""
+"""The documents of the API, made of a view of the cluster.
+
+Only functions of a view, and of indexes that follow views, belong here. All names in a document
+come from the view that it is made of, which may be redacted; sums may count hidden gangs. No I/O;
+`cache` has a lock, the rest is pure.
+
+    cache             the documents of the newest moment, made once for all viewers
+    gpu_map           every GPU and the tasks on it
+    map_nodes         the layout of the nodes on the map
+    device_runs       the GPUs of a task as runs of neighbours
+    row_table         columns that are changed row by row
+    queues            the tree of queues, and who borrows from whom
+    jobs              the lists of jobs, one job, and the changes that would start a job
+    requested_gpus    the GPU thousandths that waiting tasks request
+    decisions         the actions of a cycle, and the remembered cycles in short
+"""

@@ -1,7 +1,7 @@
-"""The documents of the newest moment: made when somebody asks, once, for all who ask.
+"""The documents of the newest moment: made on the first request, once for all who request them.
 
-Whoever asks waits for what another has made them make already. Nothing here is known to the
-scheduler, so nothing here can hold it up, and nobody asking costs nothing.
+A request waits for the document that another request is making already. The scheduler does not use
+this cache, so a request cannot delay it; without requests no document is made.
 """
 
 from __future__ import annotations
@@ -10,67 +10,60 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 
+from windlass.web.documents.decisions import Short, decisions_document
 from windlass.web.documents.gpu_map import GpuMap
-from windlass.web.documents.jobs import Lists, ListWindow
-from windlass.web.documents.queues import queues_document
-from windlass.web.documents.tree import in_order
-from windlass.web.feed.deltas import as_bytes
+from windlass.web.documents.jobs import JobLists, ListWindow
+from windlass.web.documents.queues import QueueTable, in_tree_order, queue_table, queues_document
+from windlass.web.feed.deltas import DeltaTrail, as_bytes
 from windlass.web.feed.gang_members import GangMemberIndex
 from windlass.web.feed.timeseries import TimeseriesSample, past_of
-from windlass.web.feed.trail import DeltaTrail
 from windlass.web.feed.view import ClusterView
-from windlass.web.schema.cycles import Cycles, DecisionsDocument
-
-
-@dataclass(frozen=True, slots=True)
-class Short:
-    """A remembered cycle in numbers; GPUs in thousandths."""
-
-    cycle: int
-    at: int
-    bound: int
-    evicted: int
-    held: int
-    waiting: int
-    gangs: list[str]
-    """The first few that it did something with."""
+from windlass.web.schema.documents import Stamp
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A moment, and what is remembered of those before."""
+    """Everything that the documents of one moment are made of.
 
-    look: ClusterView
+    `redact_shown` makes the one of a viewer who may not see everything.
+    """
+
+    view: ClusterView
     samples: Sequence[TimeseriesSample]
     cycles: Sequence[Short]
 
 
 @dataclass(frozen=True, slots=True)
 class ServedDocument:
-    """A document as it is sent, and which one it is."""
+    """A document as it is sent, and the tag that names it."""
 
     tag: str
     body: bytes
 
 
-class Pages:
-    """Makes documents, one moment after the other, and remembers what the next one needs."""
+class DocumentCache:
+    """Makes documents, one moment after the other, and keeps the state that makes the next cheap.
+
+    All state below `_lock` follows the whole cluster. Redacted documents are made of the same state
+    (`make`), with the names of the redacted view only.
+    """
 
     def __init__(self) -> None:
         self.shown: Shown | None = None
-        """The newest moment; replaced as a whole, by the thread that shows."""
+        """The newest moment; replaced as a whole, by the thread of the scheduler."""
         self._lock = Lock()
         self._map = GpuMap()
         self._members = GangMemberIndex()
-        self._lists: Lists | None = None
+        self._lists: JobLists | None = None
+        self._queues: tuple[Stamp, QueueTable] | None = None
         self._trails = {name: DeltaTrail() for name in ("cluster", "queues", "decisions")}
         self.is_recorded = False
-        """Is there a record that reaches further back than the cycles that are shown?"""
+        """True: a record reaches further back than the cycles that are shown."""
         self._followed: set[str] = set()
-        """What somebody has asked for since the last moment was prepared."""
+        """The documents that were requested since `prepare` was called last."""
 
     def answer(self, name: str, since: str = "") -> ServedDocument | None:
-        """A document, or what has changed in it since the one with that tag."""
+        """Return a whole document, or its delta since the one with that tag; None before any."""
         with self._lock:
             shown, trail = self.shown, self._trails[name]
             if shown is None:
@@ -80,58 +73,58 @@ class Pages:
             return ServedDocument(trail.tag, trail.answer(since))
 
     def prepare(self) -> None:
-        """Make what is followed before anybody is told that there is something new."""
+        """Make the documents that viewers follow, before they are told of the new moment."""
         with self._lock:
             followed, self._followed = self._followed, set()
             for name in sorted(followed):
                 if self.shown is not None:
                     self._bring_up(name, self.shown)
 
-    def jobs(self, window: ListWindow) -> ServedDocument | None:
-        """A window of the lists of jobs."""
+    def make(self, name: str, whole: Shown, seen: Shown) -> object:
+        """Make a document of `seen`: a whole moment, or the redacted part of it for a viewer."""
         with self._lock:
-            lists = self._lists_now()
+            return self._make(name, whole, seen)
+
+    def jobs(self, window: ListWindow) -> ServedDocument | None:
+        """Return a window of the lists of jobs; None before the first moment."""
+        with self._lock:
+            lists = self._newest_lists()
             return lists and ServedDocument(lists.stamp.tag, as_bytes(lists.document(window)))
 
     def job(self, gang: str) -> ServedDocument | None:
-        """One gang; None if it is in no list."""
+        """Return the document of one gang; None if it is in no list."""
         with self._lock:
-            lists = self._lists_now()
-            found = lists and lists.one(gang)
-            return found and ServedDocument(found.stamp.tag, as_bytes(found))
+            lists = self._newest_lists()
+            document = lists and lists.one(gang)
+            return document and ServedDocument(document.stamp.tag, as_bytes(document))
 
     def _bring_up(self, name: str, shown: Shown) -> None:
-        tag = shown.look.stamp.tag
+        tag = shown.view.stamp.tag
         if self._trails[name].tag != tag:
-            self._trails[name].put(tag, self._made(name, shown))
+            self._trails[name].put(tag, self._make(name, shown, shown))
 
-    def _made(self, name: str, shown: Shown) -> object:
-        look = shown.look
+    def _make(self, name: str, whole: Shown, seen: Shown) -> object:
+        """Make a document; the map and the sums follow `whole`, all names come from `seen`."""
         if name == "cluster":
-            return self._map.document(look)
+            self._map.follow(whole.view)
+            return self._map.draw(seen.view)
         if name == "decisions":
-            return DecisionsDocument(look.stamp, _columns(shown.cycles), self.is_recorded)
-        self._members.follow(look)
-        names = (queue.name for queue, _ in in_order(look.queues))
-        return queues_document(look, self._members, past_of(shown.samples, names))
+            return decisions_document(seen.view.stamp, seen.cycles, self.is_recorded)
+        names = [queue.name for queue, _ in in_tree_order(seen.view.queues)]
+        return queues_document(seen.view, self._queue_table(whole), past_of(seen.samples, names))
 
-    def _lists_now(self) -> Lists | None:
+    def _queue_table(self, whole: Shown) -> QueueTable:
+        """Return the numbers of all queues at this moment, computed once for all viewers."""
+        if self._queues is None or self._queues[0] != whole.view.stamp:
+            self._members.follow(whole.view)
+            self._queues = whole.view.stamp, queue_table(whole.view, self._members)
+        return self._queues[1]
+
+    def _newest_lists(self) -> JobLists | None:
         shown = self.shown
         if shown is None:
             return None
-        if self._lists is None or self._lists.stamp != shown.look.stamp:
-            self._members.follow(shown.look)
-            self._lists = Lists(shown.look, self._members)
+        if self._lists is None or self._lists.stamp != shown.view.stamp:
+            self._members.follow(shown.view)
+            self._lists = JobLists(shown.view, self._members)
         return self._lists
-
-
-def _columns(shorts: Sequence[Short]) -> Cycles:
-    return Cycles(
-        cycle=[each.cycle for each in shorts],
-        at=[each.at for each in shorts],
-        bound=[each.bound for each in shorts],
-        evicted=[each.evicted for each in shorts],
-        held=[each.held for each in shorts],
-        waiting=[each.waiting for each in shorts],
-        gangs=[each.gangs for each in shorts],
-    )

@@ -1,7 +1,7 @@
-"""Who waits and why, who runs and where, who has finished: lists of which viewers see a window.
+"""The jobs that wait, run and have finished: lists of which a viewer requests a window.
 
-A list may have a hundred thousand entries. It is put in order once per moment, as names alone; only
-the rows of a window are written out.
+A list may have a hundred thousand entries. It is sorted once per view, as names alone; only the
+rows of a window are written out. This module also lists the changes that would start a gang.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from functools import cached_property
 from statistics import median
 from typing import TypeVar
 
+from windlass.engine.explain.suggest import MOST_TOLD, suggest
+from windlass.engine.explain.suggestions.catalog import ChangeKind
 from windlass.engine.plan import Decision, Verdict
 from windlass.model.jobs import Gang, GangId
 from windlass.model.reasons import Reason
 from windlass.model.resources import describe
 from windlass.state.queue_accounts import models_of
+from windlass.state.snapshot import Snapshot
 from windlass.web.documents.requested_gpus import given_milli, is_waiting
 from windlass.web.feed.gang_members import GangMemberIndex
 from windlass.web.feed.view import ClusterView
@@ -28,48 +31,49 @@ from windlass.web.schema.documents import (
     PlaceRow,
     ReasonRow,
     RunningJob,
+    StartRow,
     WaitingJob,
 )
 
 MOST_ROWS = 200
-"""Of each list at a time; more than any screen shows."""
+"""The largest number of rows of each list in one document; more than any screen shows."""
 
 Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True, slots=True)
 class ListWindow:
-    """Which part of the lists is wanted."""
+    """The part of each list that a request asks for."""
 
     waiting: int = 0
-    """The first row of each list."""
+    """The first row of the list of waiting jobs; the next two likewise."""
     running: int = 0
     finished: int = 0
     count: int = MOST_ROWS
     find: str = ""
-    """Only jobs of whose name, queue or user this is a part."""
+    """A part of the name, queue or user of the jobs to list; empty: all jobs."""
 
 
 TOP = ListWindow()
 
 
-class Lists:
-    """The lists of one moment."""
+class JobLists:
+    """The lists of jobs of one view."""
 
-    def __init__(self, look: ClusterView, members: GangMemberIndex) -> None:
-        self.stamp = look.stamp
-        self._look = look
+    def __init__(self, view: ClusterView, members: GangMemberIndex) -> None:
+        self.stamp = view.stamp
+        self._view = view
         self._members = members
         self._starts = {
-            hold.gang: hold.starts_at for hold in look.plan.holds if hold.starts_at > look.now
+            hold.gang: hold.starts_at for hold in view.plan.holds if hold.starts_at > view.now
         }
 
     def document(self, window: ListWindow = TOP) -> JobsDocument:
-        """What the window shows, and how long the lists are."""
+        """Return the rows of a window, and the lengths of the lists."""
         word = window.find.lower()
-        line = self._matching(self.line, word, lambda each: each.gang)
+        line = self._matching(self.line, word, lambda decision: decision.gang)
         running = self._matching(self.running, word, lambda gang: gang)
-        finished = [each for each in self._look.beside.finished if _is_found(each, word)]
+        finished = [job for job in self._view.beside.finished if _matches(job, word)]
         count = window.count
         return JobsDocument(
             stamp=self.stamp,
@@ -79,21 +83,21 @@ class Lists:
             waiting_first=min(window.waiting, len(line)),
             running_first=min(window.running, len(running)),
             finished_first=min(window.finished, len(finished)),
-            waiting=[self._waiting(each) for each in _cut(line, window.waiting, count)],
+            waiting=[self._waiting(decision) for decision in _cut(line, window.waiting, count)],
             running=[self._running(gang) for gang in _cut(running, window.running, count)],
             finished=_cut(finished, window.finished, count),
             asked=self._asked_in_all,
             given=self._members.given,
             median_wait=int(median(self._waits)) if self._waits else None,
             longest_wait=self._waits[-1] if self._waits else None,
-            promised=sum(each.gang in self._starts for each in self.line),
+            promised=sum(decision.gang in self._starts for decision in self.line),
         )
 
     def one(self, gang: str) -> JobDocument | None:
-        """One gang alone; None if it is in no list."""
+        """Return the document of one gang; None if it is in no list."""
         name = GangId(gang)
-        decision = next((each for each in self.line if each.gang == name), None)
-        ended = (each for each in self._look.beside.finished if each.gang == gang)
+        decision = next((decision for decision in self.line if decision.gang == name), None)
+        ended = (job for job in self._view.beside.finished if job.gang == gang)
         is_running, finished = name in self._members.running, next(ended, None)
         if decision is None and not is_running and finished is None:
             return None
@@ -103,54 +107,55 @@ class Lists:
             running=self._running(name) if is_running else None,
             finished=finished,
             places=self._places(name),
-            waiting_in_all=len(self.line),
+            # Positions count all gangs that wait, so a part of the line has no length to compare.
+            waiting_in_all=len(self.line) if self._view.has_all_gangs else None,
         )
 
     @cached_property
     def line(self) -> list[Decision]:
-        """Who waits, in the order of the line; who can never start stands last."""
-        gangs = self._look.gangs
-        found = [
-            each for each in self._look.plan.decisions if is_waiting(each) and each.gang in gangs
+        """The gangs that wait, in queue order; those that can never start are last."""
+        gangs, decisions = self._view.gangs, self._view.plan.decisions
+        line = [
+            decision for decision in decisions if is_waiting(decision) and decision.gang in gangs
         ]
-        found.sort(key=lambda each: (each.verdict is Verdict.NEVER, each.position, each.gang))
-        return found
+        line.sort(key=lambda d: (d.verdict is Verdict.NEVER, d.position, d.gang))
+        return line
 
     @cached_property
     def running(self) -> list[GangId]:
-        """Who has tasks on nodes, the newest first."""
-        there = [gang for gang in self._members.running if gang in self._look.gangs]
-        return sorted(there, key=lambda gang: (-self._since(gang), gang))
+        """The gangs with tasks on nodes, the newest first."""
+        gangs = [gang for gang in self._members.running if gang in self._view.gangs]
+        return sorted(gangs, key=lambda gang: (-self._since(gang), gang))
 
     @cached_property
     def _waits(self) -> list[int]:
-        """How long everybody has waited, the shortest first."""
-        gangs, now = self._look.gangs, self._look.now
-        return sorted(now - gangs[each.gang].created_at for each in self.line)
+        """The waiting times so far in seconds, the shortest first."""
+        gangs, now = self._view.gangs, self._view.now
+        return sorted(now - gangs[decision.gang].created_at for decision in self.line)
 
     @cached_property
     def _asked_in_all(self) -> int:
-        return sum(self._members.asked.get(each.gang, 0) for each in self.line)
+        return sum(self._members.requested.get(decision.gang, 0) for decision in self.line)
 
     def _eta(self, gang: GangId) -> Eta | None:
-        """When it is expected; a forecast that time has overtaken says now."""
-        found, now = self._look.beside.etas.get(gang), self._look.now
-        return found and Eta(max(found.at, now), max(found.early, now), max(found.late, now))
+        """Return the expected start; now if the forecast start has passed."""
+        eta, now = self._view.beside.etas.get(gang), self._view.now
+        return eta and Eta(max(eta.at, now), max(eta.early, now), max(eta.late, now))
 
     def _since(self, gang: GangId) -> int:
         started = self._members.running[gang]
-        return self._look.gangs[gang].created_at if started is None else started
+        return self._view.gangs[gang].created_at if started is None else started
 
     def _matching(
         self, entries: list[Entry], word: str, gang_of: Callable[[Entry], GangId]
     ) -> list[Entry]:
         if not word:
             return entries
-        gangs = self._look.gangs
-        return [each for each in entries if _is_found(gangs[gang_of(each)], word)]
+        gangs = self._view.gangs
+        return [entry for entry in entries if _matches(gangs[gang_of(entry)], word)]
 
     def _waiting(self, decision: Decision) -> WaitingJob:
-        gang = self._look.gangs[decision.gang]
+        gang = self._view.gangs[decision.gang]
         tasks = self._members.waiting(gang.id)
         never = decision.verdict is Verdict.NEVER
         return WaitingJob(
@@ -163,7 +168,7 @@ class Lists:
             position=0 if never else decision.position,
             asks=describe(tasks[0].shape.request) if tasks else "",
             tasks=len(tasks),
-            milli=self._members.asked.get(gang.id, 0),
+            milli=self._members.requested.get(gang.id, 0),
             since=gang.created_at,
             starts_at=self._starts.get(gang.id),
             eta=self._eta(gang.id),
@@ -171,8 +176,8 @@ class Lists:
         )
 
     def _running(self, name: GangId) -> RunningJob:
-        gang, tasks = self._look.gangs[name], self._members.placed(name)
-        nodes = self._look.nodes
+        gang, tasks = self._view.gangs[name], self._members.placed(name)
+        nodes = self._view.nodes
         models = {
             model
             for task in tasks
@@ -198,8 +203,8 @@ class Lists:
             PlaceRow(
                 task=task.id,
                 node=task.node,
-                devices=sorted({each.device for each in task.devices}),
-                milli=given_milli(task, self._look.nodes.get(task.node)),
+                devices=sorted({part.device for part in task.devices}),
+                milli=given_milli(task, self._view.nodes.get(task.node)),
                 state=task.state,
                 started=task.started_at,
             )
@@ -208,14 +213,29 @@ class Lists:
 
 
 def reason_rows(reasons: Iterable[Reason]) -> list[ReasonRow]:
-    """Reasons as programs and people read them."""
-    return [ReasonRow(str(each.why), str(each)) for each in reasons]
+    """Return reasons as rows with a code for programs and a sentence for people."""
+    return [ReasonRow(str(reason.why), str(reason)) for reason in reasons]
 
 
-def _is_found(job: Gang | FinishedJob, word: str) -> bool:
+def _matches(job: Gang | FinishedJob, word: str) -> bool:
     name = job.id if isinstance(job, Gang) else job.gang
     return not word or any(word in part.lower() for part in (name, job.queue, job.user))
 
 
 def _cut(entries: Sequence[Entry], first: int, count: int) -> list[Entry]:
     return list(entries[first : first + min(count, MOST_ROWS)])
+
+
+def start_rows(snapshot: Snapshot, gang: GangId) -> tuple[list[StartRow], list[str]]:
+    """Return the changes that would start a waiting gang now, and notes about them.
+
+    The words are those of `windlass explain`. Changes that are not allowed stand last; otherwise
+    the order of the engine stays, the smallest change first.
+    """
+    suggestions = suggest(snapshot, gang)
+    listed = suggestions.suggestions[:MOST_TOLD]
+    rows = [
+        StartRow(entry.change.kind, str(entry), entry.change.kind is not ChangeKind.STOP)
+        for entry in listed
+    ]
+    return sorted(rows, key=lambda row: not row.allowed), suggestions.sentences()[len(listed) :]

@@ -1,11 +1,11 @@
-"""How much GPU the waiting tasks ask for, in thousandths, whatever the way they ask."""
+"""The GPU thousandths that waiting tasks request, in whichever way they request them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
 from windlass.engine.plan import Decision, Verdict
-from windlass.model.gpu_resources import is_gpu, least_unit
+from windlass.model.gpu_resources import is_gpu
 from windlass.model.gpus import WHOLE, Gpu, GpuRequest, milli_of_memory
 from windlass.model.jobs import Task
 from windlass.model.mig import milli_of_profile, offered_by
@@ -16,53 +16,50 @@ from windlass.web.feed.view import Hardware
 
 
 def is_waiting(decision: Decision) -> bool:
-    """Is it about a gang that stays in line?"""
+    """Return whether the decision is about a gang that stays in the queue."""
     return decision.verdict in (Verdict.WAITS, Verdict.NEVER)
 
 
 class RequestedGpus:
-    """Knows the cards of one cluster, and so what a slice or some memory is of them."""
+    """Measures requests by the GPUs of one cluster: a MIG slice or some memory as a part of one."""
 
     def __init__(self, hardware: Hardware) -> None:
         self._hardware = hardware
-        self._known: dict[GpuRequest, int] = {}
-        self._units: dict[str, int] = {}
-        """Thousandths of one unit of each GPU resource."""
+        self._milli_of: dict[GpuRequest, int] = {}
+        """A cache: it rests on the hardware, which never changes; a new one gets a new object."""
 
     def of(self, tasks: Iterable[Task]) -> int:
-        """The thousandths of all these tasks together."""
+        """Return the thousandths that all these tasks request together."""
         requests = [task.shape.request for task in tasks]
-        extras = sum(self._extra_milli(each) for each in requests if each.extra)
-        return sum(self._milli(each.gpu) for each in requests) + extras
+        extras = sum(self._extra_milli(request) for request in requests if request.extra)
+        return sum(self._milli(request.gpu) for request in requests) + extras
 
     def _milli(self, gpu: GpuRequest | None) -> int:
         if gpu is None:
             return 0
-        if gpu not in self._known:
+        if gpu not in self._milli_of:
             in_parts = gpu.profile or gpu.memory_mib
-            self._known[gpu] = gpu.count * (
+            self._milli_of[gpu] = gpu.count * (
                 _least(gpu, self._hardware.cards) if in_parts else gpu.milli
             )
-        return self._known[gpu]
+        return self._milli_of[gpu]
 
     def _extra_milli(self, request: Request) -> int:
-        """Of GPUs among its extra resources, on the nodes on which they are least."""
-        total = 0
-        for name, amount in request.extra:
-            if is_gpu(name):
-                if name not in self._units:
-                    self._units[name] = least_unit(self._hardware.nodes.values(), name)
-                total += amount * self._units[name]
-        return total
+        """Return the thousandths of the GPUs among the extra resources of a request."""
+        return sum(
+            amount * self._hardware.unit_milli(name)
+            for name, amount in request.extra
+            if is_gpu(name)
+        )
 
 
 def given_milli(task: Task, node: Node | None) -> int:
-    """The GPU thousandths that a task on a node has, as its queue is charged for them."""
+    """Return the GPU thousandths that a task on a node has, as its queue is charged for them."""
     return charged_milli(task.shape.request, task.devices, node)
 
 
 def _least(gpu: GpuRequest, cards: Collection[Gpu]) -> int:
-    """Of the card on which it is least; a whole one where no card would do."""
+    """Return the thousandths on the card where it is least; a whole GPU if no card fits."""
     fitting = [card for card in cards if not gpu.models or card.model in gpu.models]
     if gpu.profile:
         parts = [

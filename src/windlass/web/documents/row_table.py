@@ -1,4 +1,4 @@
-"""Columns that are changed row by row, and stay where they are as far as possible."""
+"""Columns that are changed row by row, in which rows stay in place as far as possible."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any, Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Table(Generic[Key]):
-    """Rows by key, without gaps: when one goes the last takes its place."""
+class RowTable(Generic[Key]):
+    """Rows by key, without gaps: when a row is dropped the last row takes its place.
+
+    Invariant: `keys[at[key]] == key` for every key, and all columns are as long as `keys`.
+    """
 
     __slots__ = ("at", "columns", "keys")
 
@@ -19,12 +22,12 @@ class Table(Generic[Key]):
         self.columns: list[list[Any]] = [[] for _ in range(width)]
 
     def fill(self, keys: list[Key], *columns: list[Any]) -> None:
-        """Write all rows at once, in place of those that are there."""
+        """Replace all rows at once; the lists are kept, not copied."""
         self.at = {key: at for at, key in enumerate(keys)}
         self.keys, self.columns = keys, list(columns)
 
     def put(self, key: Key, *values: object) -> None:
-        """Add a row, or write it anew."""
+        """Add a row, or overwrite it."""
         at = self.at.get(key)
         if at is None:
             self.at[key] = len(self.keys)
@@ -36,7 +39,7 @@ class Table(Generic[Key]):
                 column[at] = value
 
     def drop(self, key: Key) -> None:
-        """Take a row out."""
+        """Remove a row."""
         at, last = self.at.pop(key), self.keys.pop()
         values = [column.pop() for column in self.columns]
         if last != key:

@@ -1,4 +1,4 @@
-"""Rung in one thread, heard in the event loops of others."""
+"""A signal from one thread to the event loops of others."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ Listener = tuple[asyncio.AbstractEventLoop, asyncio.Event]
 
 
 class ChangeSignal:
-    """Wakes everybody who listens; who was not listening hears nothing of it."""
+    """Wakes all listeners; a listener that comes later is not told of earlier signals."""
 
     def __init__(self) -> None:
         self.is_over = False
-        """It will not ring again: whoever listens may go."""
+        """True: there will be no further signal, so listeners may stop."""
         self._lock = Lock()
         self._listeners: list[Listener] = []
 
     @property
     def is_heard(self) -> bool:
-        """Does anybody listen?"""
+        """True if there is a listener."""
         return bool(self._listeners)
 
     def ring(self) -> None:
@@ -31,13 +31,13 @@ class ChangeSignal:
                 loop.call_soon_threadsafe(event.set)
 
     def silence(self) -> None:
-        """Ring for the last time."""
+        """Signal for the last time."""
         self.is_over = True
         self.ring()
 
     @contextmanager
     def listening(self) -> Generator[asyncio.Event, None, None]:
-        """An event that is set whenever the bell rings; the listener clears it."""
+        """Yield an event that is set with every signal; the listener clears it."""
         listener = asyncio.get_running_loop(), asyncio.Event()
         with self._lock:
             self._listeners.append(listener)

@@ -1,9 +1,9 @@
-"""What is shown now, and a bounded past of cycles: written by one thread, read by any.
+"""The newest view and a bounded past of cycles: written by one thread, read by any.
 
-Whoever runs cycles calls `note` after each one and `show` when it is worth a look. That takes a
-copy of the moment (`look.py`) and no more: documents are made of it only when somebody asks for
-them (`pages.py`), in the thread of whoever asks. Only questions about room are answered from the
-cluster itself: so whoever changes it after it was shown holds `lock` meanwhile.
+Whoever runs cycles calls `note` after each one and `show` when viewers should see the result. That
+copies the moment (`view.py`) and no more: documents are made of it only on request
+(`documents/cache.py`), in the thread of the request. Only questions about room are answered from
+the cluster itself: whoever changes the cluster after it was shown must hold `lock` meanwhile.
 """
 
 from __future__ import annotations
@@ -15,47 +15,53 @@ from typing import TypeAlias
 from windlass.engine.plan import Plan, Verdict
 from windlass.model.jobs import GangId
 from windlass.state.cluster import Cluster
-from windlass.web.documents.cache import Pages, Short, Shown
-from windlass.web.documents.decisions import cycle_document, first_gangs
+from windlass.web.documents.cache import DocumentCache, Shown
+from windlass.web.documents.decisions import Short, cycle_document, summarize
+from windlass.web.documents.jobs import start_rows
 from windlass.web.documents.requested_gpus import is_waiting
-from windlass.web.documents.starts import starts
 from windlass.web.feed.change_signal import ChangeSignal
 from windlass.web.feed.deltas import as_bytes
 from windlass.web.feed.replay_source import ReplaySource
 from windlass.web.feed.timeseries import Timeseries
-from windlass.web.feed.view import Beside, look_at
-from windlass.web.schema.cycles import CycleDocument
+from windlass.web.feed.view import Beside, take_view
 from windlass.web.schema.documents import RoomDocument, Stamp
 
 MOST_CYCLES = 600
+"""The remembered cycles; the oldest is forgotten."""
 
 Told: TypeAlias = Callable[[Cluster, Plan, GangId], Sequence[str]]
-"""Says in sentences what it would take to make room for a gang."""
+"""A function that says in sentences what it would take to make room for a gang."""
 
 
 class LiveState:
-    """The newest moment and the cycles before it."""
+    """The state behind the dashboard: the newest view, and the cycles before it."""
 
     def __init__(self, run: str, played: bool = False, tell_room: Told | None = None) -> None:
         self.bell = ChangeSignal()
         self.lock = Lock()
-        self.pages = Pages()
+        """Held by whoever changes the cluster that was shown, and while `room` reads it."""
+        self.pages = DocumentCache()
         self._asking = Lock()
+        """Held while suggestions are computed: one computation at a time."""
         self._seen: tuple[Cluster, Plan] | None = None
+        """The live cluster that was shown last, not a copy: read it only with `lock` held."""
         self._tell_room = tell_room
         self._recorded: ReplaySource | None = None
         self._run = run
         self._played = played
         self._cycle = 0
         self._version = 0
+        # Invariant: `_shorts` and `_cycles` describe the same cycles, at most MOST_CYCLES.
         self._shorts: list[Short] = []
         self._cycles: dict[int, bytes] = {}
+        """The documents by cycle, kept encoded to save memory."""
         self._held: frozenset[GangId] = frozenset()
+        """The gangs with a hold after the last cycle: a hold is told only when it is new."""
         self._book = Timeseries()
 
     @property
     def recorded(self) -> ReplaySource | None:
-        """What was recorded of the cycles before those that are remembered, if anything is."""
+        """The record of the cycles before the remembered ones; None if nothing is recorded."""
         return self._recorded
 
     @recorded.setter
@@ -64,64 +70,53 @@ class LiveState:
 
     @property
     def stamp(self) -> Stamp | None:
-        """Which moment is shown; None before the first."""
+        """The stamp of the moment that is shown; None before the first."""
         shown = self.pages.shown
-        return shown.look.stamp if shown else None
+        return shown.view.stamp if shown else None
 
     def note(self, cluster: Cluster, plan: Plan) -> None:
-        """Remember what a cycle did; the oldest is forgotten."""
+        """Remember the actions of a cycle; forget the oldest cycle beyond `MOST_CYCLES`."""
         self._cycle += 1
         document = cycle_document(self._cycle, cluster, plan, self._held)
         self._held = frozenset(hold.gang for hold in plan.holds)
         self._cycles[self._cycle] = as_bytes(document)
-        self._shorts.append(_short(document, sum(is_waiting(each) for each in plan.decisions)))
+        waiting = sum(is_waiting(decision) for decision in plan.decisions)
+        self._shorts.append(summarize(document, waiting))
         if len(self._shorts) > MOST_CYCLES:
             del self._cycles[self._shorts.pop(0).cycle]
         self._book.note(cluster, plan)
 
     def show(self, cluster: Cluster, plan: Plan, beside: Beside | None = None) -> None:
-        """Put everything up as it is now, and tell those who look."""
+        """Take a view of the cluster as it is now, and notify all viewers."""
         self._version += 1
         stamp = Stamp(self._run, self._version, self._cycle, cluster.now, self._played)
-        before = self.pages.shown.look if self.pages.shown else None
-        look = look_at(cluster, plan, stamp, beside, before)
-        self.pages.shown = Shown(look, tuple(self._book.samples), tuple(self._shorts))
+        before = self.pages.shown.view if self.pages.shown else None
+        view = take_view(cluster, plan, stamp, beside, before)
+        self.pages.shown = Shown(view, tuple(self._book.samples), tuple(self._shorts))
         self._seen = cluster, plan
         self.bell.ring()
 
     def room(self, gang: str) -> bytes | None:
-        """What it would take to make room for a gang; None if it does not wait for any."""
+        """Return what it would take to make room for a gang; None if the gang does not wait."""
         with self.lock:
             if self._seen is None or self._tell_room is None:
                 return None
             cluster, plan = self._seen
-            decision = next((each for each in plan.decisions if each.gang == gang), None)
+            decision = next((entry for entry in plan.decisions if entry.gang == gang), None)
             if decision is None or not is_waiting(decision) or gang not in cluster.gangs:
                 return None
             waits = decision.verdict is Verdict.WAITS
             sentences = list(self._tell_room(cluster, plan, GangId(gang))) if waits else []
-            cycle, here = self._cycle, cluster.snapshot()
-        # on a copy: nobody waits for the answer but whoever asked
-        with self._asking:  # one at a time
-            rows, notes = starts(here, GangId(gang))
+            cycle, snapshot = self._cycle, cluster.snapshot()
+        # The rest takes long, so it works on a copy: the scheduler need not wait for it.
+        with self._asking:
+            rows, notes = start_rows(snapshot, GangId(gang))
         return as_bytes(RoomDocument(gang, cycle, sentences, rows, notes))
 
     def cycles(self) -> list[Short]:
-        """The remembered cycles in short, the oldest first."""
+        """Return the remembered cycles in short, the oldest first."""
         return self._shorts.copy()
 
     def cycle(self, number: int) -> bytes | None:
-        """One remembered cycle in full."""
+        """Return the document of one remembered cycle; None if it is forgotten."""
         return self._cycles.get(number)
-
-
-def _short(cycle: CycleDocument, waiting: int) -> Short:
-    return Short(
-        cycle=cycle.cycle,
-        at=cycle.at,
-        bound=sum(each.milli for each in cycle.placed),
-        evicted=sum(each.milli for each in cycle.evicted),
-        held=sum(each.milli for each in cycle.held),
-        waiting=waiting,
-        gangs=first_gangs(cycle),
-    )

@@ -1,4 +1,4 @@
-"""Work for viewers, one piece at a time and with pauses: it must not crowd out the scheduler."""
+"""A throttle for the work of viewers, so that it leaves most of the time to the scheduler."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-Done = TypeVar("Done")
+Result = TypeVar("Result")
 
 PART = 4
-"""After each piece of work as many times its length is left to others."""
+"""The pause after each piece of work, as a multiple of its length."""
 LONGEST_PAUSE_S = 1.0
 
 
 class WorkThrottle:
-    """Whoever has work for a thread waits in line here."""
+    """Runs one piece of work at a time in a thread, with pauses in between."""
 
     def __init__(self) -> None:
-        self._line = asyncio.Lock()
+        self._turn = asyncio.Lock()
         self._free_at = 0.0
+        """The end of the pause after the last piece of work, on the monotonic clock."""
 
-    async def do(self, work: Callable[[], Done]) -> Done:
-        """Do it in a thread, when its turn has come."""
-        async with self._line:
+    async def do(self, work: Callable[[], Result]) -> Result:
+        """Do a piece of work in a thread when its turn has come; return its result."""
+        async with self._turn:
             await asyncio.sleep(max(0.0, self._free_at - time.monotonic()))
             began = time.monotonic()
             try:

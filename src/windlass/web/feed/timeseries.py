@@ -1,7 +1,7 @@
-"""What the queues had over time, and how many gangs waited and ran, in bounded memory.
+"""The allocations of queues and the numbers of gangs over time, in bounded memory.
 
-A sample is taken at most once per step. When the book is full every second sample goes and the
-step doubles: a short past is told finely, a long one coarsely, and neither grows.
+A sample is taken at most once per step. When there are `MOST_SAMPLES`, every second one is dropped
+and the step doubles: a short past has a fine resolution, a long one a coarse one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_SAMPLES = 480
 
 @dataclass(frozen=True, slots=True)
 class TimeseriesSample:
-    """GPU thousandths per queue at a moment, and gangs."""
+    """The GPU thousandths per queue at a moment, and the numbers of gangs that wait and run."""
 
     at: int
     allocated: dict[str, int]
@@ -31,18 +31,19 @@ class TimeseriesSample:
 
 @dataclass(slots=True)
 class Timeseries:
-    """The samples so far."""
+    """The samples so far, the oldest first."""
 
     step_s: int = 60
+    """The shortest time between two samples, in seconds; it doubles when samples are dropped."""
     samples: list[TimeseriesSample] = field(default_factory=list[TimeseriesSample])
 
     def note(self, cluster: Cluster, plan: Plan) -> None:
-        """Take a sample, if one is due."""
+        """Take a sample if one is due."""
         if self.samples and cluster.now < self.samples[-1].at + self.step_s:
             return
         allocated = {name: cluster.allocated(name, GPU) for name in cluster.queues}
         share = {name: plan.shares.get(name, {}).get(GPU, 0) for name in cluster.queues}
-        waiting = sum(is_waiting(each) for each in plan.decisions)
+        waiting = sum(is_waiting(decision) for decision in plan.decisions)
         self.samples.append(
             TimeseriesSample(cluster.now, allocated, share, waiting, len(cluster.active))
         )
@@ -51,12 +52,12 @@ class Timeseries:
 
 
 def past_of(samples: Sequence[TimeseriesSample], queues: Iterable[str]) -> Past:
-    """Samples as columns; a queue that did not exist then had nothing."""
+    """Return the samples as columns; a queue that did not exist at a sample had 0 then."""
     names = list(queues)
     return Past(
-        at=[each.at for each in samples],
-        allocated={name: [each.allocated.get(name, 0) for each in samples] for name in names},
-        share={name: [each.share.get(name, 0) for each in samples] for name in names},
-        waiting=[each.waiting for each in samples],
-        running=[each.running for each in samples],
+        at=[sample.at for sample in samples],
+        allocated={name: [sample.allocated.get(name, 0) for sample in samples] for name in names},
+        share={name: [sample.share.get(name, 0) for sample in samples] for name in names},
+        waiting=[sample.waiting for sample in samples],
+        running=[sample.running for sample in samples],
     )

@@ -1,8 +1,11 @@
-"""The cluster as it was at one moment, for others to look at while it moves on.
+"""The cluster as it was at one moment: a copy to read while the cluster moves on.
 
-Nodes, queues, gangs and tasks are values that never change; the cluster replaces them. So the
-tables that lead to them are all that has to be copied, which takes a few milliseconds for 80,000
-GPUs, and whoever has the copy can take its time, in any thread, without holding up the scheduler.
+Nodes, queues, gangs and tasks are immutable values; the cluster replaces them. A view therefore
+copies only the tables that lead to them, which takes a few milliseconds for 80,000 GPUs. Any thread
+may read a view for as long as it likes without delaying the scheduler.
+
+Every name in a document about the present comes from a view. `redact/view.py` makes the view of
+a viewer who may not see everything; the documents are made of it by the same functions.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from operator import is_not
 from windlass.controllers.queue_status import QueueNumbers, queue_balances
 from windlass.engine.plan import Plan
 from windlass.forecast import eta as forecast
-from windlass.model.gpu_resources import offered_milli
+from windlass.model.gpu_resources import least_unit, offered_milli
 from windlass.model.gpus import Gpu
 from windlass.model.jobs import Gang, GangId, Task, TaskId
 from windlass.model.nodes import Node
@@ -28,19 +31,20 @@ from windlass.web.schema.documents import Eta, FinishedJob, Stamp
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What is shown beside the cluster and its plan, as far as anybody knows it."""
+    """The facts beside the cluster and its plan that the dashboard shows, where they are known."""
 
     away: Sequence[Node] = ()
-    """Nodes that were there before."""
+    """The nodes that were in the cluster before and are gone."""
     finished: Sequence[FinishedJob] = ()
-    """The latest first."""
+    """The gangs that have ended, the latest first."""
     utilisation: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
-    """Measured: per node, thousandths for each of its GPUs; -1 where one is not known."""
+    """The measured utilisation by node: thousandths for each of its GPUs, -1 where unknown."""
     etas: Mapping[GangId, Eta] = field(default_factory=dict[GangId, Eta])
+    """The expected start of gangs that wait."""
 
 
 def ending(etas: Mapping[GangId, forecast.StartEta]) -> dict[GangId, Eta]:
-    """The ETAs that have an end; "not before" is told in words only."""
+    """Return the ETAs that have an upper bound; "not before" is told in words only."""
     return {
         gang: Eta(eta.at, eta.early, eta.late)
         for gang, eta in etas.items()
@@ -49,10 +53,16 @@ def ending(etas: Mapping[GangId, forecast.StartEta]) -> dict[GangId, Eta]:
 
 
 class Hardware:
-    """The nodes, and what is worked out from them alone: once, until one of them changes."""
+    """The nodes, and figures that depend on them alone: computed once per set of nodes.
 
-    def __init__(self, nodes: Mapping[str, Node]) -> None:
+    A redacted view has fewer `nodes`, but requests are still measured by the GPUs of the `whole`
+    cluster: a job must not seem larger to a viewer who sees fewer nodes.
+    """
+
+    def __init__(self, nodes: Mapping[str, Node], whole: Hardware | None = None) -> None:
         self.nodes = nodes
+        self._whole = whole
+        self._units: dict[str, int] = {}
 
     @cached_property
     def capacity(self) -> int:
@@ -61,14 +71,24 @@ class Hardware:
 
     @cached_property
     def cards(self) -> frozenset[Gpu]:
-        """The kinds of GPUs that there are."""
+        """The kinds of GPUs in the whole cluster."""
+        if self._whole is not None:
+            return self._whole.cards
         alike = {id(node.gpus): node.gpus for node in self.nodes.values()}
         return frozenset(gpu for gpus in alike.values() for gpu in gpus)
+
+    def unit_milli(self, resource: str) -> int:
+        """Return the thousandths of one unit of a GPU resource, on the nodes where it is least."""
+        if self._whole is not None:
+            return self._whole.unit_milli(resource)
+        if resource not in self._units:
+            self._units[resource] = least_unit(self.nodes.values(), resource)
+        return self._units[resource]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """One moment."""
+    """The cluster and its plan at one moment: all of it, or what one viewer may see of it."""
 
     stamp: Stamp
     plan: Plan
@@ -79,28 +99,42 @@ class ClusterView:
     tasks: Mapping[TaskId, Task]
     balances: Mapping[str, QueueNumbers]
     free: int
-    """GPU thousandths that nobody has."""
+    """The GPU thousandths that are not allocated; 0 for a viewer who may not list nodes."""
     beside: Beside
+    has_all_gangs: bool = True
+    """False: gangs that the viewer may not list are left out. Sums over queues still count them."""
+    has_all_queues: bool = True
+    has_all_nodes: bool = True
+    """False: only the nodes on which the viewer's gangs have tasks are here."""
 
     @property
     def nodes(self) -> Mapping[str, Node]:
-        """All nodes by name."""
+        """The nodes by name."""
         return self.hardware.nodes
 
     @property
     def now(self) -> int:
-        """The time of the cluster."""
+        """The time of the cluster, in seconds."""
         return self.stamp.now
 
+    @property
+    def is_whole(self) -> bool:
+        """True if nothing was left out."""
+        return self.has_all_gangs and self.has_all_queues and self.has_all_nodes
 
-def look_at(
+
+def take_view(
     cluster: Cluster,
     plan: Plan,
     stamp: Stamp,
     beside: Beside | None = None,
     before: ClusterView | None = None,
 ) -> ClusterView:
-    """Take a copy of what can change; of the nodes only if they have, since the look before."""
+    """Copy everything that can change.
+
+    The nodes of the view `before` are shared if they have not changed since: documents compare
+    `hardware` by identity to learn whether they can keep the layout of the map.
+    """
     same = before is not None and before.nodes == cluster.nodes
     return ClusterView(
         stamp=stamp,
@@ -119,7 +153,7 @@ def look_at(
 def changed_tasks(
     before: ClusterView | None, now: ClusterView
 ) -> tuple[Iterable[Task], list[Task]]:
-    """The tasks that are new or different, and those that are gone, as they were."""
+    """Return the tasks that are new or different, and those that are gone, as they were."""
     if before is None:
         return now.tasks.values(), []
     tasks = now.tasks.values()

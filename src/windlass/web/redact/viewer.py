@@ -1,16 +1,17 @@
-"""What one viewer gets of what the board shows: everything, or what is left of it for them.
+"""The documents for one viewer: the shared ones, or those of the viewer's own redacted view.
 
-Who may see everything shares the bytes that the board has made. For others documents are made
-again with less in them, in turn and with pauses (`pace.py`), and shared by those who may see the
-same.
+Viewers who may see everything share the bytes of the document cache. For the others the view is
+redacted once per moment and scope, and documents are made of it, in turn and with pauses
+(`feed/throttle.py`); viewers with the same scope share both.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,278 +19,275 @@ import msgspec
 from windlass.model.viewers import CannotAsk, Viewer
 from windlass.web.auth.authentication import AccessDenied
 from windlass.web.auth.authorization import AccessRights, Names, VisibleScope
-from windlass.web.documents.cache import ServedDocument
-from windlass.web.documents.decisions import first_gangs
-from windlass.web.documents.jobs import Lists, ListWindow
+from windlass.web.documents.cache import ServedDocument, Shown
+from windlass.web.documents.decisions import decisions_document, summarize
+from windlass.web.documents.jobs import JobLists, ListWindow
 from windlass.web.feed.gang_members import GangMemberIndex
 from windlass.web.feed.live_state import LiveState
 from windlass.web.feed.replay_source import CannotTell, ReplaySource
 from windlass.web.feed.throttle import WorkThrottle
-from windlass.web.feed.view import ClusterView
-from windlass.web.redact.documents import (
-    names_in_cycle,
-    names_in_look,
-    names_in_room,
-    veil_cycle,
-    veil_job,
-    veil_jobs,
-    veil_look,
-    veil_queues,
-    veil_room,
-    veil_short,
-)
-from windlass.web.redact.gpu_map import veil_map
-from windlass.web.schema.cycles import CycleDocument, Cycles, DecisionsDocument
-from windlass.web.schema.documents import ClusterDocument, QueuesDocument, RoomDocument, Stamp
+from windlass.web.redact.cycles import names_in_cycles, redact_cycle
+from windlass.web.redact.text import names_in_room, redact_room
+from windlass.web.redact.view import ViewRedactor, names_in_view
+from windlass.web.schema.cycles import CycleDocument, DecisionsDocument
+from windlass.web.schema.documents import RoomDocument, Stamp
 
 MOST_KEPT = 8
-"""Documents that were made for some viewers and may serve others."""
+"""The documents, and as many views, that were made for some viewers and may serve others."""
 NOT_YET = "Nothing has been decided yet; ask again in a moment."
 
 
-Told = TypeVar("Told")
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class VersionedDocument:
-    """A document, and a word that differs whenever it does."""
+    """A document, and a tag that differs whenever the document does."""
 
     body: bytes
     tag: str
 
 
 class ViewReader:
-    """Reads the board for everybody, or for viewers."""
+    """Answers requests of viewers; each sees only what the rights of the viewer allow."""
 
     def __init__(self, board: LiveState, rights: AccessRights | None = None) -> None:
         self._board, self._rights = board, rights
-        self._pace, self._back = WorkThrottle(), WorkThrottle()
-        self._kept: dict[tuple[str, VisibleScope], tuple[Stamp, Any]] = {}
+        self._pace, self._replay_pace = WorkThrottle(), WorkThrottle()
+        self._redactor = ViewRedactor()
+        self._views = _MomentCache(MOST_KEPT, self._pace)
+        """The redacted moments, by scope."""
+        self._documents = _MomentCache(MOST_KEPT, self._pace)
+        """The documents that were made of them, by name and scope."""
         self._names: dict[str, tuple[Stamp, Names]] = {}
 
     @property
     def kept(self) -> int:
-        """How many documents wait for others who may see the same."""
-        return len(self._kept)
+        """The number of documents that are kept for other viewers with the same scope."""
+        return len(self._documents)
+
+    # -- the present
 
     async def document(
         self, viewer: Viewer | None, name: str, since: str = ""
     ) -> VersionedDocument:
-        """One of the documents, or what has changed in it; whole for who may not see all of it."""
-        look = self._look()
+        """Return a document; its delta since a tag only if the viewer may see everything."""
+        whole = self._shown()
         if await self._sees_all(viewer):
             return await _whole(lambda: self._board.pages.answer(name, since))
-        names = await self._names_of(name, look)
-        view = await self._view(viewer, names)
-        body = await self._shared(
-            name, view, look, lambda: self._made(name, look, view, _hidden(names, view))
-        )
-        return VersionedDocument(body, f"{look.stamp.tag}-{_digest(view)}")
+        names = await self._names_of(name, whole)
+        scope = await self._scope(viewer, names)
+        if name == "decisions":
+            hidden = _hidden(names, scope)
+            make = partial(self._decisions, whole.view.stamp, scope, hidden)
+        else:
+            seen = await self._seen(scope, whole)
+            make = partial(self._board.pages.make, name, whole, seen)
+        body = await self._documents.get((name, scope), whole.view.stamp, lambda: _encode(make()))
+        return VersionedDocument(body, f"{whole.view.stamp.tag}-{_digest(scope)}")
 
     async def jobs(self, viewer: Viewer | None, window: ListWindow) -> VersionedDocument:
-        """A window of the lists of jobs."""
+        """Return a window of the lists of jobs."""
         if await self._sees_all(viewer):
             return await _whole(lambda: self._board.pages.jobs(window))
-        lists, view, hidden = await self._lists(viewer)
-        made = await asyncio.to_thread(lists.document, window)
-        return VersionedDocument(
-            _encode(veil_jobs(made, view, hidden)), f"{lists.stamp.tag}-{_digest(view)}"
-        )
+        lists, scope = await self._lists(viewer)
+        document = await asyncio.to_thread(lists.document, window)
+        return VersionedDocument(_encode(document), f"{lists.stamp.tag}-{_digest(scope)}")
 
     async def job(self, viewer: Viewer | None, gang: str) -> VersionedDocument | None:
-        """One gang; None if it is not known, or not to this viewer."""
-        self._look()
+        """Return the document of one gang; None if it is unknown, or hidden from the viewer."""
+        self._shown()
         if await self._sees_all(viewer):
-            found = await asyncio.to_thread(self._board.pages.job, gang)
-            return VersionedDocument(found.body, found.tag) if found else None
-        lists, view, hidden = await self._lists(viewer)
-        made = await asyncio.to_thread(lists.one, gang)
-        if made is None:
+            served = await asyncio.to_thread(self._board.pages.job, gang)
+            return VersionedDocument(served.body, served.tag) if served else None
+        lists, scope = await self._lists(viewer)
+        document = await asyncio.to_thread(lists.one, gang)
+        if document is None:
             return None
-        return VersionedDocument(
-            _encode(veil_job(made, view, hidden)), f"{lists.stamp.tag}-{_digest(view)}"
+        return VersionedDocument(_encode(document), f"{lists.stamp.tag}-{_digest(scope)}")
+
+    async def _lists(self, viewer: Viewer | None) -> tuple[JobLists, VisibleScope]:
+        whole = self._shown()
+        scope = await self._scope(viewer, await self._names_of("jobs", whole))
+        seen = await self._seen(scope, whole)
+
+        def make() -> JobLists:
+            members = GangMemberIndex()
+            members.follow(seen.view)
+            return JobLists(seen.view, members)
+
+        return await self._documents.get(("jobs", scope), whole.view.stamp, make), scope
+
+    async def _seen(self, scope: VisibleScope, whole: Shown) -> Shown:
+        """Return the part of a moment that is in the scope, redacted once for all documents."""
+        return await self._views.get(
+            scope, whole.view.stamp, lambda: self._redactor.redact_shown(whole, scope)
         )
 
-    async def _lists(self, viewer: Viewer | None) -> tuple[Lists, VisibleScope, frozenset[str]]:
-        look = self._look()
-        names = names_in_look(look)
-        view = await self._view(viewer, names)
-
-        def made() -> Lists:
-            seen, members = veil_look(look, view), GangMemberIndex()
-            members.follow(seen)
-            return Lists(seen, members)
-
-        lists = await self._shared("jobs", view, look, made)
-        return lists, view, _hidden(names, view)
-
-    async def _shared(
-        self, name: str, view: VisibleScope, look: ClusterView, make: Callable[[], Any]
-    ) -> Any:
-        """What was made for who may see the same of this moment, or is made now."""
-        known = self._kept.pop((name, view), None)
-        if known is None or known[0] != look.stamp:
-            known = (look.stamp, await self._pace.do(make))
-        self._kept[name, view] = known
-        while len(self._kept) > MOST_KEPT:
-            del self._kept[next(iter(self._kept))]
-        return known[1]
-
-    def _look(self) -> ClusterView:
+    def _shown(self) -> Shown:
         shown = self._board.pages.shown
         if shown is None:
             raise AccessDenied(503, NOT_YET)
-        return shown.look
+        return shown
+
+    # -- remembered and recorded cycles
 
     async def cycle(self, viewer: Viewer | None, number: int) -> bytes | None:
-        """One remembered cycle."""
+        """Return one remembered cycle; None if it is forgotten."""
         body = self._board.cycle(number)
         if body is None or await self._sees_all(viewer):
             return body
-        document = _cycle.decode(body)
-        names = self._with_queues(names_in_cycle(document))
-        view = await self._view(viewer, names)
-        return _encode(veil_cycle(document, view, _hidden(names, view)))
+        document = _cycle_decoder.decode(body)
+        names = self._with_all_queues(names_in_cycles([document]))
+        scope = await self._scope(viewer, names)
+        return _encode(redact_cycle(document, scope, _hidden(names, scope)))
 
     async def recorded(self, viewer: Viewer | None, since: int | None, until: int | None) -> bytes:
-        """Recorded cycles in short."""
+        """Return recorded cycles in short."""
         record = await self._record(viewer)
-        return _encode(await self._told(lambda: record.window(since, until)))
+        return _encode(await self._replay(lambda: record.window(since, until)))
 
     async def recorded_cycle(self, viewer: Viewer | None, key: str) -> bytes | None:
-        """One recorded cycle; None if it is not kept."""
+        """Return one recorded cycle; None if it is not kept."""
         record = await self._record(viewer)
-        found = await self._told(lambda: record.cycle(key))
-        return found and _encode(found)
+        document = await self._replay(lambda: record.cycle(key))
+        return document and _encode(document)
 
-    async def _told(self, ask: Callable[[], Told]) -> Told:
-        """What the record answers, in a line of its own: it may take long."""
+    async def _replay(self, ask: Callable[[], Answer]) -> Answer:
+        """Ask the record, throttled apart from the rest because it may take long."""
         try:
-            return await self._back.do(ask)
+            return await self._replay_pace.do(ask)
         except CannotTell as error:
             raise AccessDenied(503, str(error)) from None
 
     async def _record(self, viewer: Viewer | None) -> ReplaySource:
-        """What is recorded is not taken apart for who may see only a part of it."""
+        """Return the record; it is not redacted, so only for viewers who may see everything."""
         if not await self._sees_all(viewer):
-            raise AccessDenied(403, "Only who may see everything can look further back than this.")
+            raise AccessDenied(
+                403, "Only viewers who may see everything can look further back than this."
+            )
         if self._board.recorded is None:
             raise AccessDenied(
                 404, "Nothing is recorded here; `history.url` says where it would be."
             )
         return self._board.recorded
 
+    def _decisions(
+        self, stamp: Stamp, scope: VisibleScope, hidden: Collection[str]
+    ) -> DecisionsDocument:
+        """Make the list of remembered cycles; the numbers count only what the scope shows."""
+        cycles = [redact_cycle(cycle, scope, hidden) for cycle in self._cycles()]
+        shorts = [
+            summarize(cycle, waiting=sum(count.gangs for count in cycle.waiting))
+            for cycle in cycles
+        ]
+        # The record of older cycles is not redacted, so it is not offered.
+        return decisions_document(stamp, shorts, is_recorded=False)
+
+    def _cycles(self) -> list[CycleDocument]:
+        bodies = (self._board.cycle(short.cycle) for short in self._board.cycles())
+        return [_cycle_decoder.decode(body) for body in bodies if body]
+
+    # -- room
+
     async def room(self, viewer: Viewer | None, gang: str) -> bytes | None:
-        """What it would take to make room for a gang; None if it does not wait, for this viewer."""
+        """Return what it would take to make room for a gang.
+
+        None if the gang does not wait, or the viewer may not see it.
+        """
         if await self._sees_all(viewer):
-            return await self._answer(gang)
+            return await self._room(gang)
         own = Names(frozenset({gang.partition("/")[0]}))
-        if not (await self._view(viewer, own)).sees_gang(gang):
+        if not (await self._scope(viewer, own)).sees_gang(gang):
             return None
-        body = await self._answer(gang)
+        body = await self._room(gang)
         if body is None:
             return None
         document = msgspec.json.decode(body, type=RoomDocument)
-        names = self._with_queues(names_in_room(document))
-        view = await self._view(viewer, names)
-        return _encode(veil_room(document, view, _hidden(names, view)))
+        names = self._with_all_queues(names_in_room(document))
+        scope = await self._scope(viewer, names)
+        return _encode(redact_room(document, scope, _hidden(names, scope)))
 
-    async def _answer(self, gang: str) -> bytes | None:
-        # the cluster stands still meanwhile: so not one question after the other without a pause
+    async def _room(self, gang: str) -> bytes | None:
+        # The cluster is locked meanwhile, so questions are throttled like all other work.
         return await self._pace.do(lambda: self._board.room(gang))
 
-    async def _sees_all(self, viewer: Viewer | None) -> bool:
-        return self._rights is None or (await self._view(viewer, Names())).is_whole
+    # -- rights
 
-    async def _view(self, viewer: Viewer | None, names: Names) -> VisibleScope:
+    async def _sees_all(self, viewer: Viewer | None) -> bool:
+        return self._rights is None or (await self._scope(viewer, Names())).is_whole
+
+    async def _scope(self, viewer: Viewer | None, names: Names) -> VisibleScope:
+        """Return the part of these names that the viewer may see."""
         assert self._rights is not None
         if viewer is None:
             return VisibleScope(frozenset(), frozenset(), nodes=False)
         try:
-            return await self._rights.view(viewer, names)
+            return await self._rights.scope(viewer, names)
         except CannotAsk as error:
             raise AccessDenied(503, f"What you may see is not known now: {error}.") from None
 
-    async def _names_of(self, name: str, look: ClusterView) -> Names:
-        known = self._names.get(name)
-        if known is None or known[0] != look.stamp:
-            names = self._with_queues(await self._pace.do(lambda: self._read(name, look)))
-            self._names[name] = known = (look.stamp, names)
-        return known[1]
+    async def _names_of(self, name: str, whole: Shown) -> Names:
+        """Return the names that need a right: those of the view, or those of all cycles."""
+        if name != "decisions":
+            name = "view"
+        cached = self._names.get(name)
+        if cached is None or cached[0] != whole.view.stamp:
+            names = self._with_all_queues(await self._pace.do(lambda: self._read(name, whole)))
+            self._names[name] = cached = (whole.view.stamp, names)
+        return cached[1]
 
-    def _with_queues(self, names: Names) -> Names:
-        """Also all queues that there are: a sentence may speak of any of them."""
+    def _read(self, name: str, whole: Shown) -> Names:
+        if name == "decisions":
+            return names_in_cycles(self._cycles())
+        return names_in_view(whole.view)
+
+    def _with_all_queues(self, names: Names) -> Names:
+        """Add all queues of the newest view: a sentence may name any of them."""
         shown = self._board.pages.shown
-        there = frozenset(shown.look.queues) if shown else frozenset[str]()
-        return Names(names.namespaces, names.queues | there)
+        queues = frozenset(shown.view.queues) if shown else frozenset[str]()
+        return Names(names.namespaces, names.queues | queues)
 
-    def _read(self, name: str, look: ClusterView) -> Names:
-        if name == "decisions":
-            return _all_names(names_in_cycle(each) for each in self._cycles().values())
-        return names_in_look(look)
 
-    def _made(
-        self, name: str, look: ClusterView, view: VisibleScope, hidden: Collection[str]
-    ) -> bytes:
-        if name == "decisions":
-            return _encode(self._decisions(look, view, hidden))
-        found = self._board.pages.answer(name)
-        assert found is not None  # something is shown
-        return _encode(_VEILS[name](_DECODERS[name].decode(found.body), view))
+class _MomentCache:
+    """The values of the newest moments, by key; the least recently used is dropped first."""
 
-    def _decisions(
-        self, look: ClusterView, view: VisibleScope, hidden: Collection[str]
-    ) -> DecisionsDocument:
-        cycles = [veil_cycle(each, view, hidden) for each in self._cycles().values()]
-        shorts = [veil_short(each) for each in cycles]
-        return DecisionsDocument(
-            look.stamp,
-            Cycles(
-                cycle=[each.cycle for each in cycles],
-                at=[each.at for each in cycles],
-                bound=[each[0] for each in shorts],
-                evicted=[each[1] for each in shorts],
-                held=[each[2] for each in shorts],
-                waiting=[sum(why.gangs for why in each.waiting) for each in cycles],
-                gangs=[first_gangs(each) for each in cycles],
-            ),
-            is_recorded=False,
-        )
+    def __init__(self, most: int, pace: WorkThrottle) -> None:
+        self._most, self._pace = most, pace
+        self._kept: dict[Hashable, tuple[Stamp, Any]] = {}
 
-    def _cycles(self) -> dict[int, CycleDocument]:
-        bodies = {each.cycle: self._board.cycle(each.cycle) for each in self._board.cycles()}
-        return {number: _cycle.decode(body) for number, body in bodies.items() if body}
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    async def get(self, key: Hashable, stamp: Stamp, make: Callable[[], Any]) -> Any:
+        """Return the value of this moment; make it, in a thread and in turn, if it is not kept."""
+        cached = self._kept.pop(key, None)
+        if cached is None or cached[0] != stamp:
+            cached = (stamp, await self._pace.do(make))
+        self._kept[key] = cached
+        while len(self._kept) > self._most:
+            del self._kept[next(iter(self._kept))]
+        return cached[1]
 
 
 async def _whole(ask: Callable[[], ServedDocument | None]) -> VersionedDocument:
-    """Made in a thread of its own, so that others are served meanwhile."""
-    found = await asyncio.to_thread(ask)
-    if found is None:
+    """Make a shared document in a thread, so that the event loop serves others meanwhile."""
+    served = await asyncio.to_thread(ask)
+    if served is None:
         raise AccessDenied(503, NOT_YET)
-    return VersionedDocument(found.body, found.tag)
+    return VersionedDocument(served.body, served.tag)
 
 
-def _hidden(names: Names, view: VisibleScope) -> frozenset[str]:
-    return frozenset(each for each in names.queues if not view.sees_queue(each))
+def _hidden(names: Names, scope: VisibleScope) -> frozenset[str]:
+    return frozenset(queue for queue in names.queues if not scope.sees_queue(queue))
 
 
-def _all_names(some: Any) -> Names:
-    found = list[Names](some)
-    namespaces = frozenset[str]().union(*(each.namespaces for each in found))
-    return Names(namespaces, frozenset[str]().union(*(each.queues for each in found)))
-
-
-def _digest(view: VisibleScope) -> str:
-    """The same for all who may see the same."""
-    parts = [view.namespaces, view.queues]
-    told = [None if part is None else sorted(part) for part in parts]
-    return hashlib.sha256(_encode([*told, view.nodes])).hexdigest()[:16]
+def _digest(scope: VisibleScope) -> str:
+    """Return a tag that is equal for all viewers with the same scope."""
+    parts = [scope.namespaces, scope.queues]
+    sorted_parts = [None if part is None else sorted(part) for part in parts]
+    return hashlib.sha256(_encode([*sorted_parts, scope.nodes])).hexdigest()[:16]
 
 
 _encode = msgspec.json.Encoder().encode
-_cycle = msgspec.json.Decoder(CycleDocument)
-_DECODERS: dict[str, Any] = {
-    "cluster": msgspec.json.Decoder(ClusterDocument),
-    "queues": msgspec.json.Decoder(QueuesDocument),
-}
-_VEILS: dict[str, Callable[[Any, VisibleScope], Any]] = {"cluster": veil_map, "queues": veil_queues}
+_cycle_decoder = msgspec.json.Decoder(CycleDocument)

@@ -1,4 +1,4 @@
-"""The documents about cycles: those that are remembered, and those of the record.
+"""The documents about cycles: the remembered cycles, and the recorded ones.
 
 As everywhere in the API, GPUs are counted in thousandths and times in seconds.
 """
@@ -12,7 +12,7 @@ from windlass.web.schema.documents import ReasonRow, Stamp
 
 @dataclass(frozen=True, slots=True)
 class PlacedRow:
-    """A gang that got places in a cycle."""
+    """A gang of which tasks were bound in a cycle."""
 
     gang: str
     queue: str
@@ -24,7 +24,7 @@ class PlacedRow:
 
 @dataclass(frozen=True, slots=True)
 class EvictedRow:
-    """A gang that lost places in a cycle, and to whom."""
+    """A gang of which tasks were evicted in a cycle; `gainer` is the preemptor."""
 
     gang: str
     queue: str
@@ -38,7 +38,7 @@ class EvictedRow:
 
 @dataclass(frozen=True, slots=True)
 class HeldRow:
-    """A gang for which places are kept since this cycle."""
+    """A gang for which GPUs are held since this cycle."""
 
     gang: str
     queue: str
@@ -49,7 +49,7 @@ class HeldRow:
 
 @dataclass(frozen=True, slots=True)
 class WhyCount:
-    """How many gangs waited for one kind of reason."""
+    """The number of gangs that waited for one kind of reason."""
 
     why: str
     gangs: int
@@ -57,7 +57,7 @@ class WhyCount:
 
 @dataclass(frozen=True, slots=True)
 class ShareRow:
-    """What a top queue had before a cycle and has after it, once what was evicted has gone."""
+    """The allocation of a top queue before a cycle and after it, once evicted tasks are gone."""
 
     queue: str
     before: int
@@ -67,12 +67,12 @@ class ShareRow:
 
 @dataclass(frozen=True, slots=True)
 class ChangedGpu:
-    """What a cycle did with one GPU of a node: all of it, or so many thousandths."""
+    """A GPU of a node that a cycle bound, evicted or held, wholly or for some thousandths."""
 
     device: int
     milli: int
     what: str
-    """bound, evicted or held."""
+    """The kind of change: `bound`, `evicted` or `held`."""
     gang: str
     queue: str
 
@@ -88,7 +88,7 @@ class ChangedNode:
 
 @dataclass(frozen=True, slots=True)
 class CycleDocument:
-    """What one cycle did, and why the others waited."""
+    """The actions of one cycle, and the reasons for which other gangs waited."""
 
     cycle: int
     at: int
@@ -97,15 +97,15 @@ class CycleDocument:
     held: list[HeldRow]
     waiting: list[WhyCount]
     shares: list[ShareRow]
-    """Of the first few top queues, those that changed and then the largest, in tree order."""
+    """A few top queues, first those that changed and then the largest, in tree order."""
     changed: list[ChangedNode]
-    """The first few dozen, by name."""
+    """The first few dozen changed nodes, by name."""
     changed_in_all: int
 
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """Columns over the cycles that are remembered; GPUs in thousandths."""
+    """The remembered cycles as columns; GPUs in thousandths."""
 
     cycle: list[int]
     at: list[int]
@@ -113,33 +113,33 @@ class Cycles:
     evicted: list[int]
     held: list[int]
     waiting: list[int]
-    """Gangs."""
+    """The number of gangs that waited."""
     gangs: list[list[str]]
-    """The first few that were placed, evicted or held."""
+    """The first few gangs that were placed, evicted or held."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionsDocument:
-    """The remembered cycles in short; each is told in full at its own address."""
+    """The remembered cycles in short; each has an address of its own with the full cycle."""
 
     stamp: Stamp
     cycles: Cycles
     is_recorded: bool
-    """Is there a record that reaches further back?"""
+    """True: a record reaches further back."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCycles:
-    """Columns over cycles of the record."""
+    """Recorded cycles as columns."""
 
     key: list[str]
-    """By which each is asked for in full."""
+    """The keys that request each cycle in full."""
     at: list[int]
     bound: list[int]
-    """Tasks."""
+    """The number of tasks that were bound."""
     evicted: list[int]
     waiting: list[int]
-    """Gangs."""
+    """The number of gangs that waited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class RecordedDocument:
     """A few hundred cycles of the record in short, the oldest first."""
 
     began: int
-    """Where the whole record begins."""
+    """The second at which the whole record begins."""
     until: int
-    """Where it ends."""
+    """The second at which it ends."""
     cycles: RecordedCycles

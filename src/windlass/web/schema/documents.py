@@ -1,8 +1,8 @@
-"""The words of the API: every document that the server hands out, as a type.
+"""The documents of the API, as types.
 
-Those about cycles stand in `cycle_documents.py`. `openapi.py` describes the API from these types,
-so that its description cannot differ from it. GPUs are counted in thousandths (*milli*), times in
-seconds. What there is much of comes as columns (`columns.py`).
+Those about cycles are in `cycles.py`. `openapi.py` makes the description of the API from these
+types, so that the two cannot differ. GPUs are counted in thousandths (*milli*), times in seconds.
+Long tables come as columns (`map_columns.py`).
 """
 
 from __future__ import annotations
@@ -23,44 +23,44 @@ from windlass.web.schema.map_columns import (
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Which state of which run a document describes."""
+    """The state, and the run, that a document describes."""
 
     run: str
-    """Differs after the server has been started anew; then versions begin anew as well."""
+    """The name of the run; it differs after a restart, when versions begin anew."""
     version: int
     cycle: int
     now: int
     played: bool
-    """Time is played and began on a Monday at midnight; else it counts from 1970."""
+    """True: simulated time, which begins on a Monday at midnight; else it counts from 1970."""
 
     @property
     def tag(self) -> str:
-        """Names this state among all states of all runs."""
+        """The name of this state among all states of all runs."""
         return f"{self.run}-{self.version}"
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What makes a document of the one that the viewer has; `wire.py` says how."""
+    """The deltas from the document that the viewer has to the newest (`feed/deltas.py`)."""
 
     since: str
     """The tag of the document that the viewer has."""
     changes: list[dict[str, Any]]
-    """To be applied one after the other."""
+    """The deltas, to be applied one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterDocument:
-    """Every GPU and what is on it."""
+    """Every GPU and the tasks on it."""
 
     stamp: Stamp
     queues: list[str]
-    """In the order of the tree: so are colours given."""
+    """The queues in tree order, in which the page assigns colours."""
     models: list[str]
     users: list[str]
     namespaces: list[str]
     domains: list[str]
-    """Domains inside which NVLink joins the GPUs of several nodes."""
+    """The domains inside which NVLink joins the GPUs of several nodes."""
     racks: RackColumns
     nodes: NodeColumns
     gangs: GangColumns
@@ -68,14 +68,14 @@ class ClusterDocument:
     given: AllocationColumns
     held: HoldColumns
     unhealthy: list[int]
-    """Numbers of GPUs that are out of service."""
+    """The numbers of the GPUs that are out of service."""
     utilisation: list[int]
-    """Per GPU, in thousandths, -1 where it is not known; empty where nothing is measured."""
+    """The utilisation per GPU in thousandths, -1 where unknown; empty if nothing is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """A queue with all below it; GPUs in thousandths."""
+    """A queue with its subtree; GPUs in thousandths."""
 
     name: str
     parent: str
@@ -90,30 +90,30 @@ class QueueRow:
     waiting_gangs: int
     waiting: int
     usage: int
-    """Decayed GPU time, in thousandth GPU-seconds."""
+    """The decayed GPU time, in thousandth GPU-seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What one queue has of another's guarantee; GPUs in thousandths."""
+    """The part of a queue's guarantee that another queue borrows; GPUs in thousandths."""
 
     lender: str
-    """Empty: what nobody is guaranteed."""
+    """The lending queue; empty for GPUs outside all guarantees."""
     borrower: str
     milli: int
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What the queues had over time, and how many gangs waited and ran."""
+    """The allocations and shares of the queues over time, and the numbers of gangs."""
 
     at: list[int]
     allocated: dict[str, list[int]]
     share: dict[str, list[int]]
     waiting: list[int]
-    """Gangs in line; empty, like the next, for who may not list all of them."""
+    """The gangs that waited; empty, like `running`, if the viewer may not list all gangs."""
     running: list[int]
-    """Gangs with tasks at work."""
+    """The gangs with tasks on nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +122,17 @@ class QueuesDocument:
 
     stamp: Stamp
     capacity: int
-    """All GPUs that are in service."""
+    """The GPUs that are in service."""
     free: int
     queues: list[QueueRow]
     flows: list[Flow]
-    """Who borrows from whom: of siblings first, in proportion to what they leave idle."""
+    """The lenders and borrowers: siblings first, in proportion to their idle guarantees."""
     past: Past
 
 
 @dataclass(frozen=True, slots=True)
 class ReasonRow:
-    """A reason as a word for programs and a sentence for people."""
+    """A reason as a code for programs and a sentence for people."""
 
     why: str
     sentence: str
@@ -140,19 +140,19 @@ class ReasonRow:
 
 @dataclass(frozen=True, slots=True)
 class Eta:
-    """When a gang is expected to start."""
+    """The expected start of a gang."""
 
     at: int
-    """As likely before as after."""
+    """The median: the start is as likely before as after."""
     early: int
-    """Nine of ten times later than this."""
+    """The tenth percentile: nine of ten times the start is later."""
     late: int
-    """Nine of ten times earlier than this."""
+    """The ninetieth percentile: nine of ten times the start is earlier."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingJob:
-    """A gang in the line."""
+    """A gang that waits."""
 
     gang: str
     job: str
@@ -161,14 +161,14 @@ class WaitingJob:
     namespace: str
     priority: int
     position: int
-    """From 1; 0: it can never start as it stands."""
+    """The position in the queue order, from 1; 0: the gang can never start as it is."""
     asks: str
-    """What one of its tasks needs, in words."""
+    """The request of one of its tasks, in words."""
     tasks: int
     milli: int
     since: int
     starts_at: int | None
-    """When its reservation begins, if it has one."""
+    """The begin of its reservation; None if it has none."""
     eta: Eta | None
     reasons: list[ReasonRow]
 
@@ -188,7 +188,7 @@ class RunningJob:
     models: list[str]
     nodes: list[str]
     since: int
-    """When its first task started; if none has, when it was submitted."""
+    """The start of its first task; if none has started, the time of its submission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class FinishedJob:
 
     @classmethod
     def of(cls, gang: Gang, started: int | None, ended: int) -> FinishedJob:
-        """A gang that ran so long."""
+        """Return the row of a gang that has ended."""
         submitted = gang.created_at
         return cls(
             gang.id, gang.job, gang.queue, gang.user, gang.namespace, submitted, started, ended
@@ -215,9 +215,9 @@ class FinishedJob:
 
 @dataclass(frozen=True, slots=True)
 class JobsDocument:
-    """Who waits, who runs and who has finished: a window of each list, and how long the lists are.
+    """The jobs that wait, run and have finished: a window of each list, and the lengths.
 
-    With something sought, lists and lengths are those of what matches.
+    A search limits the lists and their lengths to the jobs that match.
     """
 
     stamp: Stamp
@@ -225,24 +225,24 @@ class JobsDocument:
     running_in_all: int
     finished_in_all: int
     waiting_first: int
-    """How many stand in the list before the window."""
+    """The number of rows before the window; the next two likewise."""
     running_first: int
     finished_first: int
     waiting: list[WaitingJob]
-    """In the order of the line."""
+    """The gangs that wait, in queue order."""
     running: list[RunningJob]
-    """The newest first."""
+    """The gangs that run, the newest first."""
     finished: list[FinishedJob]
-    """The latest first."""
+    """The gangs that have ended, the latest first."""
     asked: int
-    """GPU thousandths that all that wait ask for."""
+    """The GPU thousandths that all waiting gangs request."""
     given: int
-    """GPU thousandths that all that run have."""
+    """The GPU thousandths that all running gangs have."""
     median_wait: int | None
-    """Of those that wait, so far, in seconds."""
+    """The median of the waiting times so far, in seconds; None if no gang waits."""
     longest_wait: int | None
     promised: int
-    """How many of those that wait have a reservation."""
+    """The number of waiting gangs that have a reservation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ class PlaceRow:
     task: str
     node: str
     devices: list[int]
-    """Which GPUs of the node."""
+    """The GPUs of the node that it has."""
     milli: int
     state: str
     started: int | None
@@ -260,45 +260,45 @@ class PlaceRow:
 
 @dataclass(frozen=True, slots=True)
 class JobDocument:
-    """One gang, wherever it is in its life; a gang that grows may run and wait."""
+    """One gang, in any state; an elastic gang may run and wait at the same time."""
 
     stamp: Stamp
     waiting: WaitingJob | None
     running: RunningJob | None
     finished: FinishedJob | None
     places: list[PlaceRow]
-    """Of the first few hundred of its pods, by name."""
+    """The first few hundred of its pods, by name."""
     waiting_in_all: int | None
-    """How long the line is; None for who may not list all that stand in it."""
+    """The number of all gangs that wait; None if the viewer may not list all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartRow:
-    """A change that would start a gang, as a word for programs and a sentence for people."""
+    """A change that would start a gang, as a code for programs and a sentence for people."""
 
     kind: str
-    """What is changed: `priority`, `limit`, `gpus` and so on, as `windlass explain` has them."""
+    """The kind of change: `priority`, `limit`, `gpus` and so on, as in `windlass explain`."""
     sentence: str
     allowed: bool
-    """Or would work have to stop that the gang may not displace?"""
+    """False: work would have to stop that the gang may not preempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoomDocument:
-    """What it would take to make room for a gang that waits, worked out when it was asked for."""
+    """The ways to make room for a gang that waits, computed on request."""
 
     gang: str
     cycle: int
     sentences: list[str]
     starts: list[StartRow]
-    """What would start it now: each was tried by the engine, the smallest change first; what is
-    not allowed stands last."""
+    """The changes that would start it now: each was tried by the engine, the smallest first;
+    changes that are not allowed are last."""
     notes: list[str]
-    """What else is to be said about that: how many more there are, or that there is none."""
+    """The notes about the changes: the number of further ones, or that there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why there is no answer."""
+    """The error that a request is answered with."""
 
     error: str

@@ -1,4 +1,4 @@
-"""The API as OpenAPI describes it, from the types of the documents."""
+"""The OpenAPI description of the API, made from the types of the documents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windlass.web.schema.documents import (
 
 _TEXT = {"type": "string"}
 
-PATHS: dict[str, type] = {
+DOCUMENTS: dict[str, type] = {
     "/api/cluster": ClusterDocument,
     "/api/queues": QueuesDocument,
     "/api/jobs": JobsDocument,
@@ -30,20 +30,20 @@ PATHS: dict[str, type] = {
 
 
 def description() -> dict[str, Any]:
-    """The whole description."""
+    """Return the whole description as a JSON object."""
     others = (JobDocument, Changes, CycleDocument, RecordedDocument, RoomDocument, Problem, Stamp)
-    types = [*PATHS.values(), *others]
+    types = [*DOCUMENTS.values(), *others]
     _, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Windlass",
             "version": __version__,
-            "description": "What the scheduler knows and has decided. Nothing can be changed here.",
+            "description": "The state and the decisions of the scheduler, read-only.",
         },
-        "security": [{"bearer": []}, {}],  # the embedded cluster asks for no token
+        "security": [{"bearer": []}, {}],  # the local dashboard of a simulation requires no token
         "paths": {
-            **{path: {"get": _get(path, of)} for path, of in PATHS.items()},
+            **{path: {"get": _get(path, kind)} for path, kind in DOCUMENTS.items()},
             "/api/decisions/{cycle}": {"get": _one("cycle", "path", "integer", CycleDocument)},
             "/api/job": {"get": _one("gang", "query", "string", JobDocument)},
             "/api/recorded": {"get": _recorded()},
@@ -60,30 +60,34 @@ def description() -> dict[str, Any]:
     }
 
 
-def _get(path: str, of: type) -> dict[str, Any]:
-    asked = {"type": "integer", "minimum": 0}
-    windows = {name: asked for name in ("waiting", "running", "finished", "count")}
-    may = {**windows, "find": {"type": "string"}} if of is JobsDocument else {"since": _TEXT}
+def _get(path: str, document: type) -> dict[str, Any]:
+    """Describe the address of a document."""
+    row = {"type": "integer", "minimum": 0}
+    window = {name: row for name in ("waiting", "running", "finished", "count")}
+    is_jobs = document is JobsDocument
+    parameters = {**window, "find": _TEXT} if is_jobs else {"since": _TEXT}
     return {
         "operationId": path.rpartition("/")[2],
-        "summary": (of.__doc__ or "").strip(),
-        "parameters": [{"name": name, "in": "query", "schema": each} for name, each in may.items()],
+        "summary": (document.__doc__ or "").strip(),
+        "parameters": [
+            {"name": name, "in": "query", "schema": schema} for name, schema in parameters.items()
+        ],
         "responses": {
-            "200": _answer(of) if of is JobsDocument else _answer(of, Changes),
+            "200": _answer(document) if is_jobs else _answer(document, Changes),
             "304": {"description": "As the ETag in If-None-Match says."},
             **_PROBLEMS,
         },
     }
 
 
-def _one(name: str, where: str, kind: str, of: type, called: str = "") -> dict[str, Any]:
-    """One of many, by a parameter."""
-    by = {"name": name, "in": where, "required": True, "schema": {"type": kind}}
+def _one(name: str, where: str, kind: str, document: type, operation: str = "") -> dict[str, Any]:
+    """Describe an address that returns one of many documents, selected by a parameter."""
+    parameter = {"name": name, "in": where, "required": True, "schema": {"type": kind}}
     return {
-        "operationId": called or of.__name__.removesuffix("Document").lower(),
-        "summary": (of.__doc__ or "").strip(),
-        "parameters": [by],
-        "responses": {"200": _answer(of), "404": _answer(Problem), **_PROBLEMS},
+        "operationId": operation or document.__name__.removesuffix("Document").lower(),
+        "summary": (document.__doc__ or "").strip(),
+        "parameters": [parameter],
+        "responses": {"200": _answer(document), "404": _answer(Problem), **_PROBLEMS},
     }
 
 
@@ -113,10 +117,10 @@ def _events() -> dict[str, Any]:
     }
 
 
-def _answer(*of: type) -> dict[str, Any]:
-    schemas = [{"$ref": f"#/components/schemas/{each.__name__}"} for each in of]
+def _answer(*documents: type) -> dict[str, Any]:
+    schemas = [{"$ref": f"#/components/schemas/{kind.__name__}"} for kind in documents]
     return {
-        "description": (of[0].__doc__ or "").strip(),
+        "description": (documents[0].__doc__ or "").strip(),
         "content": {"application/json": {"schema": {"anyOf": schemas}}},
     }
 

@@ -1,21 +1,21 @@
-"""The API and the page over HTTP, read-only: open on loopback, or behind a door on a cluster.
+"""The API and the page over HTTP, read-only: open on loopback, with a sign-in on a cluster.
 
-    /                      the page, where it was built
-    /api/cluster           every GPU and what is on it
-    /api/queues            the tree of queues, and what they had over time
-    /api/jobs              who waits and why, who runs and where, who has finished: a window of each
-    /api/job?gang=NAME     one of them
+    /                      the page, if it was built
+    /api/cluster           every GPU and the tasks on it
+    /api/queues            the tree of queues, and their allocations over time
+    /api/jobs              the jobs that wait, run and have finished: a window of each list
+    /api/job?gang=NAME     one job
     /api/room?gang=NAME    what it would take to start a gang that waits: room, or changes
     /api/decisions         the remembered cycles in short
-    /api/decisions/{n}     one of them in full
-    /api/recorded          what is recorded of the cycles before them (`looking_back.py`)
-    /api/events            a line whenever the above has changed (server-sent events)
-    /openapi.json          all this for programs
+    /api/decisions/{n}     one remembered cycle in full
+    /api/recorded          the recorded cycles before them (`replay_routes.py`)
+    /api/events            a stamp whenever the above has changed (server-sent events)
+    /openapi.json          the description of the API
 
-Behind a door every address below /api answers only those who are let in, with what they may see
-(`reader.py`), and there are more to come in by (`sign_in.py`). Asked with `?since=TAG` for cluster,
-queues or decisions, only what has changed since is told to who may see everything. The documents
-are those of `documents.py`; this file only finds them.
+With authentication every address below /api answers only viewers who are signed in, with what
+they may see (`redact/viewer.py`), and there are addresses to sign in (`auth/sign_in.py`). A request
+for cluster, queues or decisions with `?since=TAG` is answered with a delta if the viewer may see
+everything. This module maps addresses to documents and makes none itself.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from windlass.web.schema.openapi import description
 from windlass.web.server.errors import HANDLERS, problem
 from windlass.web.server.query_params import gang_of, number_of, since_of, window_of
 from windlass.web.server.replay_routes import recorded_routes
-from windlass.web.server.security_headers import Guarded
+from windlass.web.server.security_headers import SecurityHeaders
 
 STATIC = Path(__file__).parents[1] / "static"
 HEARTBEAT_S = 15.0
@@ -56,74 +56,75 @@ NOBODY = "No gang of that name is known here, or it has ended some time ago."
 
 @dataclass(frozen=True, slots=True)
 class Guests:
-    """Who is let in, and what is to happen when somebody looks."""
+    """The authentication of viewers, and the hook that is called for each of their requests."""
 
     door: Door
     look: Callable[[], Awaitable[None]]
-    """Somebody looks: it returns when what is shown is fresh; Refused if nothing can be shown."""
+    """Called for each request: returns when the view is fresh; raises AccessDenied if there is
+    nothing to show."""
 
     async def enter(self, request: Request) -> Viewer:
-        """Who looks."""
+        """Return the viewer of a request; raise AccessDenied if it is refused."""
         viewer = await self.door.enter(request)
         await self.look()
         return viewer
 
 
 def application(board: LiveState, static: Path = STATIC, guests: Guests | None = None) -> Starlette:
-    """Everything that the board shows, at its addresses; without a door it is open to all."""
+    """Return the application that serves the board; without `guests` it is open to everybody."""
     reader = ViewReader(board, guests.door.rights if guests else None)
 
     async def enter(request: Request) -> Viewer | None:
         return await guests.enter(request) if guests else None
 
-    async def tell(request: Request) -> Response:
+    async def get_document(request: Request) -> Response:
         viewer = await enter(request)
         name, since = request.url.path.rpartition("/")[2], since_of(request.query_params)
         return _document(request, await reader.document(viewer, name, since))
 
-    async def tell_jobs(request: Request) -> Response:
+    async def get_jobs(request: Request) -> Response:
         viewer = await enter(request)
         return _document(request, await reader.jobs(viewer, window_of(request.query_params)))
 
-    async def tell_job(request: Request) -> Response:
+    async def get_job(request: Request) -> Response:
         viewer = await enter(request)
-        found = await reader.job(viewer, gang_of(request.query_params))
-        return _document(request, found) if found else problem(NOBODY)
+        document = await reader.job(viewer, gang_of(request.query_params))
+        return _document(request, document) if document else problem(NOBODY)
 
-    async def tell_cycle(request: Request) -> Response:
+    async def get_cycle(request: Request) -> Response:
         viewer = await enter(request)
-        found = await reader.cycle(viewer, number_of("cycle", request.path_params["number"]))
-        if found is None:
+        body = await reader.cycle(viewer, number_of("cycle", request.path_params["number"]))
+        if body is None:
             return problem("That cycle is not remembered; /api/decisions lists those that are.")
-        return _json(found)
+        return _json(body)
 
-    async def tell_room(request: Request) -> Response:
+    async def get_room(request: Request) -> Response:
         viewer = await enter(request)
-        found = await reader.room(viewer, gang_of(request.query_params))
-        return _json(found) if found else problem("No gang of that name waits for room now.")
+        body = await reader.room(viewer, gang_of(request.query_params))
+        return _json(body) if body else problem("No gang of that name waits for room now.")
 
-    async def tell_events(request: Request) -> Response:
+    async def get_events(request: Request) -> Response:
         await enter(request)
         stream = events(board, partial(_is_welcome, enter, request))
         return StreamingResponse(stream, media_type="text/event-stream")
 
-    async def describe(_request: Request) -> Response:
+    async def get_description(_request: Request) -> Response:
         return _json(msgspec.json.encode(description()))
 
     routes = [
-        *(Route(f"/api/{name}", tell) for name in ("cluster", "queues", "decisions")),
-        Route("/api/jobs", tell_jobs),
-        Route("/api/job", tell_job),
-        Route("/api/decisions/{number}", tell_cycle),
+        *(Route(f"/api/{name}", get_document) for name in ("cluster", "queues", "decisions")),
+        Route("/api/jobs", get_jobs),
+        Route("/api/job", get_job),
+        Route("/api/decisions/{number}", get_cycle),
         *recorded_routes(reader, enter),
-        Route("/api/room", tell_room),
-        Route("/api/events", tell_events),
+        Route("/api/room", get_room),
+        Route("/api/events", get_events),
         viewer_route(guests.door if guests else None),
         *(sign_in_routes(guests.door) if guests else ()),
-        Route("/openapi.json", describe),
+        Route("/openapi.json", get_description),
         _page(static),
     ]
-    guarded = Middleware(Guarded, any_host=guests is not None)
+    guarded = Middleware(SecurityHeaders, any_host=guests is not None)
     return Starlette(routes=routes, middleware=[guarded], exception_handlers=HANDLERS)
 
 
@@ -142,7 +143,11 @@ async def _always() -> bool:
 async def events(
     board: LiveState, is_welcome: Callable[[], Awaitable[bool]] = _always
 ) -> AsyncGenerator[bytes, None]:
-    """The stamp now, then whenever it changes; between them a sign of life."""
+    """Yield the stamp now and whenever it changes, and a heartbeat in between.
+
+    The documents that viewers follow are made before the stamp is sent, so that their requests
+    need not wait. Ends when the viewer is not welcome any more.
+    """
     sent = None
     with board.bell.listening() as rung:
         while not board.bell.is_over and await is_welcome():
@@ -168,11 +173,12 @@ def _page(static: Path) -> BaseRoute:
     return Route("/", not_built)
 
 
-def _document(request: Request, found: VersionedDocument) -> Response:
-    tag = f'"{found.tag}"'
+def _document(request: Request, document: VersionedDocument) -> Response:
+    """Return the document, or status 304 if the viewer has it already."""
+    tag = f'"{document.tag}"'
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"etag": tag})
-    return _json(found.body, {"etag": tag})
+    return _json(document.body, {"etag": tag})
 
 
 def _json(body: bytes, headers: dict[str, str] | None = None) -> Response:

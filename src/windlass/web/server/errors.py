@@ -1,4 +1,4 @@
-"""What goes wrong, always in one shape: a status, and a sentence as JSON (`Problem`)."""
+"""The errors of the API, all in one form: a status, and a sentence as JSON (`Problem`)."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ SENTENCES = {
 
 
 def problem(sentence: str, status: int = 404, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer that says what is wrong."""
+    """Return a response that says what is wrong."""
     body = msgspec.json.encode(Problem(sentence))
     return Response(body, status, headers, media_type="application/json")
 
 
-async def _refused(_request: Request, refused: Exception) -> Response:
+async def _access_denied(_request: Request, refused: Exception) -> Response:
     assert isinstance(refused, AccessDenied)
     return problem(refused.sentence, refused.status)
 
 
-async def _not_served(_request: Request, error: Exception) -> Response:
+async def _http_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return problem(SENTENCES.get(error.status_code, error.detail), error.status_code, error.headers)
 
 
-async def _our_fault(_request: Request, _error: Exception) -> Response:
+async def _internal_error(_request: Request, _error: Exception) -> Response:
     return problem("That went wrong here, which is a bug; the log has more.", 500)
 
 
 HANDLERS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
-    AccessDenied: _refused,
-    HTTPException: _not_served,
-    Exception: _our_fault,
+    AccessDenied: _access_denied,
+    HTTPException: _http_error,
+    Exception: _internal_error,
 }

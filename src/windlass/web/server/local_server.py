@@ -1,4 +1,4 @@
-"""Serves a board on loopback, in a thread of its own, while something else has the terminal."""
+"""A dashboard on loopback, served in a thread of its own while the main thread does the work."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ USUAL_PORT = 8321
 
 
 class PortTaken(WindlassError):
-    """The port that was asked for is in use."""
+    """The requested port is in use."""
 
 
 @contextmanager
 def served(board: LiveState, port: int | None = None) -> Generator[str, None, None]:
-    """Serve, and tell the address; without a port the usual one, or any that is free."""
+    """Serve the dashboard and yield its address.
+
+    Without a port it is `USUAL_PORT`, or any free one if that is in use.
+    """
     listener = _listen(port)
     address = f"http://{LOOPBACK}:{listener.getsockname()[1]}/"
     config = uvicorn.Config(
@@ -42,11 +45,11 @@ def served(board: LiveState, port: int | None = None) -> Generator[str, None, No
 
 
 def _listen(port: int | None) -> socket.socket:
-    for each in (port,) if port is not None else (USUAL_PORT, 0):
+    for candidate in (port,) if port is not None else (USUAL_PORT, 0):
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((LOOPBACK, each))
+            listener.bind((LOOPBACK, candidate))
         except OSError:
             listener.close()
             continue

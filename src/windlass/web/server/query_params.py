@@ -1,4 +1,4 @@
-"""What a request asks for, read from its parameters: as it was meant, or refused."""
+"""The parameters of requests: read strictly, or refused with a sentence."""
 
 from __future__ import annotations
 
@@ -13,55 +13,55 @@ NUMBER = re.compile("[0-9]{1,12}")
 ROWS = ("waiting", "running", "finished", "count")
 
 
-def window_of(asked: QueryParams) -> ListWindow:
-    """Which part of the lists of jobs."""
-    only(asked, *ROWS, "find")
-    rows = {name: number_of(name, asked[name]) for name in ROWS if name in asked}
-    return ListWindow(**rows, find=asked.get("find", ""))
+def window_of(params: QueryParams) -> ListWindow:
+    """Return the requested window of the lists of jobs."""
+    refuse_unknown(params, *ROWS, "find")
+    rows = {name: number_of(name, params[name]) for name in ROWS if name in params}
+    return ListWindow(**rows, find=params.get("find", ""))
 
 
-def gang_of(asked: QueryParams) -> str:
-    """Which gang."""
-    only(asked, "gang")
-    if not asked.get("gang"):
+def gang_of(params: QueryParams) -> str:
+    """Return the requested gang."""
+    refuse_unknown(params, "gang")
+    if not params.get("gang"):
         raise AccessDenied(400, "Name a gang, as in ?gang=NAME; /api/jobs lists them.")
-    return asked["gang"]
+    return params["gang"]
 
 
-def since_of(asked: QueryParams) -> str:
-    """The tag of the document that the asker has; empty if it has none."""
-    only(asked, "since")
-    return asked.get("since", "")
+def since_of(params: QueryParams) -> str:
+    """Return the tag of the document that the viewer has; empty if it has none."""
+    refuse_unknown(params, "since")
+    return params.get("since", "")
 
 
-def time_of(asked: QueryParams) -> tuple[int | None, int | None]:
-    """From which second on, or up to which: one of the two."""
-    only(asked, "since", "until")
-    if len(asked) != 1:
+def time_of(params: QueryParams) -> tuple[int | None, int | None]:
+    """Return the first or the last second of a window; the other is None."""
+    refuse_unknown(params, "since", "until")
+    if len(params) != 1:
         raise AccessDenied(400, "Say either since or until, in seconds since 1970.")
     since, until = (
-        number_of(each, asked[each]) if each in asked else None for each in ("since", "until")
+        number_of(name, params[name]) if name in params else None for name in ("since", "until")
     )
     return since, until
 
 
-def key_of(asked: QueryParams) -> str:
-    """Which recorded cycle."""
-    only(asked, "key")
-    if not asked.get("key"):
+def key_of(params: QueryParams) -> str:
+    """Return the key of the requested recorded cycle."""
+    refuse_unknown(params, "key")
+    if not params.get("key"):
         raise AccessDenied(400, "Name a cycle by its key, as /api/recorded lists them.")
-    return asked["key"]
+    return params["key"]
 
 
 def number_of(name: str, text: str) -> int:
-    """A whole number."""
+    """Return a whole number; raise AccessDenied for anything else."""
     if not NUMBER.fullmatch(text):
         raise AccessDenied(400, f'{name} is "{text[:40]}" and must be a whole number, such as 12.')
     return int(text)
 
 
-def only(asked: QueryParams, *known: str) -> None:
-    """Refuse parameters that would have no effect: they are spelt wrongly, or meant for others."""
-    if strange := sorted(set(asked) - set(known)):
-        what = " and ".join(strange)[:80]
-        raise AccessDenied(400, f"{what}: no such parameter here; there is {', '.join(known)}.")
+def refuse_unknown(params: QueryParams, *allowed: str) -> None:
+    """Refuse unknown parameters: they are misspelt, or belong to another address."""
+    if unknown := sorted(set(params) - set(allowed)):
+        names = " and ".join(unknown)[:80]
+        raise AccessDenied(400, f"{names}: no such parameter here; there is {', '.join(allowed)}.")

@@ -1,7 +1,7 @@
-"""The recorded past over HTTP, where a record is kept, for who may see everything.
+"""The addresses of the recorded past, for viewers who may see everything.
 
-/api/recorded?until=SECOND      the last recorded cycles up to then, in short
-/api/recorded?since=SECOND      the first ones from then on
+/api/recorded?until=SECOND      the last recorded cycles up to a time, in short
+/api/recorded?since=SECOND      the first recorded cycles from a time on
 /api/recorded/cycle?key=KEY     one of them in full
 """
 
@@ -22,18 +22,18 @@ from windlass.web.server.query_params import key_of, time_of
 def recorded_routes(
     reader: ViewReader, enter: Callable[[Request], Awaitable[Viewer | None]]
 ) -> list[Route]:
-    """The addresses at which the record is asked."""
+    """Return the addresses of the record."""
 
-    async def tell_recorded(request: Request) -> Response:
+    async def get_window(request: Request) -> Response:
         viewer = await enter(request)
         body = await reader.recorded(viewer, *time_of(request.query_params))
         return Response(body, media_type="application/json")
 
-    async def tell_cycle(request: Request) -> Response:
+    async def get_cycle(request: Request) -> Response:
         viewer = await enter(request)
         body = await reader.recorded_cycle(viewer, key_of(request.query_params))
         if body is None:
             return problem("That cycle is not in the record; /api/recorded lists those that are.")
         return Response(body, media_type="application/json")
 
-    return [Route("/api/recorded", tell_recorded), Route("/api/recorded/cycle", tell_cycle)]
+    return [Route("/api/recorded", get_window), Route("/api/recorded/cycle", get_cycle)]

@@ -1,8 +1,8 @@
-"""What every answer tells the browser: nothing from elsewhere, nothing inside another page.
+"""The security headers of every response: no content from elsewhere, no framing by other pages.
 
-Where anybody may look, requests that were meant for another name are refused, so that no foreign
-page can read a dashboard on loopback by pointing a name of its own at it. Behind a door that needs
-no help: cookies belong to a name.
+Without authentication, requests for another host name are refused, so that a foreign page cannot
+read a dashboard on loopback by DNS rebinding. With authentication that is not needed, because
+cookies belong to a host name.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ HEADERS = {
 }
 
 
-class Guarded:
-    """An application whose answers carry these headers."""
+class SecurityHeaders:
+    """A middleware that adds the headers to every response."""
 
     def __init__(self, app: ASGIApp, any_host: bool = False) -> None:
         self._app, self._any_host = app, any_host
@@ -39,19 +39,19 @@ class Guarded:
             await self._app(scope, receive, send)
             return
 
-        async def send_guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
             await send(message)
 
-        is_meant = self._any_host or is_local(Headers(scope=scope).get("host", ""))
-        await (self._app if is_meant else _REFUSAL)(scope, receive, send_guarded)
+        is_accepted = self._any_host or is_local(Headers(scope=scope).get("host", ""))
+        await (self._app if is_accepted else _REFUSAL)(scope, receive, send_with_headers)
 
 
 def is_local(host: str) -> bool:
-    """Is it an address, or this machine's own name?"""
+    """Return whether the host is an IP address or localhost."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     if name == "localhost":
         return True

@@ -1,11 +1,11 @@
-"""Who borrows from whom: of siblings first, evenly, and never more than there is."""
+"""The flows between queues: siblings lend first, evenly, and never more than they have idle."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.web.documents.flows import flows, lent_by
+from windlass.web.documents.queues import flows, lent_by
 from windlass.web.schema.documents import Flow, QueueRow
 
 
@@ -28,17 +28,17 @@ def row(name: str, guarantee: int, allocated: int, parent: str = "") -> QueueRow
     )
 
 
-def test_who_borrows_has_it_of_each_in_proportion_to_what_it_leaves_idle():
+def test_borrowing_is_split_in_proportion_to_idle_guarantees():
     rows = [row("a", 1000, 5000), row("b", 3000, 0), row("c", 1000, 0)]
     assert flows(rows, free=0) == [Flow("b", "a", 3000), Flow("c", "a", 1000)]
 
 
-def test_what_nobody_is_guaranteed_comes_before_what_others_are():
+def test_gpus_outside_all_guarantees_are_borrowed_first():
     rows = [row("a", 0, 3000), row("b", 2000, 0)]
     assert flows(rows, free=1000) == [Flow("b", "a", 1000), Flow("", "a", 2000)]
 
 
-def test_siblings_come_before_others():
+def test_siblings_lend_before_other_queues():
     rows = [
         row("lab", 4000, 4000),
         row("one", 2000, 4000, "lab"),
@@ -55,7 +55,7 @@ trees = st.lists(st.tuples(st.integers(-1, 2), amounts, amounts), min_size=3, ma
 
 
 @given(trees, amounts)
-def test_all_that_is_borrowed_is_told_and_nobody_lends_more_than_it_can(
+def test_flows_cover_all_borrowing_and_no_queue_lends_more_than_its_idle_guarantee(
     tree: list[tuple[int, int, int]], free: int
 ):
     """The first three stand at the top, the others below one of them or beside them."""

@@ -72,7 +72,10 @@ class NodeClearing:
         costs = np.where(kind.key < NOWHERE, 0, self._offer(kind).costs >> 8)
 
         def cost(domain: int) -> int:
-            return int(np.sort(costs[level.members[domain]])[: len(tasks)].sum())
+            # Python integers: 512 impossible nodes would overflow a sum of 64 bits, and a domain
+            # in which nothing may go would become the cheapest
+            lowest: list[int] = np.sort(costs[level.members[domain]])[: len(tasks)].tolist()
+            return sum(lowest)
 
         return sorted(domains, key=lambda domain: (cost(domain), domain))
 

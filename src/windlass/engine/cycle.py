@@ -25,11 +25,10 @@ from windlass.engine.placement.place import Placer
 from windlass.engine.placement.reservations import drop_broken, reserve
 from windlass.engine.plan import Plan
 from windlass.engine.plan_cache import PlanCache, wake_at
-from windlass.engine.preemption.graceful_eviction import part
-from windlass.engine.preemption.make_room import pass_two
-from windlass.engine.preemption.owner_siblings import siblings_that_go
+from windlass.engine.preemption.graceful_eviction import part, siblings_that_go
+from windlass.engine.preemption.make_room import PreemptionResult
+from windlass.engine.preemption.make_room import make_room as pass_two
 from windlass.engine.preemption.repeat_protection import is_outdated
-from windlass.engine.preemption.result import PreemptionResult
 from windlass.engine.queueing.eligibility import in_line
 from windlass.engine.queueing.equivalence import EquivalentHeads, heads
 from windlass.engine.queueing.limits import Limits

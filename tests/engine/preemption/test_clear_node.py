@@ -7,9 +7,9 @@ from tests.support.preemption_given import LATER, ONE, runs
 from windlass.engine.draft.draft import Draft
 from windlass.engine.nodes.topology import Topologies
 from windlass.engine.preemption.clear_node import NodeClearing
-from windlass.engine.preemption.displaceable import Displaceable
-from windlass.engine.preemption.reclaim_rules import ReclaimRules
-from windlass.engine.preemption.victim_filter import SearchScope, VictimFilter
+from windlass.engine.preemption.reclaim_memo import ReclaimRules
+from windlass.engine.preemption.victim_filter import RoomRequest, SearchScope, VictimFilter
+from windlass.engine.preemption.victim_index import CycleVictims
 from windlass.engine.queueing.limits import Limits
 from windlass.engine.queueing.progress import progress
 from windlass.engine.queueing.shares import shares
@@ -39,11 +39,10 @@ def test_a_domain_of_over_512_impossible_nodes_is_cleared_last():
     draft = Draft(there)
     rules = ReclaimRules(there, shares(there, limits))
     need = limits.need(large.counts)
-    case = rules.case(large.gang.queue, need, there.allocated, ())
-    permits = VictimFilter(
-        rules, set(), large.gang, need, set(), False, case, there.now, SearchScope.TAKE
-    )
-    clearing = NodeClearing(draft, Displaceable(draft, rules, set()), permits)
+    claim = rules.case(large.gang.queue, need, there.allocated, ())
+    request = RoomRequest(large.gang, need, set(), grows=False, claim=claim)
+    permits = VictimFilter(rules, set(), request, there.now, SearchScope.TAKE)
+    clearing = NodeClearing(draft, CycleVictims(draft, rules, set()), permits)
     level = there.recall(Topologies).level(RACKS.name, "rack")
     assert level is not None
     assert clearing.cheapest([0, 1], level, large.parts) == [1, 0]

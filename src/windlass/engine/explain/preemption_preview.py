@@ -13,7 +13,8 @@ from enum import StrEnum
 
 from windlass.engine.draft.draft import Draft
 from windlass.engine.draft.eviction_units import EvictionUnit, Units
-from windlass.engine.preemption.reclaim_rules import Amounts, QueueClaim, ReclaimRules, lacking
+from windlass.engine.preemption.reclaim_memo import QueueClaim, ReclaimRules
+from windlass.engine.preemption.reclaim_rules import Amounts, lacking
 from windlass.engine.preemption.search import SearchOutcome
 from windlass.engine.preemption.strategies import Preemptor
 from windlass.engine.preemption.yield_holds import Borrowers

@@ -126,7 +126,7 @@ class VictimFilter:
         return self.rules.protected_until(unit.gang.queue, unit.started_at, rule) <= self.now
 
     def _is_too_much(self, unit: EvictionUnit) -> bool:
-        """Return whether growth would stop another gang, or a modest attempt take more than needed."""
+        """Return whether growth would stop a gang, or a modest attempt take more than is needed."""
         request = self.request
         if request.grows and unit.is_core:
             return True

@@ -257,7 +257,7 @@ class VictimOffer:
                 self._work_out(slot)
 
     def _work_out(self, slot: int) -> None:
-        """Take the cheaper of two: enough units in the order of their costs, or one large enough."""
+        """Work out the cheaper of two: enough units in order of cost, or one that suffices."""
         columns, priced = self._index.columns, self._priced(slot)
         if not priced:
             self.costs[slot], self._victims[slot] = IMPOSSIBLE, []

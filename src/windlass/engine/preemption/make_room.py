@@ -37,7 +37,7 @@ class PreemptionResult:
     repaired: frozenset[GangId] = frozenset()
     """Gangs that got back the members they lacked; none of them is stale."""
     grows: bool = False
-    """Is the next pass about growth?"""
+    """True if the next pass is about growth."""
     evictions: list[Evict] = field(default_factory=list[Evict])
     outcomes: list[SearchOutcome] = field(default_factory=list[SearchOutcome])
     searched: dict[GangId, FailedSearch] = field(default_factory=dict[GangId, FailedSearch])
@@ -92,7 +92,7 @@ def make_room(
     preemptor = Preemptor(draft, limits, ReclaimRules(draft.cluster, standing))
     preemptor.leaving |= held | earlier.decided | earlier.repaired
     schedule = RetrySchedule(draft.cluster, limits, standing)
-    with draft.aside():
+    with draft.provisional():
         work = _PassTwo(draft, limits, Placer(draft, limits), preemptor, schedule, earlier.grows)
         if not earlier.grows:
             work.evict_by_force(earlier.repaired, held)
@@ -139,7 +139,7 @@ def _update_holds(draft: Draft, result: PreemptionResult) -> None:
     for ended in (*holds, *result.gave_way()):
         draft.holds.drop(ended.gang)
     paid = (outcome for outcome in result.outcomes if outcome.lost or outcome.moved)
-    draft.holds.give_way(claim for outcome in paid for claim in outcome.claims)
+    draft.holds.drop_reservations_at(claim for outcome in paid for claim in outcome.claims)
     draft.holds.add_all(holds)
 
 
@@ -156,9 +156,9 @@ class _PassTwo:
     evictions: list[Evict] = field(default_factory=list[Evict])
     outcomes: list[SearchOutcome] = field(default_factory=list[SearchOutcome])
     has_freed: bool = False
-    """Is any place coming free? Otherwise no gang can fit that did not fit in pass one."""
+    """True if any place comes free; otherwise no gang can fit that did not fit in pass one."""
     _never_fits: dict[Hashable, bool] = field(default_factory=dict[Hashable, bool])
-    """By signature: would such a gang not even fit the empty cluster?"""
+    """By the signature of a gang: True if it would not even fit the empty cluster."""
 
     def evict_by_force(self, repaired: frozenset[GangId], held: set[GangId]) -> None:
         """Evict the gangs that have to go without a preemptor, and release their places."""

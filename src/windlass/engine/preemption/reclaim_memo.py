@@ -129,7 +129,7 @@ class _VictimSide:
     stamp: int = -1
     """The stamp of the top queue for which the two fields below hold."""
     over_guarantee: bool = False
-    """Is it above its guarantee in a dimension that counts?"""
+    """True if it is above its guarantee in a dimension that counts."""
     over_share: QueueNames | None = None
     """The dimensions in which it is above its entitlement; None: not worked out yet."""
 
@@ -188,10 +188,10 @@ class QueueClaim:
     ) -> None:
         self._rules, self._terms, self._lca = rules, terms, lca
         self._is_single = is_single
-        """Is there one dimension only? Then a rule holds for a queue and for all its gangs."""
+        """True if there is one dimension only: a rule then holds for a queue and all its gangs."""
         self._within_guarantee: dict[QueueNames, bool] = {(): False}
         self._within_share: dict[QueueNames, bool] = {(): False}
-        """Does the claimant's side stay within its lines? Worked out when first needed."""
+        """By the claimant's side: True if it stays within its lines; filled on demand."""
 
     def against(self, queue: str, charges: Collection[str], before: Amounts) -> EvictionRule | None:
         """Return `reclaim_rule` for a victim of a queue that has the amounts `before`."""

@@ -68,7 +68,7 @@ class SearchResult:
 
     outcome: SearchOutcome | None = None
     too_costly: bool = False
-    """Was a way refused because it costs others more than the wait has cost so far?"""
+    """True if a way was refused because it costs others more than the wait has cost so far."""
     wait_until: int | None = None
     """The instant until which the gang waits for a gentler way, because others would lose far more
     than it needs; None if no way was refused for that."""
@@ -178,7 +178,7 @@ class Search:
         away = sorted(draft.evicted, key=self._dearest_first)
         # twice: a unit that may not return before others of its gang gets a second chance
         for unit in (*away, *away):
-            if not unit.gone or any(later.gone for later in unit.after):
+            if not unit.gone or any(other.gone for other in unit.later):
                 continue
             if unit.charges.get(GPU, 0) > spare:
                 continue
@@ -201,7 +201,7 @@ class Search:
         draft = self._draft
         away = sorted(draft.evicted, key=self._dearest_first)
         for unit in (*away, *away):  # twice, as in `_return_unneeded`
-            if not unit.gone or any(later.gone for later in unit.after):
+            if not unit.gone or any(other.gone for other in unit.later):
                 continue
             others = [entry for entry in moved.items() if entry[0] is not unit]
             with draft.attempt() as keep:
@@ -255,7 +255,7 @@ class Search:
         failed: set[Hashable] = set()
         for unit in sorted(small, key=self._dearest_first):
             size, shapes = unit.charges.get(GPU, 0), tuple(task.shape for task in unit.tasks)
-            alike = (unit.gang.queue, unit.gang.domain, unit.beside(), shapes)
+            alike = (unit.gang.queue, unit.gang.domain, unit.nodes_of_rest(), shapes)
             if size > free or alike in failed:
                 continue
             claims = self._move(unit)
@@ -268,12 +268,12 @@ class Search:
     def _move(self, unit: EvictionUnit) -> tuple[PlaceClaim, ...] | None:
         """Place an evicted unit elsewhere; return its places, or None."""
         draft, need = self._draft, dict(unit.charges)
-        if unit.is_torn or unit.gang.spared or any(later.gone for later in unit.after):
+        if unit.is_torn or unit.gang.spared or any(other.gone for other in unit.later):
             return None  # an elastic member does not return before those that joined earlier
         if self._limits.now(unit.gang, need) is not None:
             return None
         mark = len(draft.binds)
-        if not self._placer.place(unit.gang, unit.parts(), unit.beside(), need):
+        if not self._placer.place(unit.gang, unit.parts(), unit.nodes_of_rest(), need):
             return None
         return draft.claims(mark)
 

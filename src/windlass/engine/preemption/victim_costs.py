@@ -87,7 +87,7 @@ class VictimCosts(dict[EvictionUnit, VictimCost]):
     def with_earlier(self, unit: EvictionUnit, fate: VictimFate) -> VictimCost:
         """Return the cost of a unit together with the units of its gang that leave before it."""
         total: int = self[unit]
-        for earlier in unit.before:
+        for earlier in unit.earlier:
             if not earlier.gone:
                 total += self[earlier]
         return VictimCost(total if fate is VictimFate.EVICT else total + MOVE_SURCHARGE)
@@ -96,7 +96,7 @@ class VictimCosts(dict[EvictionUnit, VictimCost]):
         """Return a sort key, the cheapest unit of a node first; by turn, where there are turns."""
         turn = self._turns.get(unit, 0)
         priority = unit.gang.priority if self._turns else 0
-        return priority, turn, self[unit], unit.is_core, unit.gang.id, len(unit.before)
+        return priority, turn, self[unit], unit.is_core, unit.gang.id, len(unit.earlier)
 
     def _lost(self, unit: EvictionUnit) -> int:
         """Return the GPU seconds lost with a unit, or its turn times its thousandths of GPUs."""

@@ -63,7 +63,7 @@ class RoomRequest:
     lacking: Set[str]
     """The dimensions of which all nodes together had too little free when the search began."""
     grows: bool
-    """Does the gang only grow? Then it takes nothing from others but what they have grown by."""
+    """True if the gang only grows: it takes nothing from others but what they have grown by."""
     claim: QueueClaim
     """The claim of its queue, with the gang placed and nothing taken from anybody."""
 
@@ -79,7 +79,7 @@ class VictimFilter:
     now: int
     scope: SearchScope
     modest: bool = False
-    """Is no unit to be evicted that is larger than the need?"""
+    """True if no unit may be evicted that is larger than the need."""
 
     def fate(self, unit: EvictionUnit) -> VictimFate:
         """Return the fate of a unit; a gang never displaces members of its own."""

@@ -105,7 +105,7 @@ class VictimIndex:
         self.nodes, self.columns = draft.index, cluster.columns
         self.units = [unit for unit in units if unit.gang.id not in decided]
         if cluster.settings.victims is Victims.LOWEST_PRIORITY:
-            self.units.sort(key=lambda unit: (unit.gang.id, len(unit.before)))
+            self.units.sort(key=lambda unit: (unit.gang.id, len(unit.earlier)))
         self.queues = tuple(sorted({unit.gang.queue for unit in self.units}))
         self.costs = VictimCosts(cluster, self.units, hurry_s)
         self._now, self._min_run = cluster.now, min_run

@@ -33,9 +33,9 @@ class Borrowed:
     charges: dict[str, int]
     """The amounts that its queue is charged for it, per dimension."""
     moves: bool
-    """Is work being moved to these places? It would be lost."""
+    """True if work is being moved to these places; it would be lost."""
     is_late: bool
-    """Should a task have left these places by now that has not?"""
+    """True if a task should have left these places by now and has not."""
 
     @property
     def gpu(self) -> int:

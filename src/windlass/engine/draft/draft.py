@@ -163,7 +163,7 @@ class Draft:
             slot = self.columns.slot.get(task.node)
             if slot is not None:
                 by_slot.setdefault(slot, []).append(task)
-        dues = [due for slot, some in by_slot.items() for due in self._release_from(slot, some)]
+        dues = [due for slot, tasks_ in by_slot.items() for due in self._release_from(slot, tasks_)]
         self._charge(dues, -1)
 
     def _release_from(self, slot: int, tasks: list[Task]) -> Iterator[Due]:

@@ -341,8 +341,10 @@ def _task_for(claim: PlaceClaim, hold: Hold, cluster: Cluster) -> Task | None:
     task = cluster.tasks.get(claim.task)
     if task is not None:
         return task
-    waiting = (each for each in cluster.members(hold.gang) if each.state == TaskState.WAITING)
-    return next((each for each in waiting if each.shape.request == claim.request), None)
+    for member in cluster.members(hold.gang):
+        if member.state == TaskState.WAITING and member.shape.request == claim.request:
+            return member
+    return None
 
 
 def _without_clipped(devices: Devices, slices: Iterable[Slice], states: DeviceStates) -> Devices:

@@ -141,7 +141,7 @@ class NodeClearing:
         if permits.scope is SearchScope.MOVE:
             return index.offer(kind, permits.scope, (), permits)
         gang, own = request.gang, request.gang.queue
-        reach = permits.rules.ranks.reach(gang)
+        reach = permits.rules.levels.reach(gang)
         rank = (own, gang.priority, reach) if own in index.queues else None
         rules = request.claim.widest_rules(index.queues)
         most_gpu = request.need.get(GPU, 0) if permits.modest else None

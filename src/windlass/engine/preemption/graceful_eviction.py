@@ -120,13 +120,13 @@ def is_ready(pending: PendingCheckpoint, left: Iterable[Task], now: int) -> bool
 def _continue(draft: Draft, pending: PendingCheckpoint, result: GracefulEvictions) -> None:
     """Evict the gang of a pending checkpoint, withdraw the request, or wait on."""
     cluster = draft.cluster
-    tasks = [cluster.tasks[each.task] for each in pending.evictions if each.task in cluster.tasks]
+    tasks = [cluster.tasks[e.task] for e in pending.evictions if e.task in cluster.tasks]
     left = [task for task in tasks if task.state == TaskState.RELEASING]
     if not left or not _is_needed(draft, pending, left):
         result.actions.append(WithdrawCheckpoint(pending.gang, pending.id))
     elif is_ready(pending, left, cluster.now):
         names = {task.id for task in left}
-        result.actions += [each for each in pending.evictions if each.task in names]
+        result.actions += [eviction for eviction in pending.evictions if eviction.task in names]
         _renew_holds(draft, pending)
     else:
         result.wait(pending.deadline)
@@ -185,5 +185,6 @@ def _notices(cluster: Cluster, evictions: Iterable[Evict]) -> Iterator[int]:
 
 def _id(evictions: list[Evict], now: int) -> str:
     """Return an identifier: different for every request, the same for the same decision."""
-    names = "\n".join([str(now), evictions[0].gainer, *sorted(each.task for each in evictions)])
+    tasks = sorted(eviction.task for eviction in evictions)
+    names = "\n".join([str(now), evictions[0].gainer, *tasks])
     return blake2s(names.encode(), digest_size=10).hexdigest()

@@ -215,7 +215,7 @@ class _PassTwo:
     def _search(self, progress: Progress) -> SearchOutcome | None:
         """Search for victims, unless the search would fail for a known reason."""
         gang, draft, schedule = progress.gang, self.draft, self.schedule
-        began, levels = draft.steps, self.preemptor.ranks
+        began, levels = draft.steps, self.preemptor.levels
         schedule.wake(levels.better_at(gang))
         # two searches that agree in all of this have the same result
         alike = (

@@ -54,7 +54,7 @@ class ReclaimRules:
         self.margin = (
             HYSTERESIS if cluster.settings.usage_effect and cluster.epoch_usage else (1, 1)
         )
-        self.ranks = cluster.recall(OrderLevels)
+        self.levels = cluster.recall(OrderLevels)
         """The places of gangs in the order of their queue."""
         self._last_reach: tuple[Gang | None, int] = (None, 0)
         """The last claimant, and the first level that it may stop."""
@@ -71,7 +71,7 @@ class ReclaimRules:
         """Return the rule by which the claimant may evict a gang of its own queue, or None."""
         if not self._preempts:
             return None
-        return preemption_rule(claimant, victim, self.ranks, self._reach)
+        return preemption_rule(claimant, victim, self.levels, self._reach)
 
     def has_siblings(self, gang: Gang) -> bool:
         """Return whether other gangs run that would stop through the same owner."""
@@ -108,7 +108,7 @@ class ReclaimRules:
 
     def _reach(self, claimant: Gang) -> int:
         if self._last_reach[0] is not claimant:  # asked about hundreds of victims in a row
-            self._last_reach = claimant, self.ranks.reach(claimant)
+            self._last_reach = claimant, self.levels.reach(claimant)
         return self._last_reach[1]
 
     def _lca_cache(self, claimant: str, dimensions: QueueNames) -> LcaCache:

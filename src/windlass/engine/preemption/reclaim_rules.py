@@ -227,7 +227,7 @@ def is_fuller(
     """
     own_lines, other_lines = terms.standing.entitled[gains], terms.standing.entitled[loses]
     more, less = terms.margin
-    will_have = [(terms.after(gains, each) * more, own_lines[each]) for each in terms.dimensions]
+    will_have = [(terms.after(gains, name) * more, own_lines[name]) for name in terms.dimensions]
     # after / own < before / other, with the margin, as products of integers
     return any(
         all(

@@ -75,8 +75,11 @@ class DisplacedGangs:
 
 def is_outdated(limits: Limits, waiting: Iterable[Progress]) -> bool:
     """Return whether a waiting gang is still spared though the guarantee has no room for it now."""
-    spared = (each for each in waiting if each.gang.spared)
-    return any(limits.beyond(each.gang, limits.need(each.counts)) is not None for each in spared)
+    return any(
+        limits.beyond(progress.gang, limits.need(progress.counts)) is not None
+        for progress in waiting
+        if progress.gang.spared
+    )
 
 
 def _occupies_nodes(cluster: Cluster, gang: Gang) -> bool:

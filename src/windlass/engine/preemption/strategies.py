@@ -51,9 +51,9 @@ class Preemptor:
         """The last result of `search`, for the properties `too_dear` and `patient_until`."""
 
     @property
-    def ranks(self) -> OrderLevels:
+    def levels(self) -> OrderLevels:
         """The places of gangs in the order of their queue; equal gangs may displace the same."""
-        return self._rules.ranks
+        return self._rules.levels
 
     def protected_until(self) -> int | None:
         """Return when the first unit that is protected now is so no longer; None: none is."""
@@ -64,7 +64,7 @@ class Preemptor:
         for bind in binds:
             task = self._draft.cluster.tasks[bind.task]
             constraints = task.shape.constraints
-            if constraints.near or any(each.required for each in constraints.spread):
+            if constraints.near or any(spread.required for spread in constraints.spread):
                 self._seeking.append((task, bind.node))
 
     def find_room(self, progress: Progress, grows: bool) -> SearchResult:
@@ -117,7 +117,7 @@ class Preemptor:
         all that it can.
         """
         cluster, gang, need = self._draft.cluster, request.gang, request.need
-        firm, levels = cluster.accounts.firm, self._rules.ranks
+        firm, levels = cluster.accounts.firm, self._rules.levels
 
         def least(queue: str, dimension: str) -> int:
             return firm.get(queue, _NOTHING).get(dimension, 0) + need[dimension]
@@ -142,7 +142,7 @@ class Preemptor:
     ) -> SearchResult:
         """Try one scope after the other; the draft keeps the first outcome."""
         with self._draft.holds.lifted(progress.gang):
-            too_many = self._too_many_stops(progress) if self.ranks.policy.weighs else NEVER
+            too_many = self._too_many_stops(progress) if self.levels.policy.weighs else NEVER
         result = NO_WAY
         for scope in scopes:
             result = result.then(self._try_scope(progress, request, scope, too_many))

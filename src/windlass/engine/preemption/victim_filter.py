@@ -135,7 +135,7 @@ class VictimFilter:
     def _could_evict(self, queue: str, lowest_priority: int) -> bool:
         gang = self.request.gang
         if queue == gang.queue:
-            return lowest_priority < gang.priority or self.rules.ranks.stops
+            return lowest_priority < gang.priority or self.rules.levels.stops
         return self.request.claim.widest_rule(queue) is not None
 
     def _rule(self, unit: EvictionUnit) -> EvictionRule | None:

@@ -69,7 +69,7 @@ class CycleVictims:
     def protected_until(self) -> int | None:
         """Return when the first unit that is protected now is so no longer; None: none is."""
         if self._protected_until is None:
-            levels = self._rules.ranks
+            levels = self._rules.levels
             by_order = levels.next_change(self._rules.min_run) if levels.stops else None
             self._protected_until = min(self._next_unprotected(), by_order or _NEVER)
         return self._protected_until if self._protected_until < _NEVER else None
@@ -227,7 +227,7 @@ class VictimOffer:
         fate_of, at = permits.fate_for_equals, self._index.at
         for slot in changed:
             entries = [(unit, freed, fate_of(unit)) for unit, freed in at.get(slot, ())]
-            self._permitted[slot] = [each for each in entries if each[2] is not VictimFate.KEEP]
+            self._permitted[slot] = [entry for entry in entries if entry[2] is not VictimFate.KEEP]
         self._refresh(changed)
 
     def sync(self) -> None:

@@ -101,7 +101,7 @@ def awaited(cluster: Cluster) -> set[GangId]:
     return gangs
 
 
-def needless(draft: Draft) -> set[GangId]:
+def withdrawable_gangs(draft: Draft) -> set[GangId]:
     """Return the gangs with a pending checkpoint whose places are no longer needed."""
     cluster = draft.cluster
     return {

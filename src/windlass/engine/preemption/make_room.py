@@ -16,7 +16,7 @@ from windlass.engine.nodes import bounds
 from windlass.engine.nodes.topology import Topologies
 from windlass.engine.placement.place import Placer
 from windlass.engine.preemption.forced_evictions import forced_evictions
-from windlass.engine.preemption.graceful_eviction import needless
+from windlass.engine.preemption.graceful_eviction import withdrawable_gangs
 from windlass.engine.preemption.reclaim_memo import ReclaimRules
 from windlass.engine.preemption.retry_schedule import RetrySchedule
 from windlass.engine.preemption.search import SearchOutcome
@@ -121,7 +121,7 @@ def _coming_free(draft: Draft, earlier: PreemptionResult) -> list[Task]:
     """
     cluster = draft.cluster
     evicted = [cluster.tasks[eviction.task] for eviction in earlier.evictions]
-    stays = needless(draft)
+    stays = withdrawable_gangs(draft)
     return evicted + [task for task in cluster.coming_free() if task.gang not in stays]
 
 

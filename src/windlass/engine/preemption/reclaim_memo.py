@@ -77,7 +77,7 @@ class ReclaimRules:
         """Return whether other gangs run that would stop through the same owner."""
         return bool(self._cluster.siblings(gang))
 
-    def keeps_within(self, claimant: str, need: Mapping[str, int], lost: Amounts) -> bool:
+    def keeps_entitlements(self, claimant: str, need: Mapping[str, int], lost: Amounts) -> bool:
         """Return whether a preemption inside a queue lets no queue borrow more than before."""
         return keeps_entitlements(self._cluster, self.standing, claimant, need, lost)
 

@@ -17,7 +17,7 @@ from windlass.engine.preemption.reclaim_rules import lacking
 from windlass.engine.preemption.search import NO_WAY, Search, SearchOutcome, SearchResult
 from windlass.engine.preemption.victim_filter import RoomRequest, SearchScope, VictimFilter
 from windlass.engine.preemption.victim_index import CycleVictims
-from windlass.engine.preemption.yield_holds import Borrowed, Borrowers
+from windlass.engine.preemption.yield_holds import BorrowedHold, Borrowers
 from windlass.engine.queueing.limits import Limits
 from windlass.engine.queueing.ordering_policies import OrderLevels
 from windlass.engine.queueing.progress import Progress
@@ -235,7 +235,7 @@ class Preemptor:
 
     def _without(
         self,
-        held: Sequence[Borrowed],
+        held: Sequence[BorrowedHold],
         progress: Progress,
         request: RoomRequest,
         scopes: Sequence[SearchScope],

@@ -187,7 +187,7 @@ def validate_victims(
         if request.grows and unit.is_core:
             return None
         lost.append((unit, rule))
-    if any(rule in WITHIN_QUEUE for _, rule in lost) and not rules.keeps_within(
+    if any(rule in WITHIN_QUEUE for _, rule in lost) and not rules.keeps_entitlements(
         gang.queue, request.need, lambda queue, dimension: put_back.get((queue, dimension), 0)
     ):
         return None

@@ -26,7 +26,7 @@ from windlass.state.queue_accounts import charges_of
 
 
 @dataclass(frozen=True, slots=True)
-class Borrowed:
+class BorrowedHold:
     """A firm hold that may be given up."""
 
     gang: Gang
@@ -62,9 +62,9 @@ class Borrowers:
         self._draft = draft
         self._holds: dict[str, list[Hold]] | None = None
         """By the queue of their gang; None until they are first needed."""
-        self._examined: dict[GangId, Borrowed] = {}
+        self._examined: dict[GangId, BorrowedHold] = {}
 
-    def before(self, claim: QueueClaim) -> list[Borrowed]:
+    def before(self, claim: QueueClaim) -> list[BorrowedHold]:
         """Return the holds that may be given up for a claim, the cheapest first."""
         candidates = [
             self._examine(hold)
@@ -73,9 +73,9 @@ class Borrowers:
             for hold in holds
             if not self._draft.holds.is_given_up(hold.gang)
         ]
-        return sorted(candidates, key=Borrowed.cheapest)
+        return sorted(candidates, key=BorrowedHold.cheapest)
 
-    def give_up(self, holds: Iterable[Borrowed], claim: QueueClaim) -> tuple[GangId, ...]:
+    def give_up(self, holds: Iterable[BorrowedHold], claim: QueueClaim) -> tuple[GangId, ...]:
         """Give up holds on the draft, each if its queue is then still above its guarantee.
 
         Returns the gangs that lose theirs. An attempt of the draft undoes it.
@@ -106,7 +106,7 @@ class Borrowers:
         runs = any(task.state in ACTIVE for task in cluster.members(gang.id))
         return not gang.is_firm and (not runs or cluster.has_minimum(gang.id))
 
-    def _examine(self, hold: Hold) -> Borrowed:
+    def _examine(self, hold: Hold) -> BorrowedHold:
         """Return the facts about a hold; they do not change in a cycle."""
         borrowed = self._examined.get(hold.gang)
         if borrowed is None:
@@ -119,7 +119,7 @@ class Borrowers:
             members = cluster.members(hold.gang)
             moves = any(task.state == TaskState.RELEASING for task in members)
             gang = cluster.gangs[hold.gang]
-            borrowed = Borrowed(gang, charges, moves, self._is_late(hold))
+            borrowed = BorrowedHold(gang, charges, moves, self._is_late(hold))
             self._examined[hold.gang] = borrowed
         return borrowed
 

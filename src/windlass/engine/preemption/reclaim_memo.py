@@ -22,6 +22,7 @@ from windlass.engine.preemption.reclaim_rules import (
     HYSTERESIS,
     Amounts,
     ClaimTerms,
+    Dimensions,
     QueueNames,
     above,
     is_fuller,
@@ -59,8 +60,8 @@ class ReclaimRules:
         self._last_reach: tuple[Gang | None, int] = (None, 0)
         """The last claimant, and the first level that it may stop."""
         self._min_run: dict[str, int] = {}
-        self._lca_caches: dict[tuple[str, QueueNames], LcaCache] = {}
-        self._victim_sides: dict[tuple[QueueNames, QueueNames], _VictimSide] = {}
+        self._lca_caches: dict[tuple[str, Dimensions], LcaCache] = {}
+        self._victim_sides: dict[tuple[QueueNames, Dimensions], _VictimSide] = {}
         """By the queues of the side and the dimensions that count; all claimants share them."""
         self.has: Amounts = cluster.allocated
         """The amounts that queues have now."""
@@ -111,7 +112,7 @@ class ReclaimRules:
             self._last_reach = claimant, self.levels.reach(claimant)
         return self._last_reach[1]
 
-    def _lca_cache(self, claimant: str, dimensions: QueueNames) -> LcaCache:
+    def _lca_cache(self, claimant: str, dimensions: Dimensions) -> LcaCache:
         # without reclaim every claimant is like one without a path: it can claim nothing
         key = (claimant if self._reclaims else "", dimensions)
         cache = self._lca_caches.get(key)
@@ -130,7 +131,7 @@ class _VictimSide:
     """The stamp of the top queue for which the two fields below hold."""
     over_guarantee: bool = False
     """True if it is above its guarantee in a dimension that counts."""
-    over_share: QueueNames | None = None
+    over_share: Dimensions | None = None
     """The dimensions in which it is above its entitlement; None: not worked out yet."""
 
 
@@ -146,8 +147,8 @@ class LcaCache(dict[str, tuple[QueueNames, _VictimSide]]):
         self,
         cluster: Cluster,
         claimant: str,
-        victim_sides: dict[tuple[QueueNames, QueueNames], _VictimSide],
-        dimensions: QueueNames,
+        victim_sides: dict[tuple[QueueNames, Dimensions], _VictimSide],
+        dimensions: Dimensions,
     ) -> None:
         super().__init__()
         self._path, self._claimant_path = cluster.accounts.path, cluster.accounts.path(claimant)

@@ -49,6 +49,8 @@ HYSTERESIS = (5, 4)
 
 QueueNames: TypeAlias = tuple[str, ...]
 """The names of some queues; of a side: from the lowest common ancestor down, without it."""
+Dimensions: TypeAlias = tuple[str, ...]
+"""The names of dimensions, see `model/queues.py`."""
 Amounts: TypeAlias = Callable[[str, str], int]
 """A function from a queue and a dimension to the amount that the queue has, or would have."""
 
@@ -58,7 +60,7 @@ class ClaimTerms:
     """The facts about a claimant that the rules need; nothing in it depends on the victim."""
 
     standing: QueueShares
-    dimensions: QueueNames
+    dimensions: Dimensions
     """The dimensions that the claimant needs and in which queues are measured."""
     after: Amounts
     """The amounts of the claimant's queues with the claimant placed."""

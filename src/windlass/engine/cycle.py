@@ -29,11 +29,9 @@ from windlass.engine.placement.place import Placer
 from windlass.engine.placement.reservations import drop_broken, reserve
 from windlass.engine.plan import Plan
 from windlass.engine.plan_cache import PlanCache, wake_at
-from windlass.engine.preemption.graceful_eviction import part
-from windlass.engine.preemption.make_room import pass_two
-from windlass.engine.preemption.owner_siblings import siblings_that_go
+from windlass.engine.preemption.graceful_eviction import part, siblings_that_go
+from windlass.engine.preemption.make_room import PreemptionResult, make_room
 from windlass.engine.preemption.repeat_protection import is_outdated
-from windlass.engine.preemption.result import PreemptionResult
 from windlass.engine.queueing.backlog import Backlog, equivalent_heads, whole_backlog
 from windlass.engine.queueing.limits import Limits
 from windlass.engine.queueing.order import GangOrder
@@ -59,7 +57,7 @@ def plan(cluster: Cluster, backlog_of: Backlog = whole_backlog) -> Plan:
     placer = Placer(draft, limits)
     drop_broken(draft)
     first = allocate(draft, placer, in_order, backlog.considered)
-    make_room_for = partial(pass_two, draft, limits, standing)
+    make_room_for = partial(make_room, draft, limits, standing)
     repaired = PreemptionResult(repaired=first.gangs.union(first.owed))
     room = make_room_for(in_order(first.waiting), repaired)
     grown, short = grow(draft, placer, in_order(room.may_grow(first.growing)), first.owed)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from windlass.engine.plan import Plan
-from windlass.engine.preemption.forced_evictions import changes_at
-from windlass.engine.preemption.overrun import overrun_at
-from windlass.engine.preemption.stale import stale_at
+from windlass.engine.preemption.forced_evictions import changes_at, overrun_at, stale_at
 from windlass.engine.queueing.backlog import Backlog
 from windlass.engine.queueing.eligibility import retry_times
 from windlass.model.actions import Hold

@@ -1,4 +1,4 @@
-"""What is tried on a draft and not kept has not happened."""
+"""Attempts on a draft: an attempt that is not kept is undone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ONE = ask(gpus=1)
 
 
 def draft(*things: Thing) -> Draft:
-    """A draft of one node with two GPUs and whatever waits there."""
+    """Return a draft of one node with two GPUs and the given waiting gangs."""
     return Draft(cluster(node("n", gpus=2), *things))
 
 
@@ -24,12 +24,12 @@ def bind(on: Draft, task: str, device: int) -> bool:
 
 
 def bound(on: Draft) -> list[tuple[str, int]]:
-    """Who is placed on which device."""
+    """Return the bound tasks with their devices."""
     return [(each.task, each.devices[0].device) for each in on.binds]
 
 
 def free(on: Draft) -> list[int]:
-    """What is left of each device."""
+    """Return the free thousandths of each device."""
     return [device.milli for device in on.columns.devices[0]]
 
 
@@ -43,7 +43,7 @@ def test_an_attempt_that_is_kept_stays_and_another_is_undone():
     assert (bound(there), free(there)) == ([("a-0", 0)], [0, 1000])
 
 
-def test_who_was_taken_away_is_back_whatever_was_placed_instead():
+def test_an_undone_unbind_replaces_what_was_bound_meanwhile():
     there = draft(job("a", 1, ONE), job("b", 2, ONE))
     assert bind(there, "a-0", 0)
     with there.attempt():

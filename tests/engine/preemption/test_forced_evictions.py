@@ -1,4 +1,4 @@
-"""Gangs on nodes that leave or are lost start elsewhere; nobody new goes there."""
+"""Forced evictions from nodes that leave or are lost; nothing is bound to such nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def machine(name: str, trouble: NodeTrouble | None = None, gpus: int = 2) -> Nod
 
 
 def spread(name: str, *nodes: str, **fields: object) -> Job:
-    """A gang with one task of one GPU on each of these nodes."""
+    """Return a gang with one task of one GPU on each of these nodes."""
     made = job(name, len(nodes), ask(gpus=1), **fields)
     for index, each in enumerate(nodes):
         made = made.runs(index, on=each, devices=[0])
@@ -44,17 +44,17 @@ def planned(*things: Node | Job, **settings: object) -> Outcome:
     return schedule(*things, now=NOW, settings=replace(Settings(), **settings))
 
 
-# --- nobody new
+# --- no new binds
 
 
 @pytest.mark.parametrize("trouble", [LEAVES, ILL, OFF, silent(1)])
-def test_a_node_in_trouble_takes_nobody_new(trouble: NodeTrouble):
+def test_nothing_is_bound_to_a_node_in_trouble(trouble: NodeTrouble):
     outcome = planned(machine("n1", trouble), job("a", 1, ask(gpus=1)))
     assert outcome.nothing_of("a")
     assert str(outcome.reason("a", ReasonCode.REFUSED_BY)) == f"1 node: {trouble.what}"
 
 
-def test_not_even_who_tolerates_a_cordon_and_everything_else():
+def test_tolerating_every_taint_does_not_bind_to_a_node_in_trouble():
     anywhere = Constraints(tolerations=(Toleration(exists=True),))
     cordoned = replace(machine("n1"), cordoned=True, taints=(CORDON,))
     wants = job("a", 1, ask(gpus=1), constraints=anywhere)
@@ -62,7 +62,7 @@ def test_not_even_who_tolerates_a_cordon_and_everything_else():
     assert planned(replace(cordoned, trouble=ILL), wants).nothing_of("a")
 
 
-def test_what_runs_on_an_ill_node_goes_on():
+def test_work_on_an_avoided_node_keeps_running():
     outcome = planned(machine("n1", ILL), machine("n2"), spread("a", "n1", "n2"))
     assert outcome.evicted == {}
 
@@ -70,7 +70,7 @@ def test_what_runs_on_an_ill_node_goes_on():
 # --- nodes that leave
 
 
-def test_a_gang_that_needs_its_member_there_goes_whole():
+def test_a_gang_that_needs_its_member_on_a_leaving_node_is_evicted_whole():
     outcome = planned(machine("n1", LEAVES), machine("n2"), spread("a", "n1", "n2"))
     assert outcome.evicted == {"a-0": EvictionRule.LEAVING, "a-1": EvictionRule.LEAVING}
     assert outcome.verdict("a") is Verdict.DISPLACED
@@ -78,7 +78,7 @@ def test_a_gang_that_needs_its_member_there_goes_whole():
     assert str(outcome.reason("a", ReasonCode.NODE_LEAVES)) == said
 
 
-def test_of_an_elastic_gang_only_the_members_there_go():
+def test_of_an_elastic_gang_only_members_on_the_leaving_node_are_evicted():
     outcome = planned(machine("n1", LEAVES), machine("n2"), spread("a", "n1", "n2", minimum=1))
     assert outcome.evicted == {"a-0": EvictionRule.LEAVING}
 
@@ -89,21 +89,21 @@ def test_members_that_have_succeeded_count_towards_the_minimum():
     assert alone.evicted == {"a-0": EvictionRule.LEAVING}
 
 
-def test_the_gang_starts_again_elsewhere_as_soon_as_it_is_gone():
+def test_an_evicted_gang_starts_elsewhere_as_soon_as_it_has_left():
     there = planned(machine("n1", LEAVES), machine("n2"), spread("a", "n1", "n2")).settled(10)
     assert set(outcome_of(there).places.values()) == {"n2"}
 
 
-def test_gangs_that_may_not_be_preempted_go_too_since_the_node_does():
+def test_gangs_that_are_not_preemptible_are_evicted_from_a_leaving_node_too():
     stays = spread("a", "n1", preemptible=False)
     assert planned(machine("n1", LEAVES), stays).evicted == {"a-0": EvictionRule.LEAVING}
 
 
-def test_what_would_be_lost_for_good_stays_until_the_node_is_gone():
+def test_a_gang_that_would_be_lost_for_good_stays_until_the_node_is_gone():
     assert planned(machine("n1", LEAVES), spread("a", "n1", stale_after_s=-1)).evicted == {}
 
 
-def test_who_tolerates_the_notice_by_name_stays_and_who_tolerates_all_does_not():
+def test_only_a_toleration_that_names_the_taint_keeps_a_task_on_a_leaving_node():
     def evicted(toleration: Toleration) -> dict[str, EvictionRule]:
         wants = Constraints(tolerations=(toleration,))
         return planned(machine("n1", LEAVES), spread("a", "n1", constraints=wants)).evicted
@@ -112,11 +112,11 @@ def test_who_tolerates_the_notice_by_name_stays_and_who_tolerates_all_does_not()
     assert evicted(Toleration(exists=True)) == {"a-0": EvictionRule.LEAVING}
 
 
-def test_notices_can_be_left_to_those_who_drain():
+def test_termination_notices_can_be_ignored_by_a_setting():
     assert planned(machine("n1", LEAVES), spread("a", "n1"), heed_notices=False).evicted == {}
 
 
-def test_a_gang_that_leaves_is_not_given_back_as_stale_as_well():
+def test_a_gang_evicted_from_a_leaving_node_is_not_evicted_as_stale_too():
     half = spread("a", "n1", "n2").become(1, state=TaskState.WAITING, node="", devices=())
     there = cluster(machine("n1", LEAVES), half, now=NOW, settings=Settings(stale_after_s=0))
     assert outcome_of(there).evicted == {"a-0": EvictionRule.LEAVING}
@@ -141,7 +141,7 @@ def test_a_node_out_of_service_is_given_up_at_once():
     assert str(outcome.reason("a", ReasonCode.NODE_LOST)) == said
 
 
-def test_the_grace_can_be_for_ever():
+def test_a_negative_grace_never_gives_up_a_silent_node():
     others = machine("n2"), machine("n3")
     assert (
         planned(machine("n1", silent(900)), *others, spread("a", "n1"), lost_after_s=-1).evicted
@@ -149,7 +149,7 @@ def test_the_grace_can_be_for_ever():
     )
 
 
-def test_where_most_nodes_are_silent_it_is_the_network_and_nobody_is_given_up():
+def test_no_node_is_given_up_while_most_nodes_are_silent():
     away = [machine(f"n{i}", silent(900)) for i in range(3)]
     gangs = [spread(f"g{i}", f"n{i}") for i in range(3)]
     assert planned(*away, machine("n3"), *gangs).evicted == {}
@@ -157,7 +157,7 @@ def test_where_most_nodes_are_silent_it_is_the_network_and_nobody_is_given_up():
     assert len(planned(*away, *few, *gangs).evicted) == 3
 
 
-def test_a_person_who_says_so_is_believed_even_then():
+def test_an_out_of_service_node_is_given_up_even_while_most_nodes_are_silent():
     away = [machine(f"n{i}", silent(900)) for i in range(3)]
     assert planned(machine("off", OFF), *away, spread("a", "off")).evicted == {
         "a-0": EvictionRule.LOST
@@ -170,7 +170,7 @@ troubles = st.sampled_from([None, None, LEAVES, ILL, OFF, silent(10), silent(100
 
 
 @given(st.lists(troubles, min_size=4, max_size=4), st.integers(1, 4), st.data())
-def test_a_gang_is_left_whole_or_not_at_all(
+def test_a_gang_is_evicted_whole_or_keeps_its_minimum(
     there: list[NodeTrouble | None], minimum: int, data: st.DataObject
 ):
     nodes = [machine(f"n{i}", trouble, gpus=4) for i, trouble in enumerate(there)]
@@ -188,27 +188,27 @@ def test_a_gang_is_left_whole_or_not_at_all(
     assert set(again.places.values()) <= open_
 
 
-# --- who can save does so first
+# --- checkpoints
 
 
 def leaving(until: int | None, **fields: object) -> Outcome:
-    """A gang that can save in 120 s, on a node that leaves."""
+    """Plan for a gang that can checkpoint in 120 s, on a node that leaves."""
     saver = spread("a", "n1", saves_within_s=120, terminates_s=20, **fields)
     return planned(machine("n1", replace(LEAVES, until=until)), saver)
 
 
 @pytest.mark.parametrize(("until", "deadline"), [(None, 120), (500, 120), (80, 60)])
-def test_who_can_save_does_so_before_its_node_is_gone(until: int | None, deadline: int):
+def test_a_checkpoint_is_requested_before_the_node_leaves(until: int | None, deadline: int):
     found = leaving(None if until is None else NOW + until)
     assert [each.deadline for each in found.plan.asks] == [NOW + deadline]
     assert found.evicted == {}
 
 
-def test_where_there_is_no_time_left_to_save_it_goes_at_once():
+def test_without_time_for_a_checkpoint_the_gang_is_evicted_at_once():
     found = leaving(NOW + 15)
     assert (found.plan.asks, found.evicted) == ((), {"a-0": EvictionRule.LEAVING})
 
 
-def test_nobody_is_asked_on_a_node_that_does_not_answer():
+def test_no_checkpoint_is_requested_on_a_silent_node():
     found = planned(machine("n1", OFF), machine("n2"), spread("a", "n1", saves_within_s=120))
     assert (found.plan.asks, found.evicted) == ((), {"a-0": EvictionRule.LOST})

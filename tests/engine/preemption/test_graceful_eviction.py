@@ -1,4 +1,4 @@
-"""Who can save its work is asked before it is evicted, and goes once it is safe."""
+"""Graceful eviction: a gang that can checkpoint is requested to, and is evicted once it has."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BUDGET = 120
 
 
 def saver(name: str = "low", *devices: int, **fields: Any) -> Job:
-    """A gang of two tasks on all GPUs of n1 that can be asked to save."""
+    """Return a gang of two tasks on all GPUs of n1 that can checkpoint on request."""
     asked: dict[str, Any] = {"saves_within_s": BUDGET} | fields
     return runs(name, *(devices or (0, 1)), tasks=2, **asked)
 
@@ -41,7 +41,7 @@ def urgent(name: str = "high", **fields: Any) -> Job:
 
 
 def crowded(low: Job | None = None, high: Job | None = None) -> Outcome:
-    """An urgent gang finds no room beside one that can save."""
+    """Plan for an urgent gang that finds no room beside one that can checkpoint."""
     return late(node("n1", gpus=2), low or saver(), high or urgent())
 
 
@@ -61,7 +61,7 @@ def after(found: Outcome, seconds: int) -> Outcome:
 
 
 def answer(found: Outcome, *tasks: str, name: str = "", saved: bool = True) -> Outcome:
-    """The next plan, after these tasks have answered."""
+    """Return the next plan, after these tasks have answered."""
     there = found.carried_out()
     asked = name or there.partings.now()[0].id
     for task in tasks:
@@ -69,7 +69,7 @@ def answer(found: Outcome, *tasks: str, name: str = "", saved: bool = True) -> O
     return outcome_of(there)
 
 
-def test_a_gang_that_can_save_is_asked_and_not_evicted():
+def test_a_gang_that_can_checkpoint_is_requested_to_and_not_evicted():
     found = crowded()
     asked = parting(found)
     assert found.evicted == {}
@@ -82,11 +82,11 @@ def test_a_gang_that_can_save_is_asked_and_not_evicted():
     assert found.held == {"high": ["n1"]}
 
 
-def test_a_gang_that_cannot_save_is_evicted_at_once():
+def test_a_gang_that_cannot_checkpoint_is_evicted_at_once():
     assert set(crowded(saver(saves_within_s=None)).evicted) == {"low-0", "low-1"}
 
 
-def test_while_it_saves_it_keeps_its_places_and_nothing_else_happens():
+def test_a_gang_keeps_its_places_while_its_checkpoint_is_pending():
     found = after(crowded(), BUDGET - 1)
     assert found.plan.actions == ()
     assert found.plan.wake_at == LATER + BUDGET
@@ -94,7 +94,7 @@ def test_while_it_saves_it_keeps_its_places_and_nothing_else_happens():
     assert found.held == {"high": ["n1"]}
 
 
-def test_it_goes_once_every_task_has_answered():
+def test_a_gang_is_evicted_once_every_task_has_checkpointed():
     asked = crowded()
     assert answer(asked, "low-0").plan.actions == ()
     both = answer(asked, "low-0", "low-1")
@@ -103,27 +103,27 @@ def test_it_goes_once_every_task_has_answered():
     assert outcome_of(both.settled()).places == {"high-0": "n1"}
 
 
-def test_the_deadline_holds():
+def test_a_gang_is_evicted_at_the_deadline_of_its_request():
     assert set(after(crowded(), BUDGET).evicted) == {"low-0", "low-1"}
 
 
-def test_who_refuses_is_not_waited_for():
+def test_a_gang_that_refuses_a_checkpoint_is_evicted_at_once():
     assert set(answer(crowded(), "low-1", saved=False).evicted) == {"low-0", "low-1"}
 
 
 @pytest.mark.parametrize("name", ["another", "x"])
-def test_an_answer_to_another_request_is_nothing(name: str):
+def test_an_answer_to_another_request_is_ignored(name: str):
     assert answer(crowded(), "low-0", "low-1", name=name).plan.actions == ()
 
 
-def test_every_request_has_an_id_of_its_own_and_the_same_wherever_it_is_decided():
+def test_request_ids_are_unique_and_deterministic():
     first, again = parting(crowded()), parting(crowded())
     assert first == again
     another = late(node("n1", gpus=2), saver(), urgent(), now=LATER + 1)
     assert parting(another).id != first.id
 
 
-def test_the_need_is_gone_and_the_work_goes_on_untouched():
+def test_a_request_is_withdrawn_when_the_preemptor_is_gone():
     there = crowded().carried_out()
     there.apply(GangGone(GangId("high")))
     found = outcome_of(there)
@@ -135,7 +135,7 @@ def test_the_need_is_gone_and_the_work_goes_on_untouched():
     assert outcome_of(rest).plan.actions == ()
 
 
-def test_who_gains_found_room_elsewhere():
+def test_a_request_is_withdrawn_when_the_preemptor_found_room_elsewhere():
     there = crowded().carried_out()
     there.apply(NodeSeen(node("n2", gpus=2)))
     found = outcome_of(there)
@@ -143,7 +143,7 @@ def test_who_gains_found_room_elsewhere():
     assert [each.gang for each in found.plan.withdrawals] == ["low"]
 
 
-def test_a_request_stays_while_somebody_else_counts_on_the_places():
+def test_a_request_stays_while_another_gang_holds_the_places():
     there = late(node("n1", gpus=2), saver(), job("high", 1, ONE, priority=5)).carried_out()
     submit(there, job("next", 1, ONE, priority=4))
     both = outcome_of(there)
@@ -153,18 +153,18 @@ def test_a_request_stays_while_somebody_else_counts_on_the_places():
     assert outcome_of(there).plan.withdrawals == ()
 
 
-def test_a_gang_that_only_shrinks_is_not_asked():
+def test_no_checkpoint_is_requested_from_a_gang_that_only_shrinks():
     found = crowded(saver(minimum=1), job("high", 1, ONE, priority=5))
     assert found.plan.asks == ()
     assert set(found.evicted) == {"low-1"}
 
 
-def test_who_has_not_begun_has_nothing_to_save():
+def test_no_checkpoint_is_requested_before_all_tasks_run():
     bound = saver().become(1, state=TaskState.BOUND, started_at=None)
     assert set(crowded(bound).evicted) == {"low-0", "low-1"}
 
 
-def test_half_a_gang_is_not_asked_to_save():
+def test_no_checkpoint_is_requested_from_a_stale_gang():
     broken = runs("low", 0, minimum=2, saves_within_s=BUDGET)
     there = late(node("n1", gpus=1), broken).carried_out()
     there.advance(LATER + 100)
@@ -172,17 +172,17 @@ def test_half_a_gang_is_not_asked_to_save():
     assert (found.evicted, found.plan.asks) == ({"low-0": EvictionRule.STALE}, ())
 
 
-def test_what_is_left_of_a_gang_works_no_longer_and_goes_at_once():
+def test_a_gang_below_its_minimum_is_evicted_without_a_request():
     torn = runs("low", 0, 1, minimum=2, saves_within_s=BUDGET)
     assert set(crowded(torn).evicted) == {"low-0"}
 
 
-def test_who_is_in_a_hurry_gives_others_less_time():
+def test_the_hurry_of_a_preemptor_shortens_the_deadline():
     assert parting(crowded(high=urgent(hurry_s=30))).deadline == LATER + 30
     assert parting(crowded(high=urgent(hurry_s=300))).deadline == LATER + BUDGET
 
 
-def test_for_who_is_in_a_hurry_those_go_who_lose_least_in_that_time():
+def test_a_preemptor_in_a_hurry_takes_victims_that_lose_least_in_that_time():
     slow = runs("slow", 0, saves_within_s=300)
     mute = runs("mute", 1, saved_at=LATER - 400)
 
@@ -194,13 +194,13 @@ def test_for_who_is_in_a_hurry_those_go_who_lose_least_in_that_time():
     assert goes(hurry_s=30) == {"mute-0"}
 
 
-def test_for_who_is_in_a_hurry_of_equals_those_go_that_are_gone_soonest():
+def test_a_preemptor_in_a_hurry_takes_of_equal_victims_those_that_leave_soonest():
     things = (node("n1", gpus=2), runs("a", 0, terminates_s=60), runs("b", 1, terminates_s=5))
     assert set(late(*things, job("high", 1, ONE, priority=5)).evicted) == {"a-0"}
     assert set(late(*things, job("high", 1, ONE, priority=5, hurry_s=30)).evicted) == {"b-0"}
 
 
-def test_what_moves_saves_first_too():
+def test_a_checkpoint_is_requested_before_a_move_too():
     low = runs("low", 0, saves_within_s=BUDGET)
     there = (node("n1", gpus=2), node("n2", gpus=1), low)
     found = late(*there, job("wide", 1, TWO, created_at=0))
@@ -210,7 +210,7 @@ def test_what_moves_saves_first_too():
     assert outcome_of(gone.settled()).places == {"low-0.1": "n2", "wide-0": "n1"}
 
 
-def test_a_task_that_ends_meanwhile_is_not_waited_for():
+def test_a_task_that_ends_meanwhile_needs_no_answer():
     there = crowded().carried_out()
     there.apply(TaskEnded(TaskId("low-0"), succeeded=False))
     there.apply(TaskGone(TaskId("low-0")))
@@ -218,7 +218,7 @@ def test_a_task_that_ends_meanwhile_is_not_waited_for():
     assert set(outcome_of(there).evicted) == {"low-1"}
 
 
-def test_with_its_node_the_request_is_gone():
+def test_a_request_ends_with_its_node():
     there = crowded().carried_out()
     there.apply(NodeGone("n1"))
     found = outcome_of(there)
@@ -226,7 +226,7 @@ def test_with_its_node_the_request_is_gone():
     assert found.carried_out().partings.now() == ()
 
 
-def test_long_saves_are_not_taken_for_stuck():
+def test_a_long_checkpoint_is_not_taken_for_a_stuck_termination():
     long = BUDGET * 100
     found = after(crowded(saver(saves_within_s=long)), long - 1)
     assert found.held == {"high": ["n1"]}
@@ -235,14 +235,14 @@ def test_long_saves_are_not_taken_for_stuck():
     assert outcome_of(gone.settled(30)).places == {"high-0": "n1"}
 
 
-def test_a_snapshot_tells_of_requests_and_their_answers():
+def test_a_snapshot_contains_requests_and_their_answers():
     found = answer(crowded(), "low-0")
     snapshot = found.cluster.snapshot()
     assert from_json(to_json(snapshot)) == snapshot
     assert Cluster.of(snapshot).partings.now()[0].saved == ("low-0",)
 
 
-def test_a_successor_goes_on_with_a_request_that_it_has_only_heard_of():
+def test_a_new_leader_continues_a_request_from_the_snapshot():
     asked = parting(crowded())
     there = late(node("n1", gpus=2), saver(), urgent()).cluster
     there.apply(CheckpointRequestSeen(asked))
@@ -250,7 +250,7 @@ def test_a_successor_goes_on_with_a_request_that_it_has_only_heard_of():
     assert states(there) == {TaskState.RELEASING}
 
 
-def test_what_is_going_anyway_goes_also_if_a_request_to_the_rest_is_withdrawn():
+def test_withdrawing_a_request_does_not_stop_tasks_that_already_leave():
     low = saver("low", 0, 1, minimum=1)
     there = crowded(low, job("one", 1, ONE, priority=5)).carried_out()
     submit(there, job("two", 1, ONE, priority=5))
@@ -266,7 +266,7 @@ def test_what_is_going_anyway_goes_also_if_a_request_to_the_rest_is_withdrawn():
     }
 
 
-def test_who_was_asked_gets_no_new_members_before_it_has_gone():
+def test_a_gang_with_a_pending_checkpoint_does_not_grow():
     low = saver("low", 0, 1, minimum=1)
     there = crowded(low).carried_out()
     there.apply(TaskEnded(TaskId("low-0"), succeeded=False))
@@ -278,7 +278,7 @@ def test_who_was_asked_gets_no_new_members_before_it_has_gone():
     assert found.whys("low") == {ReasonCode.SAVING}
 
 
-def test_an_answer_is_no_reason_to_begin_exchanges_anew():
+def test_an_answer_does_not_reset_the_churn_guard():
     there = crowded().carried_out()
     before = there.gains.now()
     there.apply(Answered(TaskId("low-0"), there.partings.now()[0].id))
@@ -287,13 +287,13 @@ def test_an_answer_is_no_reason_to_begin_exchanges_anew():
     assert there.gains.now() == before
 
 
-def test_who_can_save_is_displaced_before_who_would_lose_its_work():
+def test_a_gang_that_can_checkpoint_is_the_cheaper_victim():
     things = (node("n1", gpus=2), runs("mute", 0), runs("saver", 1, saves_within_s=BUDGET))
     found = late(*things, job("high", 1, ONE, priority=5))
     assert parting(found).gang == "saver"
 
 
-def test_reclaim_asks_too():
+def test_reclaim_requests_a_checkpoint_too():
     own, other = queue("own", gpus=2), queue("other")
     low = replace(saver(), gang=replace(saver().gang, queue="other"))
     found = late(own, other, node("n1", gpus=2), low, job("mine", 2, ask(gpus=1), queue="own"))

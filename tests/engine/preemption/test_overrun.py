@@ -1,4 +1,4 @@
-"""Who has run for as long as it may saves its work and stops; then it ends, or stands in line."""
+"""Gangs at their maximum run time: they checkpoint and stop; then they end, or are requeued."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from windlass.workloads.objects.annotations import MAX_RUN, OVERRUN
 HOUR = 3600
 ONE = ask(gpus=1)
 UP = 5
-"""Seconds until a task has come up."""
+"""The seconds until a task has started."""
 
 
 def running(tasks: int = 1, **fields: Any) -> Job:
-    """A gang that may run for an hour, and began at zero."""
+    """Return a gang that may run for an hour, and started at zero."""
     made = job("a", tasks, ONE, max_run_s=HOUR, **fields)
     for index in range(tasks):
         made = made.runs(index, on="n", devices=[index])
@@ -34,22 +34,22 @@ def planned(now: int, *jobs: Job) -> Outcome:
     return schedule(node("n", 4), *jobs, now=now)
 
 
-# --- when
+# --- the instant
 
 
 @pytest.mark.parametrize(("now", "stops"), [(HOUR - 1, False), (HOUR, True), (HOUR + 9, True)])
-def test_a_gang_stops_once_it_has_run_for_as_long_as_it_may(now: int, stops: bool):
+def test_a_gang_is_evicted_at_its_maximum_run_time(now: int, stops: bool):
     outcome = planned(now, running(2))
     assert outcome.evicted == (
         {"a-0": EvictionRule.OVERRUN, "a-1": EvictionRule.OVERRUN} if stops else {}
     )
 
 
-def test_the_plan_wakes_when_that_will_be():
+def test_the_plan_wakes_at_the_maximum_run_time():
     assert planned(60, running()).plan.wake_at == HOUR
 
 
-def test_it_is_told_so():
+def test_the_reason_names_the_maximum_run_time():
     outcome = planned(HOUR, running(2))
     assert outcome.verdict("a") is Verdict.DISPLACED
     said = "it has run for as long as it may, 1 h; 2 tasks stop, and it ends"
@@ -59,32 +59,32 @@ def test_it_is_told_so():
     assert str(again.reason("a", ReasonCode.OVERRAN)) == said
 
 
-def test_who_cannot_be_preempted_stops_too_since_it_said_so_itself():
+def test_a_gang_that_is_not_preemptible_is_evicted_too():
     firm = running(preemptible=False, queue="q")
     outcome = schedule(node("n", 4), queue("q", guarantee={"gpu": 4000}), firm, now=HOUR)
     assert outcome.evicted == {"a-0": EvictionRule.OVERRUN}
 
 
-def test_the_time_counts_from_when_its_minimum_came_up_and_growth_does_not_begin_it_anew():
+def test_run_time_counts_from_the_minimum_and_growth_does_not_restart_it():
     grown = running(3, minimum=2).become(1, started_at=100).become(2, started_at=3000)
     assert planned(HOUR + 99, grown).evicted == {}
     assert len(planned(HOUR + 100, grown).evicted) == 3
 
 
-def test_a_gang_that_lacks_members_is_not_timed():
+def test_run_time_does_not_count_below_the_minimum():
     assert planned(2 * HOUR, running(2).become(1, started_at=None)).evicted == {}
 
 
-def test_what_it_leaves_is_there_for_others_in_the_same_plan():
+def test_freed_places_are_held_for_others_in_the_same_plan():
     next_one = job("b", 1, ask(gpus=4))
     outcome = planned(HOUR, running(4), next_one)
     assert outcome.held == {"b": ["n"]}
 
 
-# --- saving
+# --- checkpoints
 
 
-def test_who_can_save_is_asked_first_and_nothing_withdraws_that():
+def test_a_checkpoint_is_requested_first_and_never_withdrawn():
     asked = planned(HOUR, running(saves_within_s=120))
     assert [each.deadline for each in asked.plan.asks] == [HOUR + 120]
     assert asked.evicted == {}
@@ -99,7 +99,7 @@ def test_who_can_save_is_asked_first_and_nothing_withdraws_that():
 # --- afterwards
 
 
-def test_it_ends_and_does_not_come_back():
+def test_a_gang_that_ends_does_not_return():
     timed = job("a", 2, ONE, max_run_s=HOUR)
     simulation = play(node("n", 2), arrives(timed, runs=5 * HOUR, terminates_s=10))
     found = record(simulation, "a")
@@ -107,7 +107,7 @@ def test_it_ends_and_does_not_come_back():
     assert simulation.cluster.gangs == {}
 
 
-def test_or_it_stands_in_line_behind_those_who_came_meanwhile_and_goes_on_where_it_was():
+def test_a_requeued_gang_waits_behind_later_gangs_and_resumes():
     timed = job("a", 1, ONE, max_run_s=HOUR, overrun=Overrun.REQUEUE, saves_within_s=60)
     simulation = play(
         node("n", 1),
@@ -119,7 +119,7 @@ def test_or_it_stands_in_line_behind_those_who_came_meanwhile_and_goes_on_where_
     assert (found.stage, found.ended) == (GangStage.FINISHED, UP + HOUR + UP + 300 + UP + 600)
 
 
-def test_stopping_for_its_own_sake_spares_nobody_afterwards():
+def test_an_overrun_gives_no_repeat_protection():
     timed = job("a", 1, ONE, max_run_s=HOUR, overrun=Overrun.REQUEUE)
     simulation = play(node("n", 1), arrives(timed, runs=3 * HOUR), until=HOUR + 60)
     gang = record(simulation, "a").gang
@@ -134,7 +134,7 @@ def read(**notes: str) -> kube.Stage:
     return kube.Stage(kube.queue("team", "ml", guarantee={"gpu": 2}), kube.node("n1", 1), made)
 
 
-def test_annotations_say_how_long_and_what_then():
+def test_annotations_set_the_maximum_run_time_and_what_follows():
     (gang,) = read(**{MAX_RUN: "8h", OVERRUN: "requeue"}).cluster.gangs.values()
     assert (gang.max_run_s, gang.overrun) == (8 * HOUR, Overrun.REQUEUE)
     (plain,) = read().cluster.gangs.values()
@@ -148,6 +148,6 @@ def test_annotations_say_how_long_and_what_then():
         ({MAX_RUN: "1h", OVERRUN: "again"}, "windlass.dev/overrun must be end or requeue"),
     ],
 )
-def test_what_cannot_be_read_is_told_and_starts_nothing(notes: dict[str, str], said: str):
+def test_an_invalid_annotation_is_reported_and_blocks_the_gang(notes: dict[str, str], said: str):
     (gang,) = read(**notes).cluster.gangs.values()
     assert said in str(gang.refusal)

@@ -1,4 +1,4 @@
-"""Places that are held for a borrower are no obstacle to what another queue is guaranteed."""
+"""Holds of borrowers give way to gangs within their guarantee."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUEUES = queue("research", gpus=32), queue("vision", gpus=16), queue("serving", 
 
 
 def on_nodes(name: str, *nodes: int, **fields: Any) -> Job:
-    """A gang that has run since 0 on these nodes of eight GPUs, one task on each."""
+    """Return a gang that has run since 0 on these nodes of eight GPUs, one task on each."""
     found = job(name, len(nodes), EIGHT, **fields)
     for index, number in enumerate(nodes):
         found = found.runs(index, on=f"n{number}", devices=ALL)
@@ -45,14 +45,14 @@ def promised(**fields: Any) -> Outcome:
 
 
 def served(request: Any = ONE, **fields: Any) -> Outcome:
-    """Serving asks for what it is guaranteed, while `low` is still there."""
+    """Plan for a gang of serving within its guarantee, while `low` still terminates."""
     there = promised().carried_out()
     there.advance(LATER + 10)
     submit(there, job("serve", 1, request, queue="serving", **fields))
     return outcome_of(there)
 
 
-def test_what_is_guaranteed_gets_the_places_that_are_held_for_a_borrower():
+def test_a_gang_within_its_guarantee_gets_places_held_for_a_borrower():
     found = served()
     assert list(found.held) == ["serve"]
     assert found.evicted == {}
@@ -61,7 +61,7 @@ def test_what_is_guaranteed_gets_the_places_that_are_held_for_a_borrower():
     assert outcome_of(there).started("serve") == 1
 
 
-def test_it_is_told_that_its_places_are_being_freed_and_the_borrower_who_has_them():
+def test_reasons_name_the_hold_and_the_gang_it_gave_way_to():
     found = served()
     assert found.whys("serve") == {ReasonCode.HELD}
     gave = found.reason("high", ReasonCode.GAVE_WAY)
@@ -76,19 +76,19 @@ def test_it_is_told_that_its_places_are_being_freed_and_the_borrower_who_has_the
         {"queue": "serving", "displaces_after_s": None},
     ],
 )
-def test_nobody_else_gets_them(fields: dict[str, Any]):
+def test_other_gangs_do_not_get_held_places(fields: dict[str, Any]):
     there = promised().carried_out()
     submit(there, job("late", 1, ONE, **fields))
     assert outcome_of(there).held == {"high": ["n6", "n7"]}
 
 
-def test_beyond_its_guarantee_a_queue_does_not_get_them():
+def test_a_queue_beyond_its_guarantee_does_not_get_held_places():
     there = promised().carried_out()
     submit(there, job("wide", 17, ONE, queue="serving"))
     assert outcome_of(there).held == {"high": ["n6", "n7"]}
 
 
-def test_what_cannot_be_preempted_keeps_its_places():
+def test_a_gang_that_is_not_preemptible_keeps_its_hold():
     """It is within the guarantee of its queue, whatever others of that have borrowed."""
     tree = queue("team", gpus=1), queue("owner", gpus=1)
     things = node("n1", gpus=2), runs("low", 0), runs("loan", 1, priority=1)
@@ -99,7 +99,7 @@ def test_what_cannot_be_preempted_keeps_its_places():
     assert (found.evicted, set(found.held)) == ({"loan-0": EvictionRule.GUARANTEE}, {"due", "high"})
 
 
-def test_who_grows_gets_no_place_that_is_held():
+def test_growth_does_not_get_held_places():
     there = promised().carried_out()
     serve = job("serve", 2, ONE, queue="serving", minimum=1)
     submit(there, serve)
@@ -107,7 +107,7 @@ def test_who_grows_gets_no_place_that_is_held():
     assert [claim.task for claim in there.holds[GangId("serve")].claims] == ["serve-0"]
 
 
-def test_the_borrower_displaces_nobody_else_before_something_changes():
+def test_the_borrower_evicts_no_other_gang_before_something_changes():
     """`due` may displace later than `high`, which takes the place of `low` and loses it again."""
     due = job("due", 1, ONE, queue="owner", displaces_after_s=LATER + 10)
     things = node("n1", gpus=1), node("n2", gpus=1), runs("low", 0), runs("rest", 0, on="n2")
@@ -123,7 +123,7 @@ def test_the_borrower_displaces_nobody_else_before_something_changes():
     assert set(outcome_of(there).evicted) == {"rest-0"}
 
 
-def test_it_gets_them_where_nobody_could_be_told_to_go_for_it_again():
+def test_a_hold_that_gave_way_stays_so_after_a_restart():
     """The same after a restart: what was decided is in the snapshot."""
     there = Cluster.of(served().carried_out().snapshot())
     there.advance(there.now + 5)
@@ -144,7 +144,7 @@ def two_holds() -> Cluster:
     return there.carried_out()
 
 
-def test_only_as_many_holds_end_as_are_needed_the_lower_priority_first():
+def test_only_as_many_holds_give_way_as_needed_the_lower_priority_first():
     there = two_holds()
     submit(there, job("due", 1, ONE, queue="owner"))
     assert set(outcome_of(there).held) == {"b", "due"}
@@ -160,14 +160,14 @@ def beside_a_loan(**fields: Any) -> Cluster:
     return late(*tree, *things).carried_out()
 
 
-def test_what_is_only_held_goes_before_what_runs():
+def test_a_hold_gives_way_before_running_work_is_evicted():
     there = beside_a_loan()
     submit(there, job("due", 1, ONE, queue="owner"))
     found = outcome_of(there)
     assert (found.evicted, list(found.held)) == ({}, ["due"])
 
 
-def test_nobody_waits_for_a_held_place_that_is_late_if_another_comes_free_sooner():
+def test_a_late_hold_gives_way_only_if_no_place_comes_free_sooner():
     """`low` has outstayed its grace: perhaps a disruption budget keeps it."""
     there = beside_a_loan()
     there.advance(LATER + 31)
@@ -176,7 +176,7 @@ def test_nobody_waits_for_a_held_place_that_is_late_if_another_comes_free_sooner
     assert (found.evicted, set(found.held)) == ({"loan-0": EvictionRule.GUARANTEE}, {"due", "high"})
 
 
-def test_a_hold_of_far_more_than_is_needed_ends_only_if_nobody_else_can_go():
+def test_a_far_larger_hold_gives_way_only_without_another_victim():
     tree = queue("owner", gpus=1), queue("team"), queue("lender")
     things = node("n1", gpus=3), runs("low", 0, 1), runs("loan", 2, queue="lender")
     there = late(*tree, *things, job("high", 1, TWO, priority=1)).carried_out()
@@ -185,7 +185,7 @@ def test_a_hold_of_far_more_than_is_needed_ends_only_if_nobody_else_can_go():
     assert (found.evicted, set(found.held)) == ({"loan-0": EvictionRule.GUARANTEE}, {"due", "high"})
 
 
-def test_holds_and_running_work_make_room_together():
+def test_a_hold_and_running_work_give_way_together():
     there = beside_a_loan()
     there.apply(QueueSeen(queue("owner", gpus=2)))
     submit(there, job("due", 1, TWO, queue="owner"))
@@ -193,10 +193,10 @@ def test_holds_and_running_work_make_room_together():
     assert (found.evicted, list(found.held)) == ({"loan-0": EvictionRule.GUARANTEE}, ["due"])
 
 
-# --- what is told
+# --- reasons and previews
 
 
-def test_what_would_be_taken_counts_what_is_only_held():
+def test_the_preview_counts_held_places_as_preemptible():
     there = promised().carried_out()
     submit(there, job("serve", 1, ONE, queue="serving", displaces_after_s=60))
     found = would(outcome_of(there).carried_out(), GangId("serve"))
@@ -210,7 +210,7 @@ def test_what_would_be_taken_counts_what_is_only_held():
     assert [(way.gang, way.rule) for way in found.ways] == [("high", EvictionRule.GUARANTEE)]
 
 
-# --- what is promised on Kubernetes
+# --- promises on Kubernetes
 
 
 def stage(**promises: str) -> Stage:
@@ -238,14 +238,14 @@ def given_up() -> tuple[Stage, dict[str, str]]:
     return there, {"high": clearing.promise, "serve": texts["serve"]}
 
 
-def test_the_new_promise_names_who_is_still_leaving():
+def test_the_new_promise_names_the_pod_that_still_leaves():
     _, texts = given_up()
     promise = read(texts["serve"])
     assert promise is not None
     assert promise.evicts == (kube.task_id("low"),)
 
 
-def test_if_that_one_does_not_leave_it_is_sought_anew():
+def test_a_new_search_follows_if_that_pod_does_not_leave():
     there, _ = given_up()
     there.see(EvictRefused(kube.task_id("low"), "a disruption budget says no"))
     (clearing,) = there.step(31).work.clearings
@@ -253,7 +253,7 @@ def test_if_that_one_does_not_leave_it_is_sought_anew():
     assert (clearing.gainer.name, clearing.victims[0].rule) == ("serve", EvictionRule.GUARANTEE)
 
 
-def test_of_two_promises_of_one_place_a_new_leader_keeps_the_later():
+def test_a_new_leader_keeps_the_later_of_two_promises_for_one_place():
     _, texts = given_up()
     there = stage(**texts)
     there.brain.resume()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.kube_given import KEY, Json, Reading, marked, node
 from windlass.config.job_kinds import OwnKind, kinds_of
-from windlass.engine.preemption.owner_siblings import siblings_that_go
+from windlass.engine.preemption.graceful_eviction import siblings_that_go
 from windlass.kube.ingest.scope import Scope
 from windlass.kube.refs import Switch
 from windlass.kube.writers.disruption_budgets import allow

@@ -1,13 +1,13 @@
 """A draft: try on the real columns, keep what is good, undo the rest.
 
     with draft.attempt() as keep:
-        ...                     # take, release
+        ...                     # bind, release, evict
         if good:
             keep()              # otherwise everything since `with` is undone
 
-Inside an attempt every change leaves its own undo in the journal. What is sure to be undone, pass
-two and in the end the whole cycle, is not undone step by step: everything is put back as it was
-found. The plan, not the draft, is the answer.
+Inside an attempt every change adds its own undo to the journal. Changes that are undone in any case
+are not undone step by step: pass two (`provisional`), and in the end the whole cycle (`close`), put
+everything back as they found it. The plan is the answer of a cycle; the draft leaves no trace.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Draft:
     """One cycle's work on a cluster's columns, accounts and tallies."""
 
     __slots__ = (
-        "_aside",
         "_depth",
         "_journal",
+        "_provisional",
         "_put_back",
         "binds",
         "cluster",
@@ -52,51 +52,62 @@ class Draft:
         self.neighbours = cluster.neighbours
         self.index = cluster.recall(NodeIndex)
         self.binds: list[Bind] = []
+        """All binds that stand, in order; callers remember its length as a *mark*."""
         self.evicted: dict[EvictionUnit, None] = {}
-        """What the present search has taken away for others, in order."""
+        """The units that the present search has evicted, as an ordered set."""
         self.steps = 0
-        """How many tasks were bound or released, kept or not: the measure of work."""
+        """The number of tasks bound or released so far, kept or not: the measure of work."""
         self._journal: list[Callable[[], object]] = []
+        """The undo of each change, to be called in reverse; shared with `holds`. It is emptied when
+        the outermost attempt is kept: nothing can be undone any more."""
         self._depth = 0
-        self._aside: list[Callable[[], None]] | None = None
-        """Puts back all that was done aside; None while nothing is."""
+        """The number of attempts that are open, one inside the other."""
+        self._provisional: list[Callable[[], None]] | None = None
+        """None outside `provisional`; inside, empty until the first change, and then what puts
+        everything back."""
         self._put_back = [
             part.saver() for part in (self.columns, cluster.accounts, self.neighbours)
         ]
         self.holds = Holds(cluster.holds.values(), cluster, self._journal)
 
     @contextmanager
-    def aside(self) -> Generator[None]:
-        """Whatever is kept inside ends with it; not for use inside an attempt."""
-        binds, self._aside = len(self.binds), []
+    def provisional(self) -> Generator[None]:
+        """Undo at the end everything that was done inside, kept or not.
+
+        It must not be used inside an attempt. Call `begin` inside, before anything changes.
+        """
+        binds, self._provisional = len(self.binds), []
         try:
             yield
         finally:
-            for put_back in self._aside:
+            for put_back in self._provisional:
                 put_back()
-            self._aside = None
+            self._provisional = None
             del self.binds[binds:]
             self._journal.clear()
 
     def begin(self) -> None:
-        """To be called before anything changes aside: often nothing does, so nothing is saved."""
-        if self._aside is not None and not self._aside:
+        """Save the state before the first change inside `provisional`; later calls do nothing.
+
+        Saving is apart from `provisional` because it costs time, and often nothing changes.
+        """
+        if self._provisional is not None and not self._provisional:
             assert not self._depth, "an attempt could not undo what was done before"
             parts = (self.columns, self.cluster.accounts, self.neighbours, self.holds)
-            self._aside += [part.saver() for part in parts]
+            self._provisional += [part.saver() for part in parts]
 
     def attempt(self) -> Attempt:
-        """All or nothing: unless the caller keeps it, the attempt is undone."""
+        """Return an attempt for a `with` statement: unless the caller keeps it, it is undone."""
         return Attempt(self)
 
     def enter(self) -> tuple[int, int]:
-        """An attempt begins: where the journal and the binds stand."""
-        assert self._aside is None or self._aside, "begin first"
+        """Begin an attempt; return the lengths of the journal and of the binds for `leave`."""
+        assert self._provisional is None or self._provisional, "begin first"
         self._depth += 1
         return len(self._journal), len(self.binds)
 
     def leave(self, mark: int, binds: int, kept: bool) -> None:
-        """An attempt that began there ends."""
+        """End an attempt that began at these lengths, and undo it unless it was kept."""
         self._depth -= 1
         if not kept:
             while len(self._journal) > mark:
@@ -106,7 +117,7 @@ class Draft:
             self._journal.clear()
 
     def bind(self, task: Task, gang: Gang, slot: int, kind: ShapeIndex) -> None:
-        """Place a task on a node."""
+        """Place a task on a node, on devices that the shape's chooser selects."""
         self.steps += 1
         columns = self.columns
         number, devices = int(columns.device_number[slot]), columns.devices[slot]
@@ -125,14 +136,14 @@ class Draft:
         self.binds.append(Bind(task.id, columns.names[slot], given.slices))
 
     def bind_at(self, task: Task, gang: Gang, claim: PlaceClaim) -> bool:
-        """Place a task exactly where a place is kept for it, if that is free."""
+        """Place a task exactly where a place is held for it; return False if that is not free."""
         if not self._return(replace(task, node=claim.node, devices=claim.devices), gang):
             return False
         self.binds.append(Bind(task.id, claim.node, claim.devices))
         return True
 
     def claims(self, mark: int) -> tuple[PlaceClaim, ...]:
-        """The binds since a mark, as places to be kept."""
+        """Return the binds since a mark as places to be held."""
         tasks = self.cluster.tasks
         return tuple(
             PlaceClaim(bind.task, bind.node, bind.devices, tasks[bind.task].shape.request)
@@ -140,23 +151,23 @@ class Draft:
         )
 
     def release(self, task: Task) -> None:
-        """Take a running task away, to see what would fit without it."""
+        """Release a running task, to see what would fit without it."""
         self.release_all((task,))
 
     def release_all(self, tasks: Iterable[Task]) -> None:
-        """Take running tasks away, each node at once."""
-        there: dict[int, list[Task]] = {}
-        self.holds.eased += 1
+        """Release running tasks, all tasks of a node at once; skip tasks on unknown nodes."""
+        by_slot: dict[int, list[Task]] = {}
+        self.holds.loosened += 1
         for task in tasks:
             self.steps += 1
             slot = self.columns.slot.get(task.node)
             if slot is not None:
-                there.setdefault(slot, []).append(task)
-        dues = [due for slot, some in there.items() for due in self._release_from(slot, some)]
+                by_slot.setdefault(slot, []).append(task)
+        dues = [due for slot, tasks_ in by_slot.items() for due in self._release_from(slot, tasks_)]
         self._charge(dues, -1)
 
     def _release_from(self, slot: int, tasks: list[Task]) -> Iterator[Due]:
-        """Clear a node of some tasks; answers what their queues are charged less for it."""
+        """Release some tasks of a node; yield what their queues are charged less for it."""
         columns, gangs = self.columns, self.cluster.gangs
         amounts, slices = columns.taken(tasks[0].shape.request), tasks[0].devices
         for task in tasks[1:]:
@@ -174,10 +185,10 @@ class Draft:
             yield gang, charges_of(task.shape.request, task.devices, columns.nodes[slot])
 
     def unbind(self, mark: int) -> None:
-        """Take away again what was bound since a mark; an undo brings it back."""
+        """Release everything that was bound since a mark; an undo binds it again."""
         taken = self.binds[mark:]
         del self.binds[mark:]
-        # whatever was bound after it goes first
+        # an undo replaces everything that was bound since then by what is taken away here
         self._journal.append(partial(self.binds.__setitem__, slice(mark, None), taken))
         tasks = self.cluster.tasks
         self.release_all(
@@ -185,14 +196,14 @@ class Draft:
         )
 
     def evict(self, unit: EvictionUnit) -> None:
-        """Take a unit away for the sake of others."""
+        """Release the tasks of a unit and mark it as gone, for the sake of a preemptor."""
         self.release_all(unit.tasks)
         unit.gone = True
         self.evicted[unit] = None
         self._journal.append(partial(self._unevict, unit))
 
     def put_back(self, unit: EvictionUnit) -> bool:
-        """Give an evicted unit its own place again, if that is free."""
+        """Return an evicted unit to its own place; return False if that is not free."""
         with self.attempt() as keep:
             if not all(self._return(task, unit.gang) for task in unit.tasks):
                 return False
@@ -203,7 +214,7 @@ class Draft:
         return True
 
     def close(self) -> None:
-        """Leave everything as it was found."""
+        """Put everything back as the cycle found it."""
         for put_back in self._put_back:
             put_back()
         self.index.shorten_log()
@@ -217,6 +228,7 @@ class Draft:
         self.evicted[unit] = None
 
     def _return(self, task: Task, gang: Gang) -> bool:
+        """Place a task on the node and devices that it names; return False if they are not free."""
         self.steps += 1
         columns, slot = self.columns, self.columns.slot[task.node]
         amounts, slices = columns.taken(task.shape.request), columns.present(slot, task.devices)
@@ -238,6 +250,7 @@ class Draft:
         self._journal.append(partial(self.cluster.accounts.charge_all, dues, -sign))
 
     def _count(self, task: Task, gang: Gang, slot: int, sign: int) -> None:
+        """Count a task for pod affinity and spread, if any task of the cluster has such rules."""
         neighbours = self.neighbours
         if neighbours.tallies:
             who, constraints = who_is(task, gang.namespace), task.shape.constraints
@@ -245,6 +258,7 @@ class Draft:
             self._journal.append(partial(neighbours.count, who, constraints, slot, -sign))
 
     def _save(self, slot: int) -> None:
+        """Add the undo of all changes to a node that carries no claim (`Holds` has its own)."""
         columns = self.columns
         number, devices = int(columns.device_number[slot]), columns.devices[slot]
         free = columns.free[:, slot].copy()
@@ -252,7 +266,7 @@ class Draft:
 
 
 class Attempt:
-    """The `with` around an attempt; a class, because a search makes very many."""
+    """A `with` statement around changes; a class, because a search makes very many of them."""
 
     __slots__ = ("_began", "_draft", "_kept")
 

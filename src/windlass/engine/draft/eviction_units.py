@@ -1,7 +1,8 @@
-"""Running work as what can be displaced: whole gangs, and elastic members one by one.
+"""Running work as units that can be evicted: whole gangs, and elastic members one by one.
 
-A gang's units leave in order: elastic members above the minimum first, the last one first; then
-the rest, all together. Taking a unit therefore takes all that stand before it in its gang.
+The units of a gang leave in order: elastic members above the minimum first, the last one that
+joined first; then the rest, all together. Evicting a unit therefore evicts all earlier units of its
+gang as well (`EvictionUnit.closure`).
 """
 
 from __future__ import annotations
@@ -21,66 +22,69 @@ from windlass.state.node_columns import NodeTable
 from windlass.state.queue_accounts import charges_of
 
 Freed: TypeAlias = tuple[int, list[int]]
-"""GPU thousandths and the other amounts that come free on one node."""
+"""The thousandths of GPUs and the other amounts that come free on one node."""
 
 
 @dataclass(slots=True, eq=False)
 class EvictionUnit:
-    """Tasks that leave together."""
+    """The tasks of a gang that leave together."""
 
     gang: Gang
     tasks: tuple[Task, ...]
     is_core: bool
-    """Without it the gang does not run."""
+    """True if it is the last unit to leave, without which the gang does not run."""
     is_torn: bool
-    """Does its gang lack part of its minimum? It would have to be placed whole elsewhere."""
+    """True if its gang lacks part of its minimum: it could only move as a whole gang."""
     started_at: int | None
-    """When its last task came up; None if one has not."""
+    """The instant at which its last task started; None if one has not started."""
     frees: Mapping[int, Freed]
-    """What comes free on each node."""
+    """The amounts that come free, by the slot of the node."""
     nodes: Mapping[str, Node]
     """All nodes by name."""
     now: int = 0
-    """When it is looked at."""
-    before: tuple[EvictionUnit, ...] = ()
-    """The units of the gang that leave first, in their order."""
-    after: tuple[EvictionUnit, ...] = ()
-    """The units of the gang that leave later."""
+    """The instant of the cycle; set by `refresh`."""
+    earlier: tuple[EvictionUnit, ...] = ()
+    """The units of the gang that leave before this one, in their order."""
+    later: tuple[EvictionUnit, ...] = ()
+    """The units of the gang that leave after this one."""
     gone: bool = False
+    """True if it is evicted on the draft; only `Draft.evict` and `Draft.put_back` change this."""
     age: tuple[int, str, int] = (0, "", 0)
-    """Sorts the youngest gang first, and its units as they leave."""
+    """A sort key: the youngest gang first, and its units as they leave."""
     _charges: Mapping[str, int] | None = None
+    """The answer of `charges`; it holds as long as the unit does."""
     _harm: int | None = None
+    """The answer of `harm`; it holds until the next `refresh`."""
 
     @property
     def harm(self) -> int:
-        """What losing it now would cost; of most units nobody asks."""
+        """The cost of losing it now (`restart_cost.harm`); worked out on demand."""
         if self._harm is None:
             self._harm = harm(self.gang, self.tasks, self.now, self.is_core)
         return self._harm
 
-    def look(self, now: int) -> None:
-        """It is there, and this is the time."""
+    def refresh(self, now: int) -> None:
+        """Prepare the unit for a cycle at this instant: it runs."""
         self.now, self.gone, self._harm = now, False, None
 
     @property
     def charges(self) -> Mapping[str, int]:
-        """What its queue is charged for it; of most units nobody asks."""
+        """The amounts that its queue is charged for it, per dimension; worked out on demand."""
         if self._charges is None:
             self._charges = _charges(self.nodes, self.tasks)
         return self._charges
 
     def closure(self) -> Iterator[EvictionUnit]:
-        """The units that leave if this one does, itself last."""
-        return (unit for unit in (*self.before, self) if not unit.gone)
+        """Return the units that leave if this one does, itself last, without those gone already."""
+        return (unit for unit in (*self.earlier, self) if not unit.gone)
 
-    def beside(self) -> tuple[str, ...]:
-        """Where the rest of its gang runs."""
-        return tuple(sorted({task.node for unit in self.after for task in unit.tasks}))
+    def nodes_of_rest(self) -> tuple[str, ...]:
+        """Return the nodes on which the later units of its gang run."""
+        return tuple(sorted({task.node for unit in self.later for task in unit.tasks}))
 
     def parts(self) -> tuple[TaskBatch, ...]:
-        """Its tasks as they would have to be placed, beside the rest of their groups."""
-        stays = [task for unit in self.after for task in unit.tasks]
+        """Return its tasks as batches to place elsewhere, beside the rest of their groups."""
+        stays = [task for unit in self.later for task in unit.tasks]
         return tuple(
             replace(
                 part, nodes=tuple(sorted({t.node for t in stays if t.group == part.group.name}))
@@ -90,50 +94,48 @@ class EvictionUnit:
 
 
 class Units:
-    """The units of all running gangs; those of a gang are worked out again when it changes."""
+    """The units of all running gangs, over many cycles; only changed gangs are worked out again."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._known: dict[GangId, tuple[int, list[EvictionUnit]]] = {}
+        self._by_gang: dict[GangId, tuple[int, list[EvictionUnit]]] = {}
+        """The units of each gang with the stamp of the gang for which they hold."""
         self._sorted: list[EvictionUnit] = []
+        """All units in the order of their age."""
 
     def now(self) -> list[EvictionUnit]:
-        """All units that can be displaced, the youngest first, as of now."""
+        """Return all units that can be displaced, refreshed, the youngest first; do not modify."""
         self._catch_up()
         for unit in self._sorted:
-            unit.look(self._cluster.now)
+            unit.refresh(self._cluster.now)
         return self._sorted
 
     def _catch_up(self) -> None:
-        """Leave out the units of gangs that have changed, and sort in what they are now."""
-        cluster, before = self._cluster, self._known
-        known, fresh = dict[GangId, tuple[int, list[EvictionUnit]]](), list[EvictionUnit]()
+        """Replace the units of the gangs that have changed since the last cycle."""
+        cluster, before = self._cluster, self._by_gang
+        now, fresh = dict[GangId, tuple[int, list[EvictionUnit]]](), list[EvictionUnit]()
         for gang in cluster.active:
             stamp = cluster.stamps[gang]
             kept = before.get(gang)
             if kept is None or kept[0] != stamp:
                 kept = (stamp, _units(cluster, cluster.gangs[gang]))
                 fresh += kept[1]
-            known[gang] = kept
-        self._known = known
-        same = [each for each in self._sorted if _is_kept(known, before, each.gang.id)]
-        # nearly in order already, which sorting makes use of
+            now[gang] = kept
+        self._by_gang = now
+        same = [
+            unit
+            for unit in self._sorted
+            if unit.gang.id in now and now[unit.gang.id] is before[unit.gang.id]
+        ]
+        # nearly in order already, which makes sorting fast
         self._sorted = sorted(same + fresh, key=_AGE)
 
 
 _AGE = attrgetter("age")
 
 
-def _is_kept(
-    known: Mapping[GangId, tuple[int, list[EvictionUnit]]],
-    before: Mapping[GangId, tuple[int, list[EvictionUnit]]],
-    gang: GangId,
-) -> bool:
-    return gang in known and known[gang] is before[gang]
-
-
 def _units(cluster: Cluster, gang: Gang) -> list[EvictionUnit]:
-    """The units of one gang, first to leave first; none if it may not be displaced."""
+    """Return the units of one gang, first to leave first; none if it is not preemptible."""
     if not gang.preemptible:
         return []
     members = cluster.members(gang.id)
@@ -152,7 +154,7 @@ def _units(cluster: Cluster, gang: Gang) -> list[EvictionUnit]:
             started, frees = _started(tasks), _frees(cluster.columns, tasks)
             units.append(EvictionUnit(gang, tasks, is_core, torn, started, frees, cluster.nodes))
     for at, unit in enumerate(units):
-        unit.before, unit.after = tuple(units[:at]), tuple(units[at + 1 :])
+        unit.earlier, unit.later = tuple(units[:at]), tuple(units[at + 1 :])
         unit.age = -gang.created_at, gang.id, at
     return units
 
@@ -160,40 +162,41 @@ def _units(cluster: Cluster, gang: Gang) -> list[EvictionUnit]:
 def _split(
     gang: Gang, active: list[Task], members: Collection[Task]
 ) -> tuple[list[Task], list[Task]]:
-    """The elastic members above the minimum, last first, and the others."""
+    """Return the elastic members above the minimum, the last one first, and all other members."""
     if len(members) <= gang.needed():
         return [], active
-    there: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for task in members:
         if task.state in COUNTED:
-            there[task.group] = there.get(task.group, 0) + 1
+            counts[task.group] = counts.get(task.group, 0) + 1
     least = {group.name: group.minimum for group in gang.groups}
-    spare = sum(there.values()) - gang.needed()
+    spare = sum(counts.values()) - gang.needed()
     tails: list[Task] = []
     for task in reversed(active):
-        if len(tails) < spare and there[task.group] > least.get(task.group, 0):
-            there[task.group] -= 1
+        if len(tails) < spare and counts[task.group] > least.get(task.group, 0):
+            counts[task.group] -= 1
             tails.append(task)
     leaving = {task.id for task in tails}
     return tails, [task for task in active if task.id not in leaving]
 
 
 def is_torn(gang: Gang, members: Collection[Task]) -> bool:
-    """Does a gang with these members lack part of its minimum?"""
-    there = [task for task in members if task.state in COUNTED]
-    if len(there) < gang.needed():
+    """Return whether a gang with these members lacks part of its minimum."""
+    counted = [task for task in members if task.state in COUNTED]
+    if len(counted) < gang.needed():
         return True
     if len(gang.groups) < 2:
         return False
-    has = Counter(task.group for task in there)
+    has = Counter(task.group for task in counted)
     return any(has[group.name] < group.minimum for group in gang.groups)
 
 
 def _frees(columns: NodeTable, tasks: Collection[Task]) -> dict[int, Freed]:
+    """Return the amounts that tasks occupy, by the slot of their node."""
     frees: dict[int, Freed] = {}
     for task in tasks:
         slot = columns.slot[task.node]
-        milli = sum([each.milli for each in task.devices])
+        milli = sum([slice_.milli for slice_ in task.devices])
         amounts: list[int] = columns.taken(task.shape.request).tolist()
         if slot in frees:
             more, others = frees[slot]
@@ -204,6 +207,7 @@ def _frees(columns: NodeTable, tasks: Collection[Task]) -> dict[int, Freed]:
 
 
 def _charges(nodes: Mapping[str, Node], tasks: Collection[Task]) -> dict[str, int]:
+    """Return the amounts that a queue is charged for tasks, per dimension."""
     first, *others = [charges_of(t.shape.request, t.devices, nodes[t.node]) for t in tasks]
     total = dict(first)
     for charges in others:
@@ -213,5 +217,6 @@ def _charges(nodes: Mapping[str, Node], tasks: Collection[Task]) -> dict[str, in
 
 
 def _started(tasks: Collection[Task]) -> int | None:
+    """Return when the last of the tasks started; None if one has not started."""
     instants = [task.started_at for task in tasks if task.started_at is not None]
     return max(instants) if len(instants) == len(tasks) else None

@@ -1,9 +1,8 @@
-"""What displacing work would cost: the GPU time that has to be spent again.
+"""The cost of displacing work: the GPU time that has to be spent again, called its harm.
 
-Everything since the last save is lost, or since the start where nothing was saved, and starting
-again takes a while. Who can be asked to save before it goes, or saves by itself, loses little more
-than that. This is the one place that prices harm: who knows more (a node about to leave) adds it
-here.
+Everything since the last checkpoint is lost, or since the start where there is none, and starting
+again takes a while. A gang that can be requested to checkpoint before it is evicted, or that
+checkpoints by itself, loses little more than that. All of this is priced here and nowhere else.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ from windlass.model.gpu_resources import extra_milli
 from windlass.model.jobs import Gang, Task
 
 RESTART_S = 60
-"""What starting again costs even if nothing is lost."""
+"""The seconds that starting again costs even if no work is lost."""
 
 
 def harm(
     gang: Gang, tasks: Iterable[Task], now: int, stops: bool = True, hurry_s: int | None = None
 ) -> int:
-    """Thousandth GPU-seconds lost if these tasks are displaced now.
+    """Return the harm of displacing these tasks now, in thousandths of GPUs times seconds.
 
-    A gang that only shrinks, and does not stop, goes on with what it has done. For somebody in a
-    hurry others may have less time to save than they need.
+    A gang that only shrinks (`stops` is False) loses no work. If the preemptor is in a hurry
+    (`hurry_s`), victims may have less time to checkpoint than they need.
     """
     lost = 0
     for task in tasks:
-        milli = sum([each.milli for each in task.devices])
+        milli = sum([slice_.milli for slice_ in task.devices])
         if task.shape.request.extra:
             milli += extra_milli(task.shape.request)
         lost += milli * (RESTART_S + (unsaved(gang, task, now, hurry_s) if stops else 0))
@@ -35,9 +34,10 @@ def harm(
 
 
 def unsaved(gang: Gang, task: Task, now: int, hurry_s: int | None = None) -> int:
-    """Seconds of work that would be lost: of what saves when asked, what that takes at most.
+    """Return the seconds of work that a task would lose.
 
-    Whoever is in a hurry does not wait for those that may take longer.
+    A gang that checkpoints on request loses at most the time that a checkpoint takes, unless the
+    preemptor is in too much of a hurry to wait for it.
     """
     if task.started_at is None:
         return 0
@@ -46,9 +46,9 @@ def unsaved(gang: Gang, task: Task, now: int, hurry_s: int | None = None) -> int
     if hurry_s is not None and within_s is not None and within_s > hurry_s:
         within_s = None
     bounds = (within_s, gang.unsaved_at_most_s)
-    return min((since, *(each for each in bounds if each is not None)))
+    return min((since, *(bound for bound in bounds if bound is not None)))
 
 
 def frees_in(gang: Gang, hurry_s: int) -> int:
-    """Seconds until its places are free at the latest, for somebody in a hurry."""
+    """Return the seconds until a gang has left its places, for a preemptor in a hurry."""
     return min(gang.saves_within_s or 0, hurry_s) + gang.terminates_s

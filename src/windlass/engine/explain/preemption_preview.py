@@ -13,8 +13,9 @@ from enum import StrEnum
 
 from windlass.engine.draft.draft import Draft
 from windlass.engine.draft.eviction_units import EvictionUnit, Units
-from windlass.engine.preemption.reclaim_rules import Amounts, QueueClaim, ReclaimRules, lacking
-from windlass.engine.preemption.search import SearchOutcome
+from windlass.engine.preemption.reclaim_memo import QueueClaim, ReclaimRules
+from windlass.engine.preemption.reclaim_rules import Amounts, lacking
+from windlass.engine.preemption.search import NO_WAY, SearchOutcome, SearchResult
 from windlass.engine.preemption.strategies import Preemptor
 from windlass.engine.preemption.yield_holds import Borrowers
 from windlass.engine.queueing.limits import Limits
@@ -166,7 +167,7 @@ class _PreviewQuestion:
         gang, settings = self._gang, self._cluster.settings
         units = self._candidates()
         preemptor = Preemptor(self._draft, self._limits, self._rights)
-        outcome = self._searched(preemptor) if settings.displacing else None
+        result = self._search(preemptor) if settings.displacing else NO_WAY
         wait = gang.displaces_after_s
         return PreemptionPreview(
             need=self._need[GPU],
@@ -179,9 +180,9 @@ class _PreviewQuestion:
             sides=tuple(self._sides(units)),
             full=self._full,
             ready_at=None if wait is None else gang.created_at + wait,
-            too_dear=preemptor.too_dear,
-            patient_until=preemptor.patient_until,
-            ways=_ways(outcome),
+            too_dear=result.too_costly,
+            patient_until=result.wait_until,
+            ways=_ways(result.outcome),
         )
 
     def _candidates(self) -> list[EvictionUnit]:
@@ -200,11 +201,11 @@ class _PreviewQuestion:
             candidates, key=lambda unit: (-unit.gang.created_at, unit.gang.id, unit.is_core)
         )
 
-    def _searched(self, preemptor: Preemptor) -> SearchOutcome | None:
+    def _search(self, preemptor: Preemptor) -> SearchResult:
         """Return the result of the search for victims, as if it were the gang's turn."""
         preemptor.leaving |= {hold.gang for hold in self._cluster.holds.values() if hold.firm}
         with self._draft.attempt():
-            return preemptor.search(self._progress, grows=False)
+            return preemptor.find_room(self._progress, grows=False)
 
     def _sides(self, units: Sequence[EvictionUnit]) -> Iterator[QueueSide]:
         """Yield the queues with running work, by name."""

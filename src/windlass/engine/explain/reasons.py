@@ -17,7 +17,7 @@ from windlass.engine.nodes.score import NOWHERE
 from windlass.engine.nodes.topology import Topologies
 from windlass.engine.plan import Decision, Verdict
 from windlass.engine.preemption.forced_evictions import told, troubled
-from windlass.engine.preemption.result import PreemptionResult
+from windlass.engine.preemption.make_room import PreemptionResult
 from windlass.engine.queueing.eligibility import Refusals
 from windlass.engine.queueing.limits import Limits
 from windlass.engine.queueing.progress import Progress

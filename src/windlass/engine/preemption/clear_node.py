@@ -1,7 +1,7 @@
-"""Taking away: the cheapest node is cleared of what may go until a task fits there.
+"""Clearing: take away what may leave the cheapest node until a task fits there.
 
-The placer asks for it wherever it finds no room (`place.Maker`). Everything is done on the draft,
-in an attempt of whoever searches.
+The placer calls this wherever it finds no room (`place.Maker`). Everything happens on the draft, in
+an attempt of the caller, who undoes it if the search fails.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from windlass.engine.draft.eviction_units import EvictionUnit
 from windlass.engine.nodes.node_index import ShapeIndex
 from windlass.engine.nodes.score import NOWHERE
 from windlass.engine.nodes.topology import TopologyLevel
-from windlass.engine.preemption.displaceable import Displaceable
-from windlass.engine.preemption.victim_filter import SearchScope, VictimFilter
-from windlass.engine.preemption.victim_index import IMPOSSIBLE, VictimIndex, VictimOffer
+from windlass.engine.preemption.victim_costs import IMPOSSIBLE, VictimCost
+from windlass.engine.preemption.victim_filter import SearchScope, VictimFate, VictimFilter
+from windlass.engine.preemption.victim_index import CycleVictims, VictimIndex, VictimOffer
 from windlass.engine.queueing.limits import Limits
 from windlass.engine.queueing.progress import TaskBatch
 from windlass.model.jobs import Shape, Task
@@ -30,29 +30,33 @@ MOST_NODES = 16
 
 
 class NodeClearing:
-    """Makes room for one gang."""
+    """Clears nodes for one gang, with the filter of one attempt."""
 
-    def __init__(self, draft: Draft, displaceable: Displaceable, permits: VictimFilter) -> None:
-        self._draft, self._displaceable, self._permits = draft, displaceable, permits
+    def __init__(self, draft: Draft, victims: CycleVictims, permits: VictimFilter) -> None:
+        self._draft, self._victims, self._permits = draft, victims, permits
 
     @property
-    def pool(self) -> VictimIndex:
-        """What can be displaced for the gang."""
-        return self._displaceable.pool(self._permits.gang.hurry_s)
+    def index(self) -> VictimIndex:
+        """The units that can be displaced for the gang."""
+        return self._victims.index(self._permits.request.gang.hurry_s)
 
-    def may_take(self) -> bool:
-        """Could anything go at all?"""
-        return self.pool.may_any(self._permits)
+    def could_touch(self) -> bool:
+        """Return whether any unit may be displaced at all."""
+        return self.index.could_touch(self._permits)
 
     def clear(
         self, task: Task, kind: ShapeIndex, scope: Ints | None, over: Ints | None
     ) -> int | None:
-        """Take away what may go from the cheapest node until the task fits there."""
+        """Clear the cheapest node on which the task then fits; return its slot, or None.
+
+        `scope` are the slots that may be used, all if it is None; `over` is the overlay of scores
+        by pod affinity, which excludes nodes at `NOWHERE`.
+        """
         offer = self._offer(kind)
         costs = offer.costs
         if over is not None:
             costs = np.where(over < NOWHERE, costs, IMPOSSIBLE)
-        for slot in _cheapest(costs, scope):
+        for slot in _cheapest_nodes(costs, scope):
             with self._draft.attempt() as keep:
                 if self._clear(slot, offer, kind):
                     keep()
@@ -60,53 +64,64 @@ class NodeClearing:
         return None
 
     def room(self, shape: Shape) -> Ints:
-        """How many tasks would fit each node without anything that can be displaced."""
-        return self._displaceable.room(shape, self._permits.gang.hurry_s)
+        """Return how many tasks would fit each node without anything that can be displaced."""
+        return self._victims.room_when_emptied(shape, self._permits.request.gang.hurry_s)
 
     def cheapest(
         self, domains: list[int], level: TopologyLevel, parts: Sequence[TaskBatch]
     ) -> list[int]:
-        """The domains, those first in which room costs least."""
+        """Return the domains sorted by what room for the tasks costs in them.
+
+        The cost of a domain is the sum over its cheapest nodes, one for each task.
+        """
         tasks = [task for part in parts for task in part.tasks]
         kind = self._draft.index.of(tasks[0].shape)
+        # the lowest eight bits only compare ages of gangs, which means nothing in a sum
         costs = np.where(kind.key < NOWHERE, 0, self._offer(kind).costs >> 8)
 
         def cost(domain: int) -> int:
-            return int(np.sort(costs[level.members[domain]])[: len(tasks)].sum())
+            # Python integers: 512 impossible nodes would overflow a sum of 64 bits, and a domain
+            # in which nothing may leave would become the cheapest
+            lowest: list[int] = np.sort(costs[level.members[domain]])[: len(tasks)].tolist()
+            return sum(lowest)
 
         return sorted(domains, key=lambda domain: (cost(domain), domain))
 
-    def goes_below(self, limits: Limits) -> bool:
-        """Take away until the gang's queues may have what it needs.
+    def evict_below_limits(self, limits: Limits) -> bool:
+        """Evict until the queues of the gang may have what it needs; return whether they may.
 
-        Where a limit is reached, from its own branch of the tree; where too little is lent, from
-        anybody: what one borrower gives back another may have.
+        Where a limit is reached, victims come from the branch of that queue; where too little is
+        lent, from any queue: what one borrower gives back another may have.
         """
-        permits, need = self._permits, dict(self._permits.need)
-        while (reason := limits.now(permits.gang, need)) is not None:
+        request, need = self._permits.request, dict(self._permits.request.need)
+        while (reason := limits.now(request.gang, need)) is not None:
             full = ROOT if reason.why is ReasonCode.NOT_LENT else str(reason.values["queue"])
-            paths = self._draft.cluster.accounts.path
-            some = (
-                u for u in self.pool.units if not u.gone and full in (ROOT, *paths(u.gang.queue))
-            )
-            victims = [u for u in some if permits.may_go(u) and u.charges.get(GPU, 0)]
+            path = self._draft.cluster.accounts.path
+            victims = [
+                unit
+                for unit in self.index.units
+                if not unit.gone
+                and full in (ROOT, *path(unit.gang.queue))
+                and self._permits.fate(unit) is VictimFate.EVICT
+                and unit.charges.get(GPU, 0)
+            ]
             if not victims:
                 return False
-            cheapest = min(victims, key=self.cost)
-            for each in cheapest.closure():
-                self._draft.evict(each)
+            for unit in min(victims, key=self.cost).closure():
+                self._draft.evict(unit)
         return True
 
-    def cost(self, unit: EvictionUnit) -> int:
-        """The price of a unit if it is lost, with all that leaves before it."""
-        return self.pool.cost(unit, lost=True)
+    def cost(self, unit: EvictionUnit) -> VictimCost:
+        """Return the cost of evicting a unit, with all units that leave before it."""
+        return self.index.costs.with_earlier(unit, VictimFate.EVICT)
 
     def _clear(self, slot: int, offer: VictimOffer, kind: ShapeIndex) -> bool:
-        for unit in offer.victims(slot):
-            if unit.gone or self._permits.may_go(unit) is None:
+        """Evict units of a node, one after the other, until the shape fits; else return False."""
+        for victim in offer.victims(slot):
+            if victim.gone or self._permits.fate(victim) is VictimFate.KEEP:
                 continue
-            for each in unit.closure():
-                self._draft.evict(each)
+            for unit in victim.closure():
+                self._draft.evict(unit)
             if offer.lacks_gpu(slot):
                 continue
             kind.sync()
@@ -115,30 +130,33 @@ class NodeClearing:
         return False
 
     def _offer(self, kind: ShapeIndex) -> VictimOffer:
-        permits, pool = self._permits, self.pool
-        if permits.way is SearchScope.MOVE:
-            return pool.offer(kind, permits.way, (), permits)
-        gang, own = permits.gang, permits.gang.queue
-        reach = permits.rights.ranks.reach(gang)
-        whose = (own, gang.priority, reach) if own in pool.queues else None
-        rules = permits.case.rules(pool.queues)
-        most = permits.need.get(GPU, 0) if permits.modest else None
-        return pool.offer(kind, (permits.way, permits.grows, whose, most), rules, permits)
+        """Return the offer for a shape; its key stands for what decides the fates of units.
+
+        Gangs that agree in the key and in the widest rules share the offer: a new condition in
+        `VictimFilter.fate_for_equals` has to become part of the key. Where queues are measured in
+        several dimensions, equal gangs may still differ about single units; `_clear` therefore asks
+        the filter again before it evicts.
+        """
+        permits, index, request = self._permits, self.index, self._permits.request
+        if permits.scope is SearchScope.MOVE:
+            return index.offer(kind, permits.scope, (), permits)
+        gang, own = request.gang, request.gang.queue
+        reach = permits.rules.levels.reach(gang)
+        rank = (own, gang.priority, reach) if own in index.queues else None
+        rules = request.claim.widest_rules(index.queues)
+        most_gpu = request.need.get(GPU, 0) if permits.modest else None
+        return index.offer(kind, (permits.scope, request.grows, rank, most_gpu), rules, permits)
 
 
-def _cheapest(costs: Ints, scope: Ints | None) -> Iterator[int]:
-    """The nodes in the order of their costs, a few of them."""
-    some = costs if scope is None else costs[scope]
-    if not some.size:
+def _cheapest_nodes(costs: Ints, scope: Ints | None) -> Iterator[int]:
+    """Yield the slots of the cheapest possible nodes, at most `MOST_NODES`, the cheapest first."""
+    costs = costs if scope is None else costs[scope]
+    if not costs.size:
         return
-    count = min(MOST_NODES, some.size)
-    first = int(some.argmin())
-    yield from _at(first, some, scope)
-    for at in np.argsort(some, kind="stable")[:count].tolist():
-        if at != first:
-            yield from _at(at, some, scope)
-
-
-def _at(at: int, some: Ints, scope: Ints | None) -> Iterator[int]:
-    if some[at] < IMPOSSIBLE:
-        yield at if scope is None else int(scope[at])
+    # most often the first one does: the others are sorted only if it does not
+    first = int(costs.argmin())
+    if costs[first] < IMPOSSIBLE:
+        yield first if scope is None else int(scope[first])
+    for at in np.argsort(costs, kind="stable")[: min(MOST_NODES, costs.size)].tolist():
+        if at != first and costs[at] < IMPOSSIBLE:
+            yield at if scope is None else int(scope[at])

@@ -1,47 +1,79 @@
-"""Nodes in trouble: what has to go from them, so that it starts elsewhere.
+"""Forced evictions: tasks that have to go without a preemptor.
 
-A node that leaves is left at once, one that does not answer after a grace. A gang that would fall
-below its minimum goes whole, since half of it can do nothing; of one that would not, only the
-members that are there. The same holds for a deleted node, whose tasks are lost already: the rest of
-a gang that needs them goes at once. What would be lost for good stays where it is until the node is
-gone, and so does a task that tolerates the notice by name.
+nodes in trouble   A node that leaves is left at once, one that does not answer after a grace. A
+                   gang that would fall below its minimum goes whole, since half of it can do
+                   nothing; otherwise only the members on that node go. The same holds for a
+                   deleted node, whose tasks are lost already: the rest of a gang that needs
+                   them goes at once. A gang that would be lost for good stays until the node is
+                   gone, and so does a task that tolerates the node's taint by name.
+overrun gangs      They have run for as long as they may (`Gang.max_run_s`). The time counts
+                   from when the minimum of a gang last came up: growth does not restart it, a
+                   member that was lost and replaced does.
+stale gangs        They lost members and did not get them back in time. Half a gang holds GPUs
+                   and does no work; after a grace the rest of it is evicted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
+from typing import TypeAlias
 
 from windlass.engine.draft.eviction_units import is_torn
-from windlass.engine.preemption.stale import grace_of
 from windlass.model.actions import EvictionRule
-from windlass.model.jobs import ACTIVE, Gang, GangId, Task
+from windlass.model.jobs import ACTIVE, COUNTED, Gang, GangId, Task
 from windlass.model.nodes import Node, NodeStanding, NodeTrouble
 from windlass.state.cluster import Cluster
 
 FEW, MOST = 2, 55
-"""More silent nodes than a few, and at least so many in a hundred: then it is the network between,
-or the API server, and nobody is taken for dead. (Kubernetes' node controller has the same bounds.)
+"""If more than `FEW` nodes are silent, and at least `MOST` percent of all, then the network or the
+API server is at fault, and no node is given up. (Kubernetes' node controller has the same bounds.)
 """
 
+ForcedEvictions: TypeAlias = list[tuple[Task, EvictionRule]]
 
-def leaving(cluster: Cluster, repaired: Collection[GangId]) -> Iterator[tuple[Task, EvictionRule]]:
-    """The tasks that go because of the nodes they or their gangs run on, and by which rule."""
+_NODE_RULES = {NodeStanding.LEAVES: EvictionRule.LEAVING, NodeStanding.LOST: EvictionRule.LOST}
+
+
+def forced_evictions(
+    cluster: Cluster, repaired: Set[GangId], held: Set[GangId], decided: Set[GangId]
+) -> Iterator[ForcedEvictions]:
+    """Yield the tasks that have to go, one list for each cause, in the order in which they apply.
+
+    `repaired` gangs got their members back in this cycle, `held` gangs have places held. The caller
+    adds the gangs of each list to `decided` before it asks for the next: no gang goes twice.
+    """
+    yield list(evicted_from_nodes(cluster, repaired))
+    yield [(task, EvictionRule.OVERRUN) for task in overrun(cluster, repaired | decided)]
+    # a gang for which places are held is about to be repaired
+    others = repaired | held | decided
+    yield [(task, EvictionRule.STALE) for task in stale(cluster, others)]
+
+
+# -- nodes in trouble
+
+
+def evicted_from_nodes(
+    cluster: Cluster, repaired: Collection[GangId]
+) -> Iterator[tuple[Task, EvictionRule]]:
+    """Yield the tasks that go because of the nodes they or their gangs run on, and the rule."""
     nodes, orphaned = _given_up(cluster), _orphaned(cluster)
     gangs = {task.gang for name in nodes for task in cluster.on(name) if task.state in ACTIVE}
     for name in sorted((gangs | orphaned) - set(repaired)):
         gang = cluster.gangs[name]
-        if _is_lost_for_good(gang):
-            continue
+        if gang.stale_after_s is not None and gang.stale_after_s < 0:
+            continue  # it would be lost for good
         members = cluster.members(name)
-        active = [each for each in members if each.state in ACTIVE]
-        there = active if name in orphaned else [each for each in active if _must_go(each, nodes)]
-        rules = {_RULES[nodes[each.node].stand] for each in there if each.node in nodes}
+        active = [task for task in members if task.state in ACTIVE]
+        affected = (
+            active if name in orphaned else [task for task in active if _must_go(task, nodes)]
+        )
+        rules = {_NODE_RULES[nodes[task.node].stand] for task in affected if task.node in nodes}
         rule = min(rules, default=EvictionRule.LOST)
-        yield from ((each, rule) for each in _going(gang, members, there))
+        yield from ((task, rule) for task in _going(gang, members, affected))
 
 
 def changes_at(cluster: Cluster) -> Iterator[int]:
-    """The instants at which silent nodes are given up, and quarantines are over."""
+    """Yield the instants at which silent nodes are given up, and quarantines are over."""
     grace = cluster.settings.lost_after_s
     for node in cluster.recall(troubled):
         if node.trouble is not None and node.trouble.stand is NodeStanding.LOST and grace >= 0:
@@ -51,33 +83,30 @@ def changes_at(cluster: Cluster) -> Iterator[int]:
 
 
 def troubled(cluster: Cluster) -> tuple[Node, ...]:
-    """All nodes that are in trouble or in quarantine, by name."""
-    found = (node for node in cluster.nodes.values() if node.is_troubled)
-    return tuple(sorted(found, key=lambda node: node.name))
+    """Return all nodes that are in trouble or in quarantine, by name."""
+    nodes = (node for node in cluster.nodes.values() if node.is_troubled)
+    return tuple(sorted(nodes, key=lambda node: node.name))
 
 
 def told(cluster: Cluster, gang: GangId) -> str:
-    """What is wrong with the nodes that a gang has to leave, in words."""
+    """Return a text for people: the trouble of the nodes that a gang has to leave."""
     nodes = _given_up(cluster)
-    found = {each.node for each in cluster.members(gang) if each.node in nodes}
-    words = [f"node {name} is {nodes[name].what}" for name in sorted(found)]
+    names = {task.node for task in cluster.members(gang) if task.node in nodes}
+    words = [f"node {name} is {nodes[name].what}" for name in sorted(names)]
     if deleted := cluster.orphaned.get(gang):
         words.append(f"node {deleted} was deleted")
     return "; ".join(words)
 
 
-_RULES = {NodeStanding.LEAVES: EvictionRule.LEAVING, NodeStanding.LOST: EvictionRule.LOST}
-
-
 def _given_up(cluster: Cluster) -> Mapping[str, NodeTrouble]:
-    """The nodes that are to be left now, with their trouble."""
-    there = cluster.recall(troubled)
-    if not there:
+    """Return the nodes that are to be left now, with their trouble."""
+    nodes = cluster.recall(troubled)
+    if not nodes:
         return {}
-    is_believed = not _is_the_network(cluster, there)
+    is_believed = not _is_the_network(cluster, nodes)
     return {
         node.name: node.trouble
-        for node in there
+        for node in nodes
         if node.trouble is not None and _is_given_up(cluster, node.trouble, is_believed)
     }
 
@@ -102,35 +131,93 @@ def _is_given_up(cluster: Cluster, trouble: NodeTrouble, is_believed: bool) -> b
             return False
 
 
-def _is_the_network(cluster: Cluster, there: Collection[Node]) -> bool:
-    """Are so many nodes silent at the same time that it cannot be them?"""
+def _is_the_network(cluster: Cluster, nodes: Collection[Node]) -> bool:
+    """Return whether so many nodes are silent at the same time that they cannot all be down."""
     silent = sum(
         node.trouble is not None
         and node.trouble.stand is NodeStanding.LOST
         and node.trouble.since > 0
-        for node in there
+        for node in nodes
     )
     total = len(cluster.nodes)
     return silent == total or (silent > FEW and silent * 100 >= total * MOST)
 
 
-def _is_lost_for_good(gang: Gang) -> bool:
-    return gang.stale_after_s is not None and gang.stale_after_s < 0
-
-
 def _must_go(task: Task, nodes: Mapping[str, NodeTrouble]) -> bool:
+    """Return whether a task runs on one of the nodes and does not tolerate its taint by name."""
     trouble = nodes.get(task.node)
     if trouble is None:
         return False
-    tolerated = {each.key for each in task.shape.constraints.tolerations}
+    tolerated = {toleration.key for toleration in task.shape.constraints.tolerations}
     return not trouble.taint or trouble.taint not in tolerated
 
 
-def _going(gang: Gang, members: Collection[Task], there: Collection[Task]) -> list[Task]:
-    """Those that are there, or all that run if the gang cannot do without them."""
-    if not there:
+def _going(gang: Gang, members: Collection[Task], affected: Collection[Task]) -> list[Task]:
+    """Return the affected tasks, or all that run if the gang cannot do without them."""
+    if not affected:
         return []
-    gone = {each.id for each in there}
-    if is_torn(gang, [each for each in members if each.id not in gone]):
-        there = [each for each in members if each.state in ACTIVE]
-    return sorted(there, key=lambda task: task.id)
+    gone = {task.id for task in affected}
+    if is_torn(gang, [task for task in members if task.id not in gone]):
+        return _active(members)
+    return sorted(affected, key=lambda task: task.id)
+
+
+# -- overrun gangs
+
+
+def overrun(cluster: Cluster, others: Collection[GangId]) -> Iterator[Task]:
+    """Yield the tasks of gangs that have run for as long as they may, except `others`."""
+    for name in sorted(cluster.timed - set(others)):
+        at = stops_at(cluster, cluster.gangs[name])
+        if at is not None and at <= cluster.now:
+            yield from _active(cluster.members(name))
+
+
+def overrun_at(cluster: Cluster) -> Iterator[int]:
+    """Yield the instants at which gangs will have run for as long as they may."""
+    for name in cluster.timed:
+        at = stops_at(cluster, cluster.gangs[name])
+        if at is not None and at > cluster.now:
+            yield at
+
+
+def stops_at(cluster: Cluster, gang: Gang) -> int | None:
+    """Return when a gang has run for as long as it may; None if it does not run or may for ever."""
+    counted = [task for task in cluster.members(gang.id) if task.state in COUNTED]
+    starts = sorted(task.started_at for task in counted if task.started_at is not None)
+    if gang.max_run_s is None or not starts or len(starts) < gang.needed():
+        return None
+    return starts[max(gang.needed(), 1) - 1] + gang.max_run_s
+
+
+# -- stale gangs
+
+
+def stale(cluster: Cluster, others: Collection[GangId]) -> Iterator[Task]:
+    """Yield the tasks of gangs that have been below their minimum for too long, except `others`."""
+    for gang, since in sorted(cluster.broken.items()):
+        grace = grace_of(cluster, cluster.gangs[gang])
+        if gang not in others and grace is not None and cluster.now - since >= grace:
+            yield from _active(cluster.members(gang))
+
+
+def stale_at(cluster: Cluster) -> Iterator[int]:
+    """Yield the instants at which gangs become stale."""
+    for gang, since in cluster.broken.items():
+        grace = grace_of(cluster, cluster.gangs[gang])
+        if grace is not None:
+            yield since + grace
+
+
+def grace_of(cluster: Cluster, gang: Gang) -> int | None:
+    """Return how long, in seconds, a gang may run below its minimum; None: for ever.
+
+    Its owner gets the time to make the lost member again.
+    """
+    own = gang.stale_after_s
+    grace = cluster.settings.stale_after_s if own is None else own
+    return None if grace < 0 else max(grace, gang.remade_within_s)
+
+
+def _active(members: Collection[Task]) -> list[Task]:
+    return sorted((task for task in members if task.state in ACTIVE), key=lambda task: task.id)

@@ -1,12 +1,15 @@
-"""Checkpoint before evict: who can save its work is asked first, and goes once it is safe.
+"""Graceful eviction: a gang that can checkpoint is requested to, and is evicted once it has.
 
-    decided --it cannot be asked, or only shrinks--> evicted now
+    decided --it cannot checkpoint, or only shrinks--> evicted now
        |
-       +--asked--> all tasks are safe, one refuses, or the deadline has come: evicted
-              \\--> nobody needs its places any more: withdrawn
+       +--requested--> all tasks have answered, one refuses, or the deadline has come: evicted
+                \\----> its places are no longer needed: the request is withdrawn
 
-A gang is asked as a whole. From the request on its places count as coming free, held for whoever
-gains; until it is evicted its tasks work on.
+A gang is requested as a whole. From the request on its places count as coming free, held for the
+preemptor; until it is evicted its tasks work on.
+
+Gangs of one owner stop together (`siblings_that_go`): suspending the owner deletes the pods of all
+of them. A JobSet that starts its jobs in order, or an MPIJob with a launcher, has several gangs.
 """
 
 from __future__ import annotations
@@ -18,120 +21,151 @@ from hashlib import blake2s
 from windlass.engine.draft.draft import Draft
 from windlass.engine.draft.eviction_units import is_torn
 from windlass.model.actions import (
+    Action,
+    Bind,
     Evict,
     EvictionRule,
     PendingCheckpoint,
     RequestCheckpoint,
     WithdrawCheckpoint,
 )
-from windlass.model.jobs import Gang, GangId, Task, TaskState
+from windlass.model.jobs import ACTIVE, Gang, GangId, Task, TaskState
 from windlass.state.cluster import Cluster
 
 IN_VAIN = (EvictionRule.STALE, EvictionRule.LOST)
-"""Half a gang, or one on a node that does not answer, has nobody who could save all of it."""
+"""Rules without a request: half a gang, or one on a silent node, cannot checkpoint completely."""
 
 
 @dataclass(slots=True)
-class Parted:
-    """What follows from the requests that stand and from what was decided now."""
+class GracefulEvictions:
+    """The actions that follow from pending requests and from new evictions."""
 
     actions: list[Evict | RequestCheckpoint | WithdrawCheckpoint] = field(
         default_factory=list[Evict | RequestCheckpoint | WithdrawCheckpoint]
     )
     wake_at: int | None = None
+    """The first deadline of a pending request, if there is one."""
 
     def wait(self, until: int) -> None:
-        """Time alone may change something then."""
+        """Plan again at this instant, at the latest."""
         self.wake_at = until if self.wake_at is None else min(self.wake_at, until)
 
 
-def part(draft: Draft, decided: Iterable[Evict]) -> Parted:
-    """Evict those who are ready to go, ask those who can be, take back what is needless."""
-    cluster, found = draft.cluster, Parted()
-    for parting in cluster.partings.now():
-        _go_on(draft, parting, found)
+def part(draft: Draft, decided: Iterable[Evict]) -> GracefulEvictions:
+    """Evict gangs that are ready, request checkpoints from others, withdraw needless requests.
+
+    `decided` are the evictions of this cycle. Renews the holds of preemptors whose victims are
+    evicted now.
+    """
+    cluster, result = draft.cluster, GracefulEvictions()
+    for pending in cluster.partings.now():
+        _continue(draft, pending, result)
     for gang, evictions in cluster.by_gang(decided).items():
-        parting = _asked(cluster, cluster.gangs[gang], evictions)
-        if parting is None:
-            found.actions += evictions
+        request = _request(cluster, cluster.gangs[gang], evictions)
+        if request is None:
+            result.actions += evictions
         else:
-            found.actions.append(RequestCheckpoint(parting))
-            found.wait(parting.deadline)
-    return found
+            result.actions.append(RequestCheckpoint(request))
+            result.wait(request.deadline)
+    return result
+
+
+def siblings_that_go(cluster: Cluster, actions: Iterable[Action]) -> list[Evict]:
+    """Return the evictions of running gangs whose owner is stopped by the actions of a plan.
+
+    They go by the same rule and for the same preemptor. A gang that the same plan starts is left
+    out; its owner is then stopped by a later plan.
+    """
+    planned = list(actions)
+    evicted = {action.task: action for action in planned if isinstance(action, Evict)}
+    starting = {cluster.tasks[action.task].gang for action in planned if isinstance(action, Bind)}
+    more: list[Evict] = []
+    for gang, evictions in cluster.by_gang(evicted.values()).items():
+        siblings = [name for name in cluster.siblings(cluster.gangs[gang]) if name not in starting]
+        active = (task for task in cluster.members(gang) if task.state in ACTIVE)
+        if not siblings or any(task.id not in evicted for task in active):
+            continue
+        for task in (task for name in siblings for task in cluster.members(name)):
+            if task.state in ACTIVE and task.id not in evicted:
+                evicted[task.id] = Evict(task.id, evictions[0].rule, evictions[0].gainer)
+                more.append(evicted[task.id])
+    return more
 
 
 def awaited(cluster: Cluster) -> set[GangId]:
-    """The gangs whose places come free only once others have saved, or they themselves have."""
-    found: set[GangId] = set()
-    for gang, parting in cluster.partings.standing.items():
-        found.add(gang)
-        found |= {each.gainer for each in parting.evictions}
-    return found
+    """Return the gangs with a pending checkpoint, and the preemptors that wait for one."""
+    gangs: set[GangId] = set()
+    for gang, pending in cluster.partings.standing.items():
+        gangs.add(gang)
+        gangs |= {eviction.gainer for eviction in pending.evictions}
+    return gangs
 
 
-def _go_on(draft: Draft, parting: PendingCheckpoint, found: Parted) -> None:
-    cluster = draft.cluster
-    tasks = [cluster.tasks[each.task] for each in parting.evictions if each.task in cluster.tasks]
-    left = [task for task in tasks if task.state == TaskState.RELEASING]
-    if not left or not _is_needed(draft, parting, left):
-        found.actions.append(WithdrawCheckpoint(parting.gang, parting.id))
-    elif is_ready(parting, left, cluster.now):
-        there = {task.id for task in left}
-        found.actions += [each for each in parting.evictions if each.task in there]
-        _renew(draft, parting)
-    else:
-        found.wait(parting.deadline)
-
-
-def needless(draft: Draft) -> set[GangId]:
-    """The gangs that were asked to make room which nobody waits for any more."""
+def withdrawable_gangs(draft: Draft) -> set[GangId]:
+    """Return the gangs with a pending checkpoint whose places are no longer needed."""
     cluster = draft.cluster
     return {
-        parting.gang
-        for parting in cluster.partings.now()
-        if not _is_needed(draft, parting, cluster.members(parting.gang))
+        pending.gang
+        for pending in cluster.partings.now()
+        if not _is_needed(draft, pending, cluster.members(pending.gang))
     }
 
 
-def is_ready(parting: PendingCheckpoint, left: Iterable[Task], now: int) -> bool:
-    """Is there nothing to wait for any more?"""
-    is_safe = all(task.id in parting.saved for task in left)
-    return is_safe or parting.refused or now >= parting.deadline
+def is_ready(pending: PendingCheckpoint, left: Iterable[Task], now: int) -> bool:
+    """Return whether a gang with these tasks left may be evicted now."""
+    is_saved = all(task.id in pending.saved for task in left)
+    return is_saved or pending.refused or now >= pending.deadline
 
 
-def _is_needed(draft: Draft, parting: PendingCheckpoint, left: Iterable[Task]) -> bool:
-    """Does somebody still wait for its places: who gains by it, or who counts on the rest?"""
+def _continue(draft: Draft, pending: PendingCheckpoint, result: GracefulEvictions) -> None:
+    """Evict the gang of a pending checkpoint, withdraw the request, or wait on."""
+    cluster = draft.cluster
+    tasks = [cluster.tasks[e.task] for e in pending.evictions if e.task in cluster.tasks]
+    left = [task for task in tasks if task.state == TaskState.RELEASING]
+    if not left or not _is_needed(draft, pending, left):
+        result.actions.append(WithdrawCheckpoint(pending.gang, pending.id))
+    elif is_ready(pending, left, cluster.now):
+        names = {task.id for task in left}
+        result.actions += [eviction for eviction in pending.evictions if eviction.task in names]
+        _renew_holds(draft, pending)
+    else:
+        result.wait(pending.deadline)
+
+
+def _is_needed(draft: Draft, pending: PendingCheckpoint, left: Iterable[Task]) -> bool:
+    """Return whether a preemptor, or another gang with firm holds there, waits for the places."""
     holds = [hold for hold in draft.holds.standing.values() if hold.firm]
-    gainers = {each.gainer for each in parting.evictions}
-    if GangId("") in gainers or any(hold.gang in gainers for hold in holds):
+    preemptors = {eviction.gainer for eviction in pending.evictions}
+    # an empty preemptor: the gang goes for its own sake, see `actions.FOR_NOBODY`
+    if GangId("") in preemptors or any(hold.gang in preemptors for hold in holds):
         return True
-    others = (claim for hold in holds if hold.gang != parting.gang for claim in hold.claims)
+    others = (claim for hold in holds if hold.gang != pending.gang for claim in hold.claims)
     return any(claim.meets(task.node, task.devices) for claim in others for task in left)
 
 
-def _renew(draft: Draft, parting: PendingCheckpoint) -> None:
-    """Its tasks terminate from now on: so long the patience of those who wait for it counts."""
+def _renew_holds(draft: Draft, pending: PendingCheckpoint) -> None:
+    """Restart the patience of the holds that wait for a gang: its tasks terminate from now on."""
     standing, now = draft.holds.standing, draft.cluster.now
-    for gang in (parting.gang, *(each.gainer for each in parting.evictions)):
+    for gang in (pending.gang, *(eviction.gainer for eviction in pending.evictions)):
         hold = standing.get(gang)
         if hold is not None and hold.firm:
             standing[gang] = replace(hold, starts_at=now)
 
 
-def _asked(cluster: Cluster, gang: Gang, evictions: list[Evict]) -> PendingCheckpoint | None:
-    """The request, if the gang would lose work by going and can be asked to save it."""
+def _request(cluster: Cluster, gang: Gang, evictions: list[Evict]) -> PendingCheckpoint | None:
+    """Return the request, if the gang would lose work by its eviction and can checkpoint it."""
     budget = gang.saves_within_s
-    if not budget or any(each.rule in IN_VAIN for each in evictions):
+    if not budget or any(eviction.rule in IN_VAIN for eviction in evictions):
         return None
-    going = {each.task for each in evictions}
+    going = {eviction.task for eviction in evictions}
     tasks = cluster.members(gang.id)
     if any(task.state != TaskState.RUNNING for task in tasks if task.id in going):
         return None
     if is_torn(gang, tasks) or not is_torn(gang, [t for t in tasks if t.id not in going]):
         return None  # it does not work any more, or works on without them
-    gainer = cluster.gangs.get(evictions[0].gainer)
-    if gainer is not None and gainer.hurry_s is not None:
-        budget = min(budget, gainer.hurry_s)
+    preemptor = cluster.gangs.get(evictions[0].gainer)
+    if preemptor is not None and preemptor.hurry_s is not None:
+        budget = min(budget, preemptor.hurry_s)
     now = cluster.now
     deadline = min([now + budget, *_notices(cluster, evictions)])
     if deadline <= now:
@@ -140,16 +174,17 @@ def _asked(cluster: Cluster, gang: Gang, evictions: list[Evict]) -> PendingCheck
 
 
 def _notices(cluster: Cluster, evictions: Iterable[Evict]) -> Iterator[int]:
-    """When the nodes are gone that the tasks have to leave, less the time that stopping takes."""
-    for each in evictions:
-        task = cluster.tasks[each.task]
-        node = cluster.nodes.get(task.node) if each.rule is EvictionRule.LEAVING else None
+    """Yield when tasks have to begin to terminate, so that they end before their nodes leave."""
+    for eviction in evictions:
+        task = cluster.tasks[eviction.task]
+        node = cluster.nodes.get(task.node) if eviction.rule is EvictionRule.LEAVING else None
         until = node.trouble.until if node and node.trouble else None
         if until is not None:
             yield until - cluster.gangs[task.gang].terminates_s
 
 
 def _id(evictions: list[Evict], now: int) -> str:
-    """Another for every request, and the same wherever the same is decided."""
-    names = "\n".join([str(now), evictions[0].gainer, *sorted(each.task for each in evictions)])
+    """Return an identifier: different for every request, the same for the same decision."""
+    tasks = sorted(eviction.task for eviction in evictions)
+    names = "\n".join([str(now), evictions[0].gainer, *tasks])
     return blake2s(names.encode(), digest_size=10).hexdigest()

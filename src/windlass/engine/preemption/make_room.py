@@ -1,284 +1,275 @@
-"""Pass two: room for gangs that found none, on what comes free and by displacing others.
+"""Pass two: room for gangs that found none, on places that come free or by displacing others.
 
-It looks at the cluster as it will be once everything on its way out is gone. There a gang may fit
+It works on the cluster as it will be once everything on its way out is gone. There a gang may fit
 as it is; else others may be displaced for it. Either way it is not bound yet: its places are held
-until they are free, and pass one of a later cycle binds it. The work per cycle is bounded in
-steps; the next cycle goes on where this one stopped.
+until they are free, and pass one of a later cycle binds it. The work per cycle is bounded in steps;
+the next cycle goes on where this one stopped (`retry_schedule.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Container, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from windlass.engine.draft.draft import Draft
 from windlass.engine.nodes import bounds
 from windlass.engine.nodes.topology import Topologies
 from windlass.engine.placement.place import Placer
-from windlass.engine.preemption.forced_evictions import leaving
-from windlass.engine.preemption.graceful_eviction import needless
-from windlass.engine.preemption.overrun import overrun
-from windlass.engine.preemption.reclaim_rules import ReclaimRules
-from windlass.engine.preemption.result import PreemptionResult
+from windlass.engine.preemption.forced_evictions import forced_evictions
+from windlass.engine.preemption.graceful_eviction import withdrawable_gangs
+from windlass.engine.preemption.reclaim_memo import ReclaimRules
+from windlass.engine.preemption.retry_schedule import RetrySchedule
 from windlass.engine.preemption.search import SearchOutcome
-from windlass.engine.preemption.stale import stale
 from windlass.engine.preemption.strategies import Preemptor
 from windlass.engine.queueing.limits import Limits
 from windlass.engine.queueing.order import GangOrder
 from windlass.engine.queueing.progress import Progress
 from windlass.engine.queueing.shares import QueueShares
-from windlass.model.actions import Evict, EvictionRule, Hold
-from windlass.model.jobs import Gang, Task
-from windlass.model.queues import GPU
-from windlass.state.cluster import Cluster
+from windlass.model.actions import Evict, EvictionRule, Hold, HoldYielded
+from windlass.model.jobs import GangId, Task
 from windlass.state.snapshot import FailedSearch
 
-FIRST_TRY_S = 60
+
+@dataclass(slots=True)
+class PreemptionResult:
+    """The decisions of pass two; also what one pass has to know of the one before."""
+
+    repaired: frozenset[GangId] = frozenset()
+    """Gangs that got back the members they lacked; none of them is stale."""
+    grows: bool = False
+    """True if the next pass is about growth."""
+    evictions: list[Evict] = field(default_factory=list[Evict])
+    outcomes: list[SearchOutcome] = field(default_factory=list[SearchOutcome])
+    searched: dict[GangId, FailedSearch] = field(default_factory=dict[GangId, FailedSearch])
+    """The gangs for which no others could be displaced, and when that was found out."""
+    wake_at: int | None = None
+    """The first instant at which time alone may change a decision, if there is one."""
+    decided: set[GangId] = field(default_factory=set[GangId])
+    """The gangs that lose members, or for which places are held."""
+
+    def may_grow(self, growing: Iterable[Progress]) -> Iterable[Progress]:
+        """Return the gangs about which nothing was decided that growth would contradict."""
+        return (progress for progress in growing if progress.gang.id not in self.decided)
+
+    def for_growth(self, joined: frozenset[GangId]) -> PreemptionResult:
+        """Return this as the result before the pass for growth; `joined` gangs are repaired."""
+        return replace(self, grows=True, repaired=joined)
+
+    def then(self, later: PreemptionResult) -> PreemptionResult:
+        """Return the decisions of both passes together."""
+        instants = [at for at in (self.wake_at, later.wake_at) if at is not None]
+        return PreemptionResult(
+            evictions=self.evictions + later.evictions,
+            outcomes=self.outcomes + later.outcomes,
+            searched=self.searched | later.searched,
+            wake_at=min(instants, default=None),
+            decided=self.decided | later.decided,
+        )
+
+    def gave_way(self) -> tuple[HoldYielded, ...]:
+        """Return the holds of borrowers that end for other gangs."""
+        return tuple(
+            HoldYielded(gang, outcome.progress.gang.id)
+            for outcome in self.outcomes
+            for gang in outcome.gave_way
+        )
+
+    def in_vain(self) -> tuple[FailedSearch, ...]:
+        """Return the failed searches, as the next cycles remember them."""
+        return tuple(search for _, search in sorted(self.searched.items()))
 
 
-class FailedSearches:
-    """The searches that failed; an equal one is made again only after something changed."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._known: dict[Hashable, int | None] = {}
-        self._rests_on: object = None
-
-    def as_things_stand(self, standing: QueueShares) -> dict[Hashable, int | None]:
-        """The failures that would be failures again, and until when."""
-        cluster = self._cluster
-        rests_on = (cluster.running_version, standing.shares, standing.entitled, cluster.holds)
-        if rests_on != self._rests_on:
-            self._known, self._rests_on = {}, rests_on
-        for alike, until in list(self._known.items()):
-            if until is not None and until <= cluster.now:
-                del self._known[alike]
-        return self._known
-
-
-def pass_two(
-    draft: Draft, limits: Limits, standing: QueueShares, line: GangOrder, earlier: PreemptionResult
+def make_room(
+    draft: Draft, limits: Limits, standing: QueueShares, order: GangOrder, earlier: PreemptionResult
 ) -> PreemptionResult:
-    """Make room for the gangs of a line, in its order; `earlier` is what was decided before.
+    """Make room for the gangs of an order; `earlier` is the result of the pass before.
 
-    It runs twice: for those that lack their minimum, and, after all that can have grown, for those
-    that would grow and could not.
+    It runs twice: for gangs that lack their minimum, and, after all that can have grown, for gangs
+    that would grow and could not. Evictions and binds on the draft are undone at the end: the
+    result and the holds that it leaves on the draft are the answer.
     """
-    with draft.aside():
-        second = _Second(draft, limits, standing, earlier)
-        second.run(line)
-        found = second.found()
-    holds = [hold for each in found.outcomes for hold in _holds(each, draft.cluster.now)]
-    for each in (*(hold.gang for hold in holds), *(each.gang for each in found.gave_way())):
-        draft.holds.drop(each)
-    paid = (each for each in found.outcomes if each.lost or each.moved)
-    draft.holds.give_way(claim for each in paid for claim in each.claims)
-    draft.holds.add_all(holds)
-    return found
-
-
-class _Second:
-    def __init__(
-        self, draft: Draft, limits: Limits, standing: QueueShares, earlier: PreemptionResult
-    ) -> None:
-        cluster = draft.cluster
-        self._draft, self._limits, self._standing = draft, limits, standing
-        self._placer = Placer(draft, limits)
-        self._displacer = Preemptor(draft, limits, ReclaimRules(cluster, standing))
-        self._topologies = cluster.recall(Topologies)
-        self._failures = cluster.recall(FailedSearches).as_things_stand(standing)
-        self._found, self._grows = PreemptionResult(), earlier.grows
-        self._left = cluster.settings.search_steps
-        self._before = {each.gang: each for each in cluster.searched}
-        self._until: int | None = None
-        self._ready_at: int | None = None
-        """When something may go that kept the last search from its end."""
-        self._never: dict[Hashable, bool] = {}
-        holds = draft.holds.standing.values()
-        self._repaired = earlier.repaired
-        self._held_before = {hold.gang for hold in holds if hold.firm}
-        self._displacer.leaving |= self._held_before | earlier.decided | earlier.repaired
+    held = {hold.gang for hold in draft.holds.standing.values() if hold.firm}
+    preemptor = Preemptor(draft, limits, ReclaimRules(draft.cluster, standing))
+    preemptor.leaving |= held | earlier.decided | earlier.repaired
+    schedule = RetrySchedule(draft.cluster, limits, standing)
+    with draft.provisional():
+        work = _PassTwo(draft, limits, Placer(draft, limits), preemptor, schedule, earlier.grows)
         if not earlier.grows:
-            self._give_back(list(leaving(cluster, earlier.repaired)))
-            late = overrun(cluster, earlier.repaired | self._displacer.leaving)
-            self._give_back([(task, EvictionRule.OVERRUN) for task in late])
-            # for whom others already make room is about to be repaired
-            others = earlier.repaired | self._held_before | self._displacer.leaving
-            self._give_back([(task, EvictionRule.STALE) for task in stale(cluster, others)])
-        self._leave = [cluster.tasks[each.task] for each in earlier.evictions]
-        stays = needless(draft)
-        self._leave += [task for task in cluster.coming_free() if task.gang not in stays]
-        self._frees = bool(self._leave or self._found.evictions)
-        """Is anything on its way out?"""
+            work.evict_by_force(earlier.repaired, held)
+        coming_free = _coming_free(draft, earlier)
+        work.has_freed = bool(coming_free or work.evictions)
+        due = work.due_gangs(order, earlier.repaired)
+        is_undecided = any(each.gang.id not in preemptor.leaving for each in order.gangs)
+        if is_undecided and (due or work.has_freed):
+            work.release(coming_free)  # from here on they are gone
+            work.serve(order, due)
+    result = PreemptionResult(
+        evictions=work.evictions,
+        outcomes=work.outcomes,
+        searched=schedule.searched,
+        wake_at=schedule.wake_at,
+        decided=preemptor.leaving - held - earlier.repaired,
+    )
+    _update_holds(draft, result)
+    return result
 
-    def run(self, line: GangOrder) -> None:
-        """Seek room for the gangs of a line."""
-        due = {each.gang.id for each in line.gangs if self._is_due(each.gang)}
-        if not due and not self._frees:
-            return
-        if all(each.gang.id in self._displacer.leaving for each in line.gangs):
-            return
-        self._release(self._leave)  # from here on they are gone
-        while (progress := line.next()) is not None:
+
+def _coming_free(draft: Draft, earlier: PreemptionResult) -> list[Task]:
+    """Return the tasks whose places come free: evicted in the pass before, or terminating.
+
+    Gangs whose checkpoint request is about to be withdrawn stay where they are.
+    """
+    cluster = draft.cluster
+    evicted = [cluster.tasks[eviction.task] for eviction in earlier.evictions]
+    stays = withdrawable_gangs(draft)
+    return evicted + [task for task in cluster.coming_free() if task.gang not in stays]
+
+
+def _update_holds(draft: Draft, result: PreemptionResult) -> None:
+    """Replace the holds of the gangs that were decided about.
+
+    First the holds end that the new ones replace or that gave way, then the reservations that lie
+    where gangs evicted others, and only then the new holds are added: they would meet themselves.
+    """
+    now = draft.cluster.now
+    holds: list[Hold] = []
+    for outcome in result.outcomes:
+        holds.append(Hold(outcome.progress.gang.id, outcome.claims, now, firm=True))
+        holds += [Hold(unit.gang.id, claims, now, firm=True) for unit, claims in outcome.moved]
+    for ended in (*holds, *result.gave_way()):
+        draft.holds.drop(ended.gang)
+    paid = (outcome for outcome in result.outcomes if outcome.lost or outcome.moved)
+    draft.holds.drop_reservations_at(claim for outcome in paid for claim in outcome.claims)
+    draft.holds.add_all(holds)
+
+
+@dataclass(slots=True, eq=False)
+class _PassTwo:
+    """The tools and the decisions of one pass."""
+
+    draft: Draft
+    limits: Limits
+    placer: Placer
+    preemptor: Preemptor
+    schedule: RetrySchedule
+    grows: bool
+    evictions: list[Evict] = field(default_factory=list[Evict])
+    outcomes: list[SearchOutcome] = field(default_factory=list[SearchOutcome])
+    has_freed: bool = False
+    """True if any place comes free; otherwise no gang can fit that did not fit in pass one."""
+    _never_fits: dict[Hashable, bool] = field(default_factory=dict[Hashable, bool])
+    """By the signature of a gang: True if it would not even fit the empty cluster."""
+
+    def evict_by_force(self, repaired: frozenset[GangId], held: set[GangId]) -> None:
+        """Evict the gangs that have to go without a preemptor, and release their places."""
+        leaving = self.preemptor.leaving
+        for evictions in forced_evictions(self.draft.cluster, repaired, held, leaving):
+            for task, rule in evictions:
+                self.evictions.append(Evict(task.id, rule))
+                leaving.add(task.gang)
+            self.release([task for task, _ in evictions])
+
+    def due_gangs(self, order: GangOrder, repaired: Container[GangId]) -> set[GangId]:
+        """Return the gangs of an order for which it is time to search."""
+        due: set[GangId] = set()
+        for progress in order.gangs:
+            gang = progress.gang
+            if gang.id not in self.preemptor.leaving:
+                if self.schedule.is_due(gang):
+                    due.add(gang.id)
+            elif self.grows and gang.id in repaired:
+                # it has just grown, and would grow further
+                self.schedule.wake(self.draft.cluster.now + 1)
+        return due
+
+    def serve(self, order: GangOrder, due: Container[GangId]) -> None:
+        """Find places for the gangs of an order, on what comes free or by a search if it is due."""
+        while (progress := order.next()) is not None:
             gang = progress.gang.id
-            if gang in self._displacer.leaving:
+            if gang in self.preemptor.leaving:
                 continue
-            outcome = self._later(progress)
-            if outcome is not None and self._grows:
-                self._forget(outcome)  # it grows by itself as soon as there is room
+            outcome = self._place_on_freed(progress)
+            if outcome is not None and self.grows:
+                # nothing is held: it grows by itself as soon as there is room
+                self.draft.unbind(len(self.draft.binds) - len(outcome.claims))
                 continue
-            if outcome is None and gang in due and self._has_budget():
-                began = self._draft.steps
+            if outcome is None and gang in due and self.schedule.has_budget():
                 outcome = self._search(progress)
-                self._left -= self._draft.steps - began
-                if outcome is None:
-                    self._found.searched[gang] = self._in_vain(progress)
             if outcome is not None:
                 self._keep(outcome)
-                line.placed(progress)
+                order.placed(progress)
 
-    def found(self) -> PreemptionResult:
-        """What was decided for all lines."""
-        found = self._found
-        found.wake_at = self._until
-        found.decided = self._displacer.leaving - self._held_before - self._repaired
-        return found
-
-    def _is_due(self, gang: Gang) -> bool:
-        """Is it time to search for the gang?"""
-        now = self._draft.cluster.now
-        if gang.id in self._displacer.leaving:
-            if self._grows and gang.id in self._repaired:
-                self._again(now + 1)  # it has just grown, and would still grow
-            return False
-        if gang.displaces_after_s is None or not self._draft.cluster.settings.displacing:
-            return False
-        if self._draft.cluster.gains.has_lost(gang.id):
-            return False
-        ready = gang.created_at + gang.displaces_after_s
-        if ready > now:
-            self._again(ready)
-            return False
-        before = self._before.get(gang.id)
-        again = now if before is None else self._searched_again_at(gang, before)
-        if before is not None and again > now:
-            self._found.searched[gang.id] = before
-            self._again(again)
-        return again <= now
-
-    def _searched_again_at(self, gang: Gang, before: FailedSearch) -> int:
-        """The longer a gang has waited, the later; but what it is promised comes when it can."""
-        settings, at = self._draft.cluster.settings, before.at
-        least, epoch = settings.search_again_s, settings.epoch_s
-        again = at + min(max(least, (at - gang.created_at) // 4), 10 * least)
-        if least:
-            again = -(-again // epoch) * epoch  # with all others that are due about then
-        return again if before.ready_at is None else min(again, before.ready_at)
-
-    def _in_vain(self, progress: Progress) -> FailedSearch:
-        """A search that failed; within a guarantee it is made again once something may go."""
-        gang, cluster = progress.gang, self._draft.cluster
-        after = cluster.allocated(gang.queue, GPU) + self._limits.need(progress.counts).get(GPU, 0)
-        is_guaranteed = after <= self._standing.guarantees[gang.queue].get(GPU, 0)
-        return FailedSearch(gang.id, cluster.now, self._ready_at if is_guaranteed else None)
-
-    def _has_budget(self) -> bool:
-        """May this cycle search on? Else the next one will."""
-        if self._left <= 0:
-            self._again(self._draft.cluster.now + 1)
-        return self._left > 0
-
-    def _again(self, at: int | None) -> None:
-        """Time alone may change an answer then."""
-        if at is not None:
-            self._until = at if self._until is None else min(self._until, at)
-
-    def _give_back(self, tasks: list[tuple[Task, EvictionRule]]) -> None:
-        for task, rule in tasks:
-            self._found.evictions.append(Evict(task.id, rule))
-            self._displacer.leaving.add(task.gang)
-        self._release([task for task, _ in tasks])
-
-    def _release(self, tasks: list[Task]) -> None:
+    def release(self, tasks: Sequence[Task]) -> None:
+        """Release tasks on the draft."""
         if tasks:
-            self._draft.begin()
-            self._draft.release_all(tasks)
+            self.draft.begin()
+            self.draft.release_all(tasks)
 
-    def _later(self, progress: Progress) -> SearchOutcome | None:
-        """Does the gang fit once everything on its way out is gone?"""
-        mark = len(self._draft.binds)
-        if not self._frees or not self._placer.start(progress):
+    def _place_on_freed(self, progress: Progress) -> SearchOutcome | None:
+        """Place a gang as if everything on its way out were gone; None if it does not fit."""
+        mark = len(self.draft.binds)
+        if not self.has_freed or not self.placer.start(progress):
             return None
-        return SearchOutcome(progress, self._draft.claims(mark))
-
-    def _forget(self, outcome: SearchOutcome) -> None:
-        self._draft.unbind(len(self._draft.binds) - len(outcome.claims))
+        return SearchOutcome(progress, self.draft.claims(mark))
 
     def _search(self, progress: Progress) -> SearchOutcome | None:
-        gang, cluster = progress.gang, self._draft.cluster
-        reach = self._displacer.ranks.reach(gang)
-        self._again(self._displacer.ranks.better_at(gang))
-        alike = (gang.queue, gang.priority, reach, gang.is_firm, self._grows, progress.signature)
-        self._draft.steps += 1
-        self._ready_at = self._failures.get(alike)
-        if alike in self._failures:
-            self._again(self._ready_at)
-            return None
-        if self._hopeless(progress):
-            return None
-        outcome = self._displacer.search(progress, self._grows)
+        """Search for victims, unless the search would fail for a known reason."""
+        gang, draft, schedule = progress.gang, self.draft, self.schedule
+        began, levels = draft.steps, self.preemptor.levels
+        schedule.wake(levels.better_at(gang))
+        # two searches that agree in all of this have the same result
+        alike = (
+            *(gang.queue, gang.priority, levels.reach(gang)),
+            *(gang.is_firm, self.grows, progress.signature),
+        )
+        draft.steps += 1
+        ready_at = schedule.ready_at(alike)
+        outcome = None
+        if not schedule.fails_again(alike) and not self._is_hopeless(progress):
+            result = self.preemptor.find_room(progress, self.grows)
+            outcome = result.outcome
+            if outcome is None:
+                ready_at = self.preemptor.protected_until()
+                schedule.note_failure(gang, alike, result, ready_at)
+        schedule.spend(draft.steps - began)
         if outcome is None:
-            self._ready_at = until = self._displacer.protected_until()
-            self._again(until)
-            self._again(self._displacer.patient_until)
-            if self._displacer.too_dear:
-                self._again(_next_try(gang.created_at, cluster.now))
-            elif self._displacer.patient_until is None:
-                self._failures[alike] = until
+            schedule.postpone(progress, ready_at)
         return outcome
 
-    def _hopeless(self, progress: Progress) -> bool:
-        need = self._limits.need(progress.counts)
-        if self._limits.never(progress.gang, need) is not None:
+    def _is_hopeless(self, progress: Progress) -> bool:
+        """Return whether a limit or the size of the cluster rules the gang out, victims or not."""
+        need = self.limits.need(progress.counts)
+        if self.limits.never(progress.gang, need) is not None:
             return True
-        known = self._never.get(progress.signature)
-        if known is None:
-            reason = bounds.never(self._draft.index, self._topologies, progress)
-            known = self._never[progress.signature] = reason is not None
-        return known
+        hopeless = self._never_fits.get(progress.signature)
+        if hopeless is None:
+            topologies = self.draft.cluster.recall(Topologies)
+            reason = bounds.never(self.draft.index, topologies, progress)
+            hopeless = self._never_fits[progress.signature] = reason is not None
+        return hopeless
 
     def _keep(self, outcome: SearchOutcome) -> None:
-        draft, gainer = self._draft, outcome.progress.gang.id
-        claimed = len(outcome.claims) + sum(len(claims) for _, claims in outcome.moved)
+        """Take over an outcome that the draft has kept: its evictions, and who is decided now."""
+        draft, preemptor, gang = self.draft, self.preemptor, outcome.progress.gang.id
+        # the binds become holds: they leave the list of binds, but stay on the columns
+        count = len(outcome.claims) + sum(len(claims) for _, claims in outcome.moved)
+        first = len(draft.binds) - count
         if draft.neighbours.tallies:
-            self._displacer.promise(draft.binds[len(draft.binds) - claimed :])
-        del draft.binds[len(draft.binds) - claimed :]
-        self._found.outcomes.append(outcome)
-        self._found.searched.pop(gainer, None)
-        self._frees = True
-        self._displacer.leaving.add(gainer)
+            preemptor.promise(draft.binds[first:])
+        del draft.binds[first:]
+        self.outcomes.append(outcome)
+        self.schedule.searched.pop(gang, None)
+        self.has_freed = True
+        preemptor.leaving.add(gang)
         if outcome.gave_way:
-            self._again(draft.cluster.now + 1)  # its places may be free already
-        for unit, _ in (*outcome.lost, *outcome.moved):
-            self._displacer.leaving.add(unit.gang.id)
+            self.schedule.wake(draft.cluster.now + 1)  # its places may be free already
         for unit, rule in outcome.lost:
-            self._found.evictions += [Evict(task.id, rule, gainer) for task in unit.tasks]
+            preemptor.leaving.add(unit.gang.id)
+            self.evictions += [Evict(task.id, rule, gang) for task in unit.tasks]
         for unit, claims in outcome.moved:
-            goes = {claim.task: claim.node for claim in claims}
-            self._found.evictions += [
-                Evict(task.id, EvictionRule.CONSOLIDATE, gainer, goes[task.id])
+            preemptor.leaving.add(unit.gang.id)
+            target = {claim.task: claim.node for claim in claims}
+            self.evictions += [
+                Evict(task.id, EvictionRule.CONSOLIDATE, gang, target[task.id])
                 for task in unit.tasks
             ]
-
-
-def _next_try(created_at: int, now: int) -> int:
-    """When to ask again whether a move is worth its harm: each time the wait has doubled."""
-    waited = FIRST_TRY_S
-    while created_at + waited <= now:
-        waited *= 2
-    return created_at + waited
-
-
-def _holds(outcome: SearchOutcome, now: int) -> list[Hold]:
-    """The places of the gang that gains, and of those that move."""
-    holds = [Hold(outcome.progress.gang.id, outcome.claims, now, firm=True)]
-    return holds + [Hold(unit.gang.id, claims, now, firm=True) for unit, claims in outcome.moved]

@@ -1,13 +1,13 @@
-"""One search: take away, place, put back what was not needed, judge.
+"""One search: take away, place, put back what was not needed, validate.
 
-    1   where the gang finds no room, the cheapest node is cleared of what may go, whole gangs
-        (`clear.py`, `permits.py`)
-    2   what turns out not to be needed returns to its own place, the dearest first
-    3   what is still away is placed elsewhere if possible: it moves; where others lie by then may
-        let somebody return who could not before
-    4   what is then lost must be lost by right (`judge.py`), or nothing happens at all
+    1   where the gang finds no room, the cheapest node is cleared of units that may leave
+        (`clear_node.py`, `victim_filter.py`)
+    2   units that turn out not to be needed return to their own places, the dearest first
+    3   units that are still away are placed elsewhere if possible: they move. Once others have
+        moved, units may be able to return that could not before
+    4   units that are then lost must be lost by a rule (`validate_victims`), or nothing happens
 
-Judged is the outcome, not the way to it. Whoever asks keeps it or undoes it.
+The outcome is judged, not the way to it. The caller keeps the draft or undoes it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,16 @@ from windlass.engine.nodes.pod_affinity import can_all_come, forsaken
 from windlass.engine.nodes.topology import Topologies
 from windlass.engine.placement.place import Placer
 from windlass.engine.preemption.clear_node import NodeClearing
-from windlass.engine.preemption.displaceable import Displaceable
-from windlass.engine.preemption.validate import MOST_MOVES, is_too_dear, judge, patient_until
-from windlass.engine.preemption.victim_filter import VictimFilter
+from windlass.engine.preemption.victim_filter import (
+    MOST_MOVES,
+    EvictionRules,
+    VictimFate,
+    VictimFilter,
+    is_too_costly,
+    validate_victims,
+    waits_until,
+)
+from windlass.engine.preemption.victim_index import CycleVictims
 from windlass.engine.queueing.limits import Limits
 from windlass.engine.queueing.progress import Progress
 from windlass.model.actions import EvictionRule, PlaceClaim
@@ -34,72 +41,96 @@ from windlass.model.queues import GPU
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
-    """A gang has its places, and this is what it took."""
+    """The places that were found for a gang, and the victims that it takes."""
 
     progress: Progress
     claims: tuple[PlaceClaim, ...]
     lost: tuple[tuple[EvictionUnit, EvictionRule], ...] = ()
     moved: tuple[tuple[EvictionUnit, tuple[PlaceClaim, ...]], ...] = ()
     gave_way: tuple[GangId, ...] = ()
-    """The borrowers for which these places, or some of them, had been held."""
+    """The borrowers for which some of these places had been held."""
 
     def harm(self) -> int:
-        """What others lose by it, or have to do again, in GPU thousandths times seconds."""
+        """Return the work that others lose or repeat, in thousandths of GPUs times seconds."""
         return sum(unit.harm for unit, _ in (*self.lost, *self.moved))
 
     def by_order(self) -> int:
-        """How many gangs are stopped because of the order of their queue alone."""
+        """Return how many gangs are stopped because of the order of their queue alone."""
         return len({unit.gang.id for unit, rule in self.lost if rule is EvictionRule.ORDER})
 
 
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The end of one or several attempts: an outcome, or what blocked the ways that were found.
+
+    Without an outcome and without a blocker, no way was found at all.
+    """
+
+    outcome: SearchOutcome | None = None
+    too_costly: bool = False
+    """True if a way was refused because it costs others more than the wait has cost so far."""
+    wait_until: int | None = None
+    """The instant until which the gang waits for a gentler way, because others would lose far more
+    than it needs; None if no way was refused for that."""
+
+    def then(self, later: SearchResult) -> SearchResult:
+        """Return the later result, with what blocked this one as well."""
+        return SearchResult(
+            later.outcome,
+            self.too_costly or later.too_costly,
+            self.wait_until or later.wait_until,
+        )
+
+
+NO_WAY = SearchResult()
+
+
 class Search:
-    """Attempts for one gang, on a draft that shows it its own places."""
+    """One attempt for one gang, on a draft that shows the gang its own held places."""
 
     def __init__(
         self,
         draft: Draft,
         limits: Limits,
-        displaceable: Displaceable,
+        victims: CycleVictims,
         progress: Progress,
         permits: VictimFilter,
     ) -> None:
         self._draft, self._limits = draft, limits
         self._progress, self._permits = progress, permits
-        self._clearing = NodeClearing(draft, displaceable, permits)
+        self._clearing = NodeClearing(draft, victims, permits)
         self._placer = Placer(draft, limits)
         self._topologies = draft.cluster.recall(Topologies)
-        self._forsaken = forsaken(draft.neighbours, draft.index)
-        self.too_dear = False
-        """Do moves cost more than the wait has so far?"""
-        self.patient_until: int | None = None
-        """Until when it waits, because others would lose far more than it needs."""
 
-    def attempt(self, seeking: Iterable[tuple[Task, str]]) -> SearchOutcome | None:
-        """Make room as the permits allow; `seeking` are tasks that were promised to be near others.
+    def attempt(self, seeking: Iterable[tuple[Task, str]]) -> SearchResult:
+        """Make room as the filter permits; without an outcome the caller undoes the draft.
 
-        Without an outcome the draft is to be undone.
+        `seeking` are tasks with the nodes that this cycle promised them, near other tasks.
         """
         draft, permits = self._draft, self._permits
         mark = len(draft.binds)
         draft.evicted.clear()
-        if not self._clearing.goes_below(self._limits) or not self._make_room():
-            return None
-        if len(draft.evicted) > 1 and not self._spare(mark):
-            return None
+        # evictions must not raise the number of tasks whose pod affinity is violated
+        violated = forsaken(draft.neighbours, draft.index)
+        if not self._clearing.evict_below_limits(self._limits) or not self._clear_and_place():
+            return NO_WAY
+        if len(draft.evicted) > 1 and not self._return_unneeded(mark):
+            return NO_WAY
         claims = draft.claims(mark)
         moved = dict(self._move_all())
         if 0 < len(moved) < len(draft.evicted) <= MOST_MOVES:
-            claims = self._spare_once_moved(mark, claims, moved)
-        if not self._suits_still(mark, seeking):
-            return None
-        rights = judge(draft.cluster, permits, list(draft.evicted), moved.keys())
-        if rights is None or not self._is_worth_it(rights, moved.keys()):
-            return None
-        return SearchOutcome(self._progress, claims, tuple(rights), tuple(moved.items()))
+            claims = self._return_once_moved(mark, claims, moved)
+        if not self._keeps_affinity(mark, seeking, violated):
+            return NO_WAY
+        lost = validate_victims(draft.cluster, permits, list(draft.evicted), moved.keys())
+        if lost is None:
+            return NO_WAY
+        outcome = SearchOutcome(self._progress, claims, tuple(lost), tuple(moved.items()))
+        return self._blocked(lost, moved.keys()) or SearchResult(outcome)
 
-    def _make_room(self) -> bool:
-        """Place the gang, and take away what may go where it finds no room."""
-        if not self._draft.evicted and not self._clearing.may_take():
+    def _clear_and_place(self) -> bool:
+        """Place the gang, and clear nodes where it finds no room; False if nothing is evicted."""
+        if not self._draft.evicted and not self._clearing.could_touch():
             return False
         self._placer.maker = self._clearing
         try:
@@ -108,47 +139,46 @@ class Search:
             self._placer.maker = None
 
     def _place(self) -> bool:
-        progress, need = self._progress, dict(self._permits.need)
+        progress, need = self._progress, dict(self._permits.request.need)
         return self._placer.place(progress.gang, progress.parts, progress.nodes, need)
 
-    def _is_worth_it(
-        self, rights: list[tuple[EvictionUnit, EvictionRule]], moved: Set[EvictionUnit]
-    ) -> bool:
-        """Is what others lose, or only have to do again, in proportion to what is gained?"""
-        cluster, permits = self._draft.cluster, self._permits
-        if rights:
-            self.patient_until = patient_until(cluster, permits, rights)
-            return self.patient_until is None
+    def _blocked(self, lost: EvictionRules, moved: Set[EvictionUnit]) -> SearchResult | None:
+        """Return what blocks the outcome: a price out of proportion to the gain; else None."""
+        cluster, request = self._draft.cluster, self._permits.request
+        if lost:
+            until = waits_until(cluster, request, lost)
+            return None if until is None else SearchResult(wait_until=until)
         if len(moved) > MOST_MOVES:
-            return False
-        self.too_dear = is_too_dear(cluster, permits, moved)
-        return not self.too_dear
+            return NO_WAY
+        return SearchResult(too_costly=True) if is_too_costly(cluster, request, moved) else None
 
-    def _suits_still(self, mark: int, seeking: Iterable[tuple[Task, str]]) -> bool:
-        """Is everybody who was promised a place near what they seek, with the others gone?"""
+    def _keeps_affinity(
+        self, mark: int, seeking: Iterable[tuple[Task, str]], violated: int
+    ) -> bool:
+        """Return whether pod affinity holds without the victims, for placed and promised tasks."""
         draft = self._draft
         neighbours, tasks, gangs = draft.neighbours, draft.cluster.tasks, draft.cluster.gangs
         if not neighbours.tallies:
             return True
-        if forsaken(neighbours, draft.index) > self._forsaken:
+        if forsaken(neighbours, draft.index) > violated:
             return False
         placed = [(tasks[bind.task], bind.node) for bind in draft.binds[mark:]]
-        there = (
+        arrivals = (
             (task, gangs[task.gang], draft.columns.slot[node]) for task, node in (*seeking, *placed)
         )
-        return can_all_come(neighbours, draft.index, there)
+        return can_all_come(neighbours, draft.index, arrivals)
 
-    # -- putting back
+    # -- units that return to their own places
 
-    def _spare(self, mark: int) -> bool:
-        """Return what the gang fits beside; then place it again."""
+    def _return_unneeded(self, mark: int) -> bool:
+        """Return evicted units beside which the gang still fits, then place the gang again."""
         draft = self._draft
         draft.unbind(mark)
-        spare = draft.columns.free_gpu() - self._least()
-        away = sorted(draft.evicted, key=self._dearest)
-        # twice: who may not return before others of its gang gets another chance after them
+        spare = draft.columns.free_gpu() - self._least_gpu()
+        away = sorted(draft.evicted, key=self._dearest_first)
+        # twice: a unit that may not return before others of its gang gets a second chance
         for unit in (*away, *away):
-            if not unit.gone or any(each.gone for each in unit.after):
+            if not unit.gone or any(other.gone for other in unit.later):
                 continue
             if unit.charges.get(GPU, 0) > spare:
                 continue
@@ -158,46 +188,55 @@ class Search:
                     spare -= unit.charges.get(GPU, 0)
         return self._place()
 
-    def _spare_once_moved(
+    def _return_once_moved(
         self,
         mark: int,
         claims: tuple[PlaceClaim, ...],
         moved: dict[EvictionUnit, tuple[PlaceClaim, ...]],
     ) -> tuple[PlaceClaim, ...]:
-        """Return what the gang fits beside now that others have moved; answers its places then."""
+        """Return units beside which the gang fits now that others have moved.
+
+        Removes from `moved` the units that return. Returns the places of the gang.
+        """
         draft = self._draft
-        away = sorted(draft.evicted, key=self._dearest)
-        for unit in (*away, *away):
-            if not unit.gone or any(each.gone for each in unit.after):
+        away = sorted(draft.evicted, key=self._dearest_first)
+        for unit in (*away, *away):  # twice, as in `_return_unneeded`
+            if not unit.gone or any(other.gone for other in unit.later):
                 continue
-            others = {each: places for each, places in moved.items() if each is not unit}
+            others = [entry for entry in moved.items() if entry[0] is not unit]
             with draft.attempt() as keep:
+                # in this order: the others where they moved to, this unit at home, then the gang
                 draft.unbind(mark)
-                there = all(self._move_to(*each) for each in others.items())
+                if not all(self._move_to(*entry) for entry in others):
+                    continue
                 middle = len(draft.binds)
-                if there and draft.put_back(unit) and self._keeps_limits(unit) and self._place():
+                if draft.put_back(unit) and self._keeps_limits(unit) and self._place():
                     keep()
                     moved.pop(unit, None)
                     claims = draft.claims(middle)
         return claims
 
     def _move_to(self, unit: EvictionUnit, places: tuple[PlaceClaim, ...]) -> bool:
-        """To where it had moved before."""
+        """Bind a unit where it had moved before; return whether it still fits there."""
         tasks = {task.id: task for task in unit.tasks}
         with self._draft.holds.lifted(unit.gang):
             return all(self._draft.bind_at(tasks[at.task], unit.gang, at) for at in places)
 
-    def _least(self) -> int:
-        """GPU that it surely takes; how much a MIG instance or memory is depends on the device."""
-        asked = (shape.request.gpu for shape in self._progress.counts)
-        is_exact = not any(gpu and (gpu.profile or gpu.memory_mib) for gpu in asked)
-        return self._permits.need.get(GPU, 0) if is_exact else 0
+    def _least_gpu(self) -> int:
+        """Return the thousandths of GPUs that the gang surely takes.
+
+        0 if that depends on the device, as for MIG instances and GPU memory.
+        """
+        gpus = (shape.request.gpu for shape in self._progress.counts)
+        is_exact = not any(gpu and (gpu.profile or gpu.memory_mib) for gpu in gpus)
+        return self._permits.request.need.get(GPU, 0) if is_exact else 0
 
     def _fits(self) -> bool:
-        """Would the gang fit as things stand? Nothing is kept."""
+        """Return whether the gang would fit now; the draft is left as it was."""
         if bounds.not_now(self._draft.index, self._topologies, self._progress) is not None:
             return False
-        if self._limits.now(self._progress.gang, dict(self._permits.need)) is not None:
+        need = dict(self._permits.request.need)
+        if self._limits.now(self._progress.gang, need) is not None:
             return False
         with self._draft.attempt():
             return self._place()
@@ -205,18 +244,18 @@ class Search:
     def _keeps_limits(self, unit: EvictionUnit) -> bool:
         return self._limits.kept(unit.gang, dict.fromkeys(unit.charges, 0))
 
-    # -- moving
+    # -- units that move
 
     def _move_all(self) -> Iterator[tuple[EvictionUnit, tuple[PlaceClaim, ...]]]:
-        """Another place for each evicted unit that finds one, for the dearest first."""
-        if not self._permits.rights.consolidates:
+        """Place evicted units elsewhere, the dearest first; yield those that find other places."""
+        if not self._permits.rules.consolidates:
             return
         free = self._draft.columns.free_gpu()
         small = [unit for unit in self._draft.evicted if unit.charges.get(GPU, 0) <= free]
         failed: set[Hashable] = set()
-        for unit in sorted(small, key=self._dearest):
+        for unit in sorted(small, key=self._dearest_first):
             size, shapes = unit.charges.get(GPU, 0), tuple(task.shape for task in unit.tasks)
-            alike = (unit.gang.queue, unit.gang.domain, unit.beside(), shapes)
+            alike = (unit.gang.queue, unit.gang.domain, unit.nodes_of_rest(), shapes)
             if size > free or alike in failed:
                 continue
             claims = self._move(unit)
@@ -227,16 +266,18 @@ class Search:
                 yield unit, claims
 
     def _move(self, unit: EvictionUnit) -> tuple[PlaceClaim, ...] | None:
+        """Place an evicted unit elsewhere; return its places, or None."""
         draft, need = self._draft, dict(unit.charges)
-        if unit.is_torn or unit.gang.spared or any(each.gone for each in unit.after):
+        if unit.is_torn or unit.gang.spared or any(other.gone for other in unit.later):
             return None  # an elastic member does not return before those that joined earlier
         if self._limits.now(unit.gang, need) is not None:
             return None
         mark = len(draft.binds)
-        if not self._placer.place(unit.gang, unit.parts(), unit.beside(), need):
+        if not self._placer.place(unit.gang, unit.parts(), unit.nodes_of_rest(), need):
             return None
         return draft.claims(mark)
 
-    def _dearest(self, unit: EvictionUnit) -> tuple[bool, int, str]:
-        """The dearest first; what may only move before what may be lost."""
-        return bool(self._permits.may(unit)), -self._clearing.cost(unit), unit.gang.id
+    def _dearest_first(self, unit: EvictionUnit) -> tuple[bool, int, str]:
+        """Return a sort key: units that may only move before units that may be evicted."""
+        may_be_evicted = self._permits.fate_for_equals(unit) is VictimFate.EVICT
+        return may_be_evicted, -self._clearing.cost(unit), unit.gang.id

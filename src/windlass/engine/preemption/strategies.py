@@ -1,227 +1,289 @@
-"""Making room for one gang, by the gentlest way there is: only moves; only what may be lost; both.
+"""Making room for one gang, in the gentlest way: only moves; only evictions; both.
 
-Sums rule ways out before anything is tried. Each of the others is one attempt (`search.py`), kept
-or undone as a whole. What is guaranteed may also have the places that are held for borrowers
-(`give_way.py`): before all else where nothing is lost by it, and after all else where it helps.
+Sums rule scopes out before anything is tried. Each of the others is one attempt (`search.py`), kept
+or undone as a whole. A gang within its guarantee may also take places that are held for borrowers
+(`yield_holds.py`): before all else where nothing is lost by it, and after all else where it helps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from windlass.engine.draft.draft import Draft
 from windlass.engine.placement.place import Placer
-from windlass.engine.preemption.displaceable import Displaceable
-from windlass.engine.preemption.reclaim_rules import ReclaimRules, lacking
-from windlass.engine.preemption.search import Search, SearchOutcome
-from windlass.engine.preemption.soon import NEVER, room_at
-from windlass.engine.preemption.victim_filter import SearchScope, VictimFilter
-from windlass.engine.preemption.yield_holds import Borrowed, Borrowers
+from windlass.engine.preemption.reclaim_memo import ReclaimRules
+from windlass.engine.preemption.reclaim_rules import lacking
+from windlass.engine.preemption.search import NO_WAY, Search, SearchOutcome, SearchResult
+from windlass.engine.preemption.victim_filter import RoomRequest, SearchScope, VictimFilter
+from windlass.engine.preemption.victim_index import CycleVictims
+from windlass.engine.preemption.yield_holds import BorrowedHold, Borrowers
 from windlass.engine.queueing.limits import Limits
 from windlass.engine.queueing.ordering_policies import OrderLevels
 from windlass.engine.queueing.progress import Progress
 from windlass.model.actions import Bind
-from windlass.model.jobs import GangId, Task
+from windlass.model.jobs import ACTIVE, GangId, Task
 from windlass.model.queues import GPU
 
 MOST_HOLDS = 8
-"""So many holds of borrowers are looked at for one gang: each costs a search."""
+"""Holds of borrowers that are considered for one gang: each costs a search."""
+NEVER = 1 << 60
 _NOTHING: dict[str, int] = {}
 
 
 class Preemptor:
-    """Searches on a draft; keeps nothing between searches but what can be displaced."""
+    """Makes room for gangs on one draft, one after the other.
 
-    def __init__(self, draft: Draft, limits: Limits, rights: ReclaimRules) -> None:
-        self._draft, self._limits, self._rights = draft, limits, rights
+    Between two gangs it keeps only what can be displaced, what was decided and what was promised;
+    everything about one gang is in the `SearchResult`.
+    """
+
+    def __init__(self, draft: Draft, limits: Limits, rules: ReclaimRules) -> None:
+        self._draft, self._limits, self._rules = draft, limits, rules
         self.leaving: set[GangId] = set()
-        """Gangs about which this cycle has decided: given back, displaced, or with places kept."""
-        self._displaceable = Displaceable(draft, rights, self.leaving)
+        """Gangs about which this cycle has decided: evicted, moved, or with places held. They are
+        no victims any more. Callers add to it between searches."""
+        self._victims = CycleVictims(draft, rules, self.leaving)
         self._borrowers = Borrowers(draft)
         self._seeking: list[tuple[Task, str]] = []
-        """Who was promised a place in this cycle, near others, and where."""
-        self.too_dear = False
-        """Did the last search find only ways that cost more than the wait has so far?"""
-        self.patient_until: int | None = None
-        """Until when it waits for a gentler way: others would lose far more than is needed."""
+        """Tasks that were promised a node in this cycle and must be near others, with the node."""
 
     @property
-    def ranks(self) -> OrderLevels:
-        """Where gangs stand in the order of their queue; equals may displace the same."""
-        return self._rights.ranks
+    def levels(self) -> OrderLevels:
+        """The places of gangs in the order of their queue; equal gangs may displace the same."""
+        return self._rules.levels
 
     def protected_until(self) -> int | None:
-        """The next instant at which something that is protected now is so no longer."""
-        return self._displaceable.protected_until()
+        """Return when the first unit that is protected now is so no longer; None: none is."""
+        return self._victims.protected_until()
 
-    def promise(self, places: Iterable[Bind]) -> None:
-        """From now on nobody may go whom these must be near."""
-        for bind in places:
+    def promise(self, binds: Iterable[Bind]) -> None:
+        """Note places that are held from now on: tasks that these must be near may not leave."""
+        for bind in binds:
             task = self._draft.cluster.tasks[bind.task]
             constraints = task.shape.constraints
-            if constraints.near or any(each.required for each in constraints.spread):
+            if constraints.near or any(spread.required for spread in constraints.spread):
                 self._seeking.append((task, bind.node))
 
-    def search(self, progress: Progress, grows: bool) -> SearchOutcome | None:
-        """Room for what the gang lacks, by the gentlest way there is.
+    def find_room(self, progress: Progress, grows: bool) -> SearchResult:
+        """Make room for the tasks that a gang lacks, in the gentlest way; keep it on the draft.
 
-        Whoever only grows takes nothing from others but what they have grown by: all minimums come
-        before anybody's growth.
+        A gang that only `grows` takes nothing from others but what they have grown by: all minimums
+        come before any growth. Without an outcome the draft is as it was.
         """
-        self.too_dear, self.patient_until = False, None
         with self._draft.holds.lifted(progress.gang, displaces=True):
-            permits = self._permits(progress, grows)
-            ways = list(self._ways(permits))
-        if not ways:
-            return None
+            request = self._request(progress, grows)
+            scopes = list(self._scopes(request))
+        if not scopes:
+            return NO_WAY
         self._draft.begin()
-        return (
-            self._past_holds(progress, permits, ())
-            or self._try(progress, permits, ways)
-            or self._past_holds(progress, permits, ways)
-        )
+        result = self._past_holds(progress, request, ())
+        if result.outcome is None:
+            result = result.then(self._try_scopes(progress, request, scopes))
+        if result.outcome is None:
+            result = result.then(self._past_holds(progress, request, scopes))
+        return result
 
-    def _permits(self, progress: Progress, grows: bool) -> VictimFilter:
-        gang, cluster, rights = progress.gang, self._draft.cluster, self._rights
+    def _request(self, progress: Progress, grows: bool) -> RoomRequest:
+        gang, cluster = progress.gang, self._draft.cluster
         need = self._limits.need(progress.counts)
+        # taken now: the claim outlives the changes that attempts make to the accounts
         target = {
             (queue, dimension): cluster.allocated(queue, dimension) + more
             for queue in cluster.accounts.path(gang.queue)
             for dimension, more in need.items()
         }
         short = lacking(self._draft.columns, need)
-        case = rights.case(gang.queue, need, lambda q, d: target[q, d], short)
-        return VictimFilter(rights, self.leaving, gang, need, short, grows, case, cluster.now)
+        claim = self._rules.case(gang.queue, need, lambda q, d: target[q, d], short)
+        return RoomRequest(gang, need, short, grows, claim)
 
-    def _ways(self, permits: VictimFilter) -> Iterator[SearchScope]:
-        """The ways that are not ruled out by sums: what is free, and what may be lost at most."""
-        need, free = permits.need.get(GPU, 0), self._draft.columns.free_gpu()
-        moves = self._rights.consolidates
+    def _scopes(self, request: RoomRequest) -> Iterator[SearchScope]:
+        """Yield the scopes that sums do not rule out, the gentlest first."""
+        need, free = request.need.get(GPU, 0), self._draft.columns.free_gpu()
+        moves = self._rules.consolidates
         if moves and free >= need:
             yield SearchScope.MOVE
-        if self._may_lose(permits, need - free):
+        if self._could_evict(request, need - free):
             yield SearchScope.TAKE
             if moves:
                 yield SearchScope.BOTH
 
-    def _may_lose(self, permits: VictimFilter, enough: int) -> bool:
-        """Do queues that may lose something hold enough that can be preempted?"""
-        cluster, gang, need = self._draft.cluster, permits.gang, permits.need
-        firm = cluster.accounts.firm
+    def _could_evict(self, request: RoomRequest, enough: int) -> bool:
+        """Return whether queues that may lose something hold enough that can be preempted.
 
-        def least(name: str, dimension: str) -> int:
-            # even if the claimant's own branch gave up all it can
-            return firm.get(name, _NOTHING).get(dimension, 0) + need[dimension]
-
-        case = self._rights.case(gang.queue, need, least, permits.lacking)
-        found = 0
-        for name, loose in cluster.accounts.loose.items():
-            if found >= enough:
-                break
-            if name == gang.queue:
-                found += sum(milli for at, milli in loose.items() if at < gang.priority)
-                if self._rights.ranks.stops:
-                    found += self._rights.ranks.stoppable(gang, self._rights.min_run(name))
-            elif case.against_now(name) is not None:
-                found += sum(loose.values())
-        return found >= enough
-
-    def _past_holds(
-        self, progress: Progress, permits: VictimFilter, ways: Sequence[SearchScope]
-    ) -> SearchOutcome | None:
-        """Room where places are held for borrowers, and as few of these as possible lose theirs.
-
-        Without `ways` to displace others besides, only those holds count that are easily given up.
+        An upper bound, in thousandths of GPUs. It judges the claimant as if its own branch gave up
+        all that it can.
         """
-        if permits.grows:
-            return None
-        held = self._borrowers.before(permits.case)[:MOST_HOLDS]
-        if not ways:
-            held = [each for each in held if each.is_easy(permits.need.get(GPU, 0))]
-        best = self._without(held, progress, permits, ways) if held else None
-        if best is None:
-            return None
-        for each in reversed(held):
-            fewer = [other for other in held if other is not each]
-            found = self._without(fewer, progress, permits, ways) if fewer else None
-            if found is not None and found.harm() <= best.harm():
-                held, best = fewer, found
-        return self._without(held, progress, permits, ways, keeps=True)
+        cluster, gang, need = self._draft.cluster, request.gang, request.need
+        firm, levels = cluster.accounts.firm, self._rules.levels
 
-    def _without(
-        self,
-        held: Sequence[Borrowed],
-        progress: Progress,
-        permits: VictimFilter,
-        ways: Sequence[SearchScope],
-        *,
-        keeps: bool = False,
-    ) -> SearchOutcome | None:
-        """What comes of it if these holds are given up."""
-        draft = self._draft
-        with draft.attempt() as keep:
-            gave_way = self._borrowers.give_up(held, permits.case)
-            mark = len(draft.binds)
-            if Placer(draft, self._limits).start(progress):
-                found = SearchOutcome(progress, draft.claims(mark))
-            else:
-                found = self._try(progress, permits, ways) if ways else None
-            if found is None:
-                return None
-            if keeps:
-                keep()
-            return replace(found, gave_way=gave_way)
+        def least(queue: str, dimension: str) -> int:
+            return firm.get(queue, _NOTHING).get(dimension, 0) + need[dimension]
 
-    def _try(
-        self, progress: Progress, permits: VictimFilter, ways: Sequence[SearchScope]
-    ) -> SearchOutcome | None:
+        claim = self._rules.case(gang.queue, need, least, request.lacking)
+        total = 0
+        for queue, preemptible in cluster.accounts.loose.items():
+            if total >= enough:
+                break
+            if queue == gang.queue:
+                total += sum(milli for at, milli in preemptible.items() if at < gang.priority)
+                if levels.stops:
+                    total += levels.stoppable(gang, self._rules.min_run(queue))
+            elif claim.widest_rule(queue) is not None:
+                total += sum(preemptible.values())
+        return total >= enough
+
+    # -- without giving up holds
+
+    def _try_scopes(
+        self, progress: Progress, request: RoomRequest, scopes: Sequence[SearchScope]
+    ) -> SearchResult:
+        """Try one scope after the other; the draft keeps the first outcome."""
         with self._draft.holds.lifted(progress.gang):
-            too_many = self._too_many(progress) if self.ranks.policy.weighs else NEVER
-        for way in ways:
-            permits.way, permits.modest = way, False
-            outcome, until = self._attempt(progress, permits, too_many)
-            if outcome is None and until is not None:
-                # the least harm is far more than is needed: a set of the right size may go at once
-                permits.modest = True
-                outcome, _ = self._attempt(progress, permits, too_many)
-            if outcome is not None:
-                return outcome
-            self.patient_until = self.patient_until or until
-        return None
+            too_many = self._too_many_stops(progress) if self.levels.policy.weighs else NEVER
+        result = NO_WAY
+        for scope in scopes:
+            result = result.then(self._try_scope(progress, request, scope, too_many))
+            if result.outcome is not None:
+                break
+        return result
 
-    def _attempt(
-        self, progress: Progress, permits: VictimFilter, too_many: int
-    ) -> tuple[SearchOutcome | None, int | None]:
-        """What comes of one search; and until when to wait for a gentler way, if that is why."""
-        draft, way = self._draft, permits.way
-        looks_past = draft.holds.lifted(progress.gang, displaces=way is not SearchScope.MOVE)
+    def _try_scope(
+        self, progress: Progress, request: RoomRequest, scope: SearchScope, too_many: int
+    ) -> SearchResult:
+        now = self._draft.cluster.now
+        permits = VictimFilter(self._rules, self.leaving, request, now, scope)
+        result = self._attempt(progress, permits, too_many)
+        if result.wait_until is None:
+            return result
+        # the least harm is far more than is needed: victims of the right size may go at once
+        modest = self._attempt(progress, replace(permits, modest=True), too_many)
+        if modest.outcome is not None:
+            return modest
+        return replace(result, too_costly=modest.too_costly)
+
+    def _attempt(self, progress: Progress, permits: VictimFilter, too_many: int) -> SearchResult:
+        """Make one search, and keep its outcome on the draft unless it takes too much."""
+        draft, scope = self._draft, permits.scope
+        looks_past = draft.holds.lifted(progress.gang, displaces=scope is not SearchScope.MOVE)
         with looks_past, draft.attempt() as keep:
-            search = Search(draft, self._limits, self._displaceable, progress, permits)
-            outcome = search.attempt(self._seeking)
-            self.too_dear |= search.too_dear
-            if outcome is None or (way is SearchScope.BOTH and self._only_moves(outcome)):
-                return None, search.patient_until
+            search = Search(draft, self._limits, self._victims, progress, permits)
+            result = search.attempt(self._seeking)
+            outcome = result.outcome
+            if outcome is None:
+                return result
+            if scope is SearchScope.BOTH and self._only_moves_into_reservations(outcome):
+                return NO_WAY
             if outcome.by_order() >= too_many:
-                self.too_dear = True
-                return None, None
+                return SearchResult(too_costly=True)
             keep()
-            return outcome, None
+            return result
 
-    def _only_moves(self, outcome: SearchOutcome) -> bool:
-        """Does nobody lose anything, where that is no right to what was promised to others?"""
+    def _only_moves_into_reservations(self, outcome: SearchOutcome) -> bool:
+        """Return whether the outcome only moves gangs but may use places reserved for others.
+
+        Only a gang that evicts others by a rule looks past reservations.
+        """
         return not outcome.lost and bool(self._draft.holds.in_the_way(outcome.progress.gang))
 
-    def _too_many(self, progress: Progress) -> int:
-        """So many others a gang does not stop for its place in line: it finds room soon enough.
+    def _too_many_stops(self, progress: Progress) -> int:
+        """Return the number of gangs that is too many to stop by the order of a queue.
 
-        Each stop has its price in time. Within that it waits for what ends anyhow; and no longer
-        than that, if others take the room: so it never pays more than twice.
+        Each stop has its price in time. Below that price it is cheaper to wait for work that ends
+        anyhow; and no longer than that, if others take the room: so the gang never pays more than
+        twice.
         """
         gang, now = progress.gang, self._draft.cluster.now
         at = room_at(self._draft, Placer(self._draft, self._limits), progress, self.leaving)
         if at == NEVER:
             return NEVER
-        price_s = max(self._rights.min_run(gang.queue), self._draft.cluster.settings.patience_s, 1)
+        price_s = max(self._rules.min_run(gang.queue), self._draft.cluster.settings.patience_s, 1)
         waited_s = now - gang.created_at - gang.served_s
         return max(-(-(at - now) // price_s), waited_s // price_s + 1)
+
+    # -- with holds given up
+
+    def _past_holds(
+        self, progress: Progress, request: RoomRequest, scopes: Sequence[SearchScope]
+    ) -> SearchResult:
+        """Make room where places are held for borrowers; as few of these as possible lose theirs.
+
+        Without `scopes` to displace others besides, only holds count that are easily given up.
+        """
+        if request.grows:
+            return NO_WAY
+        held = self._borrowers.before(request.claim)[:MOST_HOLDS]
+        if not scopes:
+            held = [hold for hold in held if hold.is_easy(request.need.get(GPU, 0))]
+        if not held:
+            return NO_WAY
+        total = self._without(held, progress, request, scopes)
+        best = total.outcome
+        if best is None:
+            return total
+        for hold in reversed(held):
+            fewer = [other for other in held if other is not hold]
+            if not fewer:
+                continue
+            result = self._without(fewer, progress, request, scopes)
+            total = total.then(result)
+            if result.outcome is not None and result.outcome.harm() <= best.harm():
+                held, best = fewer, result.outcome
+        return total.then(self._without(held, progress, request, scopes, keeps=True))
+
+    def _without(
+        self,
+        held: Sequence[BorrowedHold],
+        progress: Progress,
+        request: RoomRequest,
+        scopes: Sequence[SearchScope],
+        *,
+        keeps: bool = False,
+    ) -> SearchResult:
+        """Search with these holds given up; the draft keeps the outcome only if told to."""
+        draft = self._draft
+        with draft.attempt() as keep:
+            gave_way = self._borrowers.give_up(held, request.claim)
+            mark = len(draft.binds)
+            if Placer(draft, self._limits).start(progress):
+                result = SearchResult(SearchOutcome(progress, draft.claims(mark)))
+            else:
+                result = self._try_scopes(progress, request, scopes) if scopes else NO_WAY
+            if result.outcome is None:
+                return result
+            if keeps:
+                keep()
+            return replace(result, outcome=replace(result.outcome, gave_way=gave_way))
+
+
+def room_at(draft: Draft, placer: Placer, progress: Progress, decided: Collection[GangId]) -> int:
+    """Return the instant by which enough running work has ended for the gang; else `NEVER`.
+
+    The ends are estimates. Others may be quicker to take the room: that is not considered. Work of
+    `decided` gangs does not count, since its room is free already or promised.
+    """
+    ends = [
+        (at, gang) for at, gang in draft.cluster.recall(OrderLevels).ends() if gang not in decided
+    ]
+    low, high = 1, len(ends)
+    if not ends or not _fits_without(draft, placer, progress, ends):
+        return NEVER
+    while low < high:  # binary search for the first end after which the gang fits
+        middle = (low + high) // 2
+        if _fits_without(draft, placer, progress, ends[:middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return ends[low - 1][0]
+
+
+def _fits_without(
+    draft: Draft, placer: Placer, progress: Progress, ended: Sequence[tuple[int, GangId]]
+) -> bool:
+    """Return whether the gang fits once these gangs have ended; the draft is left as it was."""
+    members = draft.cluster.members
+    with draft.attempt():
+        draft.release_all(
+            task for _, gang in ended for task in members(gang) if task.state in ACTIVE
+        )
+        return placer.place(progress.gang, progress.parts, progress.nodes, {})

@@ -1,94 +1,228 @@
-"""Whom one gang may displace: what may be lost for it, what may only move, what stays.
+"""The victims of one gang: which units may be evicted for it, which may only move, which stay.
 
-A search asks before it takes anything away. What was taken in the end is judged once more, as the
-queues then stand (`judge.py`).
+A search asks twice. Before it takes a unit away, `VictimFilter.fate` says what may happen to it.
+Once it has made room, `validate_victims` judges all victims together, as the queues then stand:
+the outcome counts, not the way to it. `is_too_costly` and `waits_until` then ask whether the
+outcome is worth what it costs others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 
 from windlass.engine.draft.eviction_units import EvictionUnit
-from windlass.engine.preemption.reclaim_rules import QueueClaim, ReclaimRules
+from windlass.engine.draft.restart_cost import RESTART_S
+from windlass.engine.preemption.reclaim_memo import QueueClaim, ReclaimRules
 from windlass.model.actions import EvictionRule
+from windlass.model.gpus import WHOLE
 from windlass.model.jobs import Gang, GangId
 from windlass.model.queues import GPU
+from windlass.model.settings import Victims
+from windlass.state.cluster import Cluster
+
+MOST_MOVES = 32
+"""Units that may be moved for one gang; more disturb too many."""
+FAR_MORE = 2
+"""A loss of this many times the need of a gang makes the gang wait for a gentler way."""
+MOST_PATIENCE = 10
+"""A gang that reclaims by share waits at most this many times the patience."""
+
+WITHIN_QUEUE = (EvictionRule.PRIORITY, EvictionRule.ORDER)
+
+
+class VictimFate(Enum):
+    """The worst that may happen to a unit for the sake of one gang."""
+
+    EVICT = "evict"
+    """It may be lost; it is moved instead where a place for it is found."""
+    MOVE = "move"
+    """It may leave its place only if another place is kept for it."""
+    KEEP = "keep"
+    """It stays untouched."""
 
 
 class SearchScope(Enum):
-    """How far a search may go."""
+    """The fates that one attempt allows."""
 
     MOVE = "move"
+    """Every victim moves."""
     TAKE = "take"
+    """Only units that may be evicted are touched."""
     BOTH = "both"
 
 
-@dataclass(slots=True)
-class VictimFilter:
-    """What one gang needs, and what may be done for it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class RoomRequest:
+    """A gang that needs room, as one search sees it."""
 
-    rights: ReclaimRules
-    leaving: Set[GangId]
-    """Gangs about which this cycle has decided."""
     gang: Gang
     need: Mapping[str, int]
+    """The amounts that its tasks need, per dimension."""
     lacking: Set[str]
-    """Of what all nodes together had too little left when it came."""
+    """The dimensions of which all nodes together had too little free when the search began."""
     grows: bool
-    """Does it only grow? Then it takes nothing from others but what they have grown by."""
-    case: QueueClaim
+    """True if the gang only grows: it takes nothing from others but what they have grown by."""
+    claim: QueueClaim
+    """The claim of its queue, with the gang placed and nothing taken from anybody."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VictimFilter:
+    """The units that one attempt may touch; made anew for every attempt."""
+
+    rules: ReclaimRules
+    decided: Set[GangId]
+    """Gangs about which this cycle has decided; the set grows between attempts, not in one."""
+    request: RoomRequest
     now: int
-    way: SearchScope = SearchScope.MOVE
+    scope: SearchScope
     modest: bool = False
-    """Is nobody to be lost who has more than is needed?"""
+    """True if no unit may be evicted that is larger than the need."""
 
-    def may_go(self, unit: EvictionUnit) -> bool | None:
-        """The same as `may`, but that no gang displaces members of its own."""
-        return None if unit.gang.id == self.gang.id else self.may(unit)
+    def fate(self, unit: EvictionUnit) -> VictimFate:
+        """Return the fate of a unit; a gang never displaces members of its own."""
+        if unit.gang.id == self.request.gang.id:
+            return VictimFate.KEEP
+        return self.fate_for_equals(unit)
 
-    def may(self, unit: EvictionUnit) -> bool | None:
-        """May it be lost (True), only moved (False), or not be touched (None)?"""
-        if unit.gang.id in self.leaving:
-            return None
-        if self.way is not SearchScope.MOVE and not self._is_too_much(unit):
+    def fate_for_equals(self, unit: EvictionUnit) -> VictimFate:
+        """Return the fate of a unit for any gang that equals this one in queue, rank and need.
+
+        Offers (`VictimOffer`) are shared by such gangs. It is therefore the same as `fate`, but
+        does not look at which gang asks.
+        """
+        gang, scope = unit.gang, self.scope
+        if gang.id in self.decided:
+            return VictimFate.KEEP
+        if scope is not SearchScope.MOVE and not self._is_too_much(unit):
             rule = self._rule(unit)
             if rule is not None and self.is_unprotected(unit, rule):
-                return True
-        if self.way is SearchScope.TAKE or unit.is_torn or unit.gang.spared:
-            return None
-        if unit.gang.stops_with and self.rights.has_siblings(unit.gang):
-            return None  # they would stop with it, and no place is kept for them
-        return False if self.is_unprotected(unit, EvictionRule.CONSOLIDATE) else None
+                return VictimFate.EVICT
+        if scope is SearchScope.TAKE or unit.is_torn or gang.spared:
+            return VictimFate.KEEP
+        if gang.stops_with and self.rules.has_siblings(gang):
+            return VictimFate.KEEP  # its siblings would stop with it, and no place is kept for them
+        if self.is_unprotected(unit, EvictionRule.CONSOLIDATE):
+            return VictimFate.MOVE
+        return VictimFate.KEEP
 
-    def _is_too_much(self, unit: EvictionUnit) -> bool:
-        """Would more be lost with it than is meant to be?"""
-        if self.grows and unit.is_core:
-            return True
-        return self.modest and unit.charges.get(GPU, 0) > self.need.get(GPU, 0)
+    def could_touch(self, queue: str, oldest_start: int, lowest_priority: int) -> bool:
+        """Return whether some unit of a queue may have a fate other than KEEP.
 
-    def may_any(self, queue: str, since: int, priority: int) -> bool:
-        """Could anything go of a queue, given its oldest and its lowest? If not, `may` says None.
-
-        Its oldest work started then, and none of it has a lower priority than this.
+        A quick filter: it needs only when the oldest work of the queue started, and its lowest
+        priority. If it returns False, `fate` is KEEP for all units of the queue.
         """
-        if self.way is not SearchScope.MOVE and self._takes_any(queue, priority):
+        if self.scope is not SearchScope.MOVE and self._could_evict(queue, lowest_priority):
             return True
-        if self.way is SearchScope.TAKE:
+        if self.scope is SearchScope.TAKE:
             return False
-        return self.rights.protected_until(queue, since, EvictionRule.CONSOLIDATE) <= self.now
-
-    def _takes_any(self, queue: str, priority: int) -> bool:
-        if queue == self.gang.queue:
-            return priority < self.gang.priority or self.rights.ranks.stops
-        return self.case.against_now(queue) is not None
+        until = self.rules.protected_until(queue, oldest_start, EvictionRule.CONSOLIDATE)
+        return until <= self.now
 
     def is_unprotected(self, unit: EvictionUnit, rule: EvictionRule) -> bool:
-        """Has it run for long enough to go by a rule?"""
-        return self.rights.protected_until(unit.gang.queue, unit.started_at, rule) <= self.now
+        """Return whether a unit has run long enough to leave by a rule."""
+        return self.rules.protected_until(unit.gang.queue, unit.started_at, rule) <= self.now
+
+    def _is_too_much(self, unit: EvictionUnit) -> bool:
+        """Return whether growth would stop a gang, or a modest attempt take more than is needed."""
+        request = self.request
+        if request.grows and unit.is_core:
+            return True
+        return self.modest and unit.charges.get(GPU, 0) > request.need.get(GPU, 0)
+
+    def _could_evict(self, queue: str, lowest_priority: int) -> bool:
+        gang = self.request.gang
+        if queue == gang.queue:
+            return lowest_priority < gang.priority or self.rules.levels.stops
+        return self.request.claim.widest_rule(queue) is not None
 
     def _rule(self, unit: EvictionUnit) -> EvictionRule | None:
-        if unit.gang.queue == self.gang.queue:
-            return self.rights.preempts(self.gang, unit.gang)
-        return None if unit.gang.spared else self.case.takes(unit.gang.queue, unit.charges)
+        """Return the rule by which a unit may be evicted as the queues stand now, or None."""
+        gang = self.request.gang
+        if unit.gang.queue == gang.queue:
+            return self.rules.preempts(gang, unit.gang)
+        if unit.gang.spared:
+            return None
+        return self.request.claim.rule_now(unit.gang.queue, unit.charges)
+
+
+EvictionRules = Sequence[tuple[EvictionUnit, EvictionRule]]
+"""The units that are lost, each with the rule by which it is."""
+
+
+def validate_victims(
+    cluster: Cluster,
+    permits: VictimFilter,
+    evicted: Sequence[EvictionUnit],
+    moved: Set[EvictionUnit],
+) -> EvictionRules | None:
+    """Return the rule by which each lost unit goes; None if one goes by no rule.
+
+    The preemptor is placed and all `evicted` units are gone, in this order. Each one is judged as
+    its queues stood just before it left, so the units are put back in thought, the last one first.
+    """
+    rules, request = permits.rules, permits.request
+    gang = request.gang
+    put_back: dict[tuple[str, str], int] = {}
+
+    def before(queue: str, dimension: str) -> int:
+        return cluster.allocated(queue, dimension) + put_back.get((queue, dimension), 0)
+
+    claim = rules.case(gang.queue, request.need, cluster.allocated, request.lacking)
+    lost: list[tuple[EvictionUnit, EvictionRule]] = []
+    for unit in reversed(evicted):
+        if unit in moved:
+            continue
+        for queue in cluster.accounts.path(unit.gang.queue):
+            for dimension, amount in unit.charges.items():
+                key = (queue, dimension)
+                put_back[key] = put_back.get(key, 0) + amount
+        rule = rules.preempts(gang, unit.gang)
+        if rule is None and not unit.gang.spared:
+            rule = claim.against(unit.gang.queue, unit.charges, before)
+        if rule is None or not permits.is_unprotected(unit, rule):
+            return None
+        if request.grows and unit.is_core:
+            return None
+        lost.append((unit, rule))
+    if any(rule in WITHIN_QUEUE for _, rule in lost) and not rules.keeps_entitlements(
+        gang.queue, request.need, lambda queue, dimension: put_back.get((queue, dimension), 0)
+    ):
+        return None
+    return lost[::-1]
+
+
+def is_too_costly(cluster: Cluster, request: RoomRequest, moved: Iterable[EvictionUnit]) -> bool:
+    """Return whether moves alone cost more GPU time than the gang has lost by waiting.
+
+    Nothing tells how long the gang would still wait. A gang that moves others as soon as both costs
+    are equal never pays more than twice of what it would have paid with that knowledge.
+    """
+    if cluster.settings.victims is not Victims.LEAST_HARM:
+        return False
+    gpu_milli, waited_s = request.need.get(GPU, WHOLE), cluster.now - request.gang.created_at
+    redone = sum(unit.harm - RESTART_S * unit.charges.get(GPU, 0) for unit in moved)
+    return redone > gpu_milli * waited_s
+
+
+def waits_until(cluster: Cluster, request: RoomRequest, lost: EvictionRules) -> int | None:
+    """Return until when a gang waits for a gentler way, where others lose far more than it needs.
+
+    None: it need not wait, or no longer. Most often something ends meanwhile. The gang waits only
+    if that cannot cost more than the loss. When it reclaims by share, which breaks no guarantee, it
+    waits until its wait has cost as much, but at most `MOST_PATIENCE` times the patience.
+    """
+    settings = cluster.settings
+    reclaimed = [unit for unit, rule in lost if rule not in WITHIN_QUEUE]
+    if settings.victims is not Victims.LEAST_HARM or len(reclaimed) < len(lost):
+        return None
+    need = max(request.need.get(GPU, 0), 1)
+    is_far_more = sum(unit.charges.get(GPU, 0) for unit in reclaimed) >= FAR_MORE * need
+    patience_s, harmed = settings.patience_s, sum(unit.harm for unit in reclaimed)
+    is_costly = harmed > need * patience_s
+    if all(rule is EvictionRule.SHARE for _, rule in lost):
+        patience_s = max(patience_s, min(harmed // need, MOST_PATIENCE * patience_s))
+    until = request.gang.created_at + patience_s
+    return until if is_far_more and is_costly and cluster.now < until else None

@@ -1,339 +1,326 @@
-"""Where room is cheapest to make: for each node, what displacing enough of it would cost.
+"""The running work that a cycle could displace, by node, and what room costs on each node.
 
-A `Pool` is all that a cycle could displace, node by node. For one shape and one set of permissions
-an `Offer` keeps the cost of each node, up to date from the log of changes. Costs compare victims
-by priority, then by GPU time lost, by their number, and by age, the youngest first (for somebody in
-a hurry by the time until their places are free); what may only be moved, not lost, comes after
-everything else. Where the order of a queue says who is stopped first (`policies.py`), the turn of a
-unit times its GPUs stands in place of the time lost. Sums of free amounts are a guide: whoever
-takes an offer finds out exactly, on the columns themselves.
+    CycleVictims   all units of a cycle; laid out only when sums do not settle a search
+    VictimIndex    the same units by node and by queue, with their costs (`victim_costs.py`)
+    VictimOffer    for one shape and one filter: the cost of each node and its victims in order,
+                   kept up to date from the log of changed nodes
+    EmptiedNodes   all nodes without anything that could be displaced: an upper bound of room
+
+The costs rest on sums of free amounts, which are a guide: whoever takes an offer finds out on the
+columns themselves whether a task fits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Hashable, Iterable, Set
 from functools import cached_property
 from operator import ge
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from windlass.engine.draft.draft import Draft
-from windlass.engine.draft.eviction_units import EvictionUnit, Freed
-from windlass.engine.draft.restart_cost import frees_in, harm
+from windlass.engine.draft.eviction_units import EvictionUnit, Freed, Units
 from windlass.engine.nodes.node_index import ShapeIndex
-from windlass.engine.queueing.ordering_policies import OrderLevels
+from windlass.engine.preemption.reclaim_memo import ReclaimRules
+from windlass.engine.preemption.victim_costs import IMPOSSIBLE, VictimCost, VictimCosts
+from windlass.engine.preemption.victim_filter import VictimFate, VictimFilter
 from windlass.model.actions import EvictionRule
-from windlass.model.gpus import WHOLE
-from windlass.model.jobs import GangId
-from windlass.model.queues import GPU
+from windlass.model.jobs import GangId, Shape
 from windlass.model.settings import Victims
-from windlass.state.cluster import Cluster
+from windlass.state.device_states import Devices, with_back
 from windlass.state.node_columns import Ints
 
-IMPOSSIBLE = 1 << 62
-_ONLY_MOVED = 1 << 56
-_PRIORITY = 1 << 48
-_HARM = 1 << 16
-_ONE = 1 << 12
-_MOST_HARM = (1 << 31) - 1
-_MOST_AGE = _ONE - 1
-_MOST_RANK = (1 << 6) - 1
-
-Rules: TypeAlias = tuple[EvictionRule | None, ...]
-"""For each queue of a pool, by which rule it may lose something."""
-Priced: TypeAlias = tuple[int, EvictionUnit, Freed]
+QueueRules: TypeAlias = tuple[EvictionRule | None, ...]
+"""The widest rule against each queue of an index, in the order of `VictimIndex.queues`."""
+Priced: TypeAlias = tuple[VictimCost, EvictionUnit, Freed]
+_NEVER = 1 << 62
 
 
-class Permission(Protocol):
-    """Whoever says what may go."""
+class CycleVictims:
+    """All units that one cycle could displace."""
 
-    def may(self, unit: EvictionUnit) -> bool | None:
-        """May a unit be displaced: True, be lost; False, only move; None, not at all."""
-        ...
+    def __init__(self, draft: Draft, rules: ReclaimRules, decided: Set[GangId]) -> None:
+        self._draft, self._rules, self._decided = draft, rules, decided
+        self._units: list[EvictionUnit] = []
+        self._indexes: dict[int | None, VictimIndex] = {}
+        """By the `hurry_s` of the preemptor, which changes the costs."""
+        self._emptied: EmptiedNodes | None = None
+        self._protected_until: int | None = None
+        """The answer of `protected_until`; `_NEVER`: nothing is protected; None: not asked yet."""
 
-    def may_any(self, queue: str, since: int, priority: int) -> bool:
-        """Could anything go of a queue, given its oldest and its lowest? If not, `may` says None.
+    def index(self, hurry_s: int | None) -> VictimIndex:
+        """Return the index for preemptors in this hurry; made when it is first needed."""
+        if not self._indexes:
+            self._units = self._draft.cluster.recall(Units).now()
+            self._protected_until = None
+        if hurry_s not in self._indexes:
+            self._indexes[hurry_s] = VictimIndex(
+                self._draft, self._decided, self._units, hurry_s, self._rules.min_run
+            )
+        return self._indexes[hurry_s]
 
-        Its oldest work started then, and none of it has a lower priority than this.
-        """
-        ...
+    def room_when_emptied(self, shape: Shape, hurry_s: int | None) -> Ints:
+        """Return how many tasks would fit each node without anything that can be displaced."""
+        if self._emptied is None:
+            self._emptied = EmptiedNodes(self.index(hurry_s))
+        return self._emptied.room(shape)
+
+    def protected_until(self) -> int | None:
+        """Return when the first unit that is protected now is so no longer; None: none is."""
+        if self._protected_until is None:
+            levels = self._rules.levels
+            by_order = levels.next_change(self._rules.min_run) if levels.stops else None
+            self._protected_until = min(self._next_unprotected(), by_order or _NEVER)
+        return self._protected_until if self._protected_until < _NEVER else None
+
+    def _next_unprotected(self) -> int:
+        """Return when the first minimum run time or dwell time ends; `_NEVER` if none does."""
+        now, rules, soonest = self._draft.cluster.now, self._rules, _NEVER
+        dwell_s = self._draft.cluster.settings.dwell_s
+        for unit in self._units:
+            since = now if unit.started_at is None else unit.started_at
+            least = rules.min_run(unit.gang.queue)
+            for at in (since + least, since + max(least, dwell_s)):
+                if now < at < soonest:
+                    soonest = at
+        return soonest
 
 
 class VictimIndex:
-    """What runs and can be displaced, by node; nothing of gangs about which it is decided."""
+    """The units that can be displaced, by node; without gangs that were decided before it is made.
+
+    Gangs are decided about while it is in use: `VictimOffer` leaves these out as well.
+    """
 
     def __init__(
         self,
         draft: Draft,
-        leaving: Set[GangId],
+        decided: Set[GangId],
         units: Iterable[EvictionUnit],
         hurry_s: int | None,
         min_run: Callable[[str], int],
     ) -> None:
-        cluster, self.leaving = draft.cluster, leaving
-        self.index, self.columns = draft.index, cluster.columns
-        self.units = [each for each in units if each.gang.id not in leaving]
+        cluster, self.decided = draft.cluster, decided
+        self.nodes, self.columns = draft.index, cluster.columns
+        self.units = [unit for unit in units if unit.gang.id not in decided]
         if cluster.settings.victims is Victims.LOWEST_PRIORITY:
-            self.units.sort(key=_by_name)
+            self.units.sort(key=lambda unit: (unit.gang.id, len(unit.earlier)))
         self.queues = tuple(sorted({unit.gang.queue for unit in self.units}))
+        self.costs = VictimCosts(cluster, self.units, hurry_s)
         self._now, self._min_run = cluster.now, min_run
-        self._turns = _turns(cluster, self.units)
-        self._price = _VictimCosts(cluster, self.units, hurry_s, self._turns)
         self._offers: dict[Hashable, VictimOffer] = {}
-        self._latest: dict[Hashable, tuple[Rules, VictimOffer]] = {}
-        self._nodes: dict[str, set[int]] | None = None
+        self._latest: dict[Hashable, tuple[QueueRules, VictimOffer]] = {}
+        """The last offer of each shape and key, from which the next one is derived."""
 
     @cached_property
     def at(self) -> dict[int, list[tuple[EvictionUnit, Freed]]]:
         """The units of each node, in the order in which they are taken."""
-        found: dict[int, list[tuple[EvictionUnit, Freed]]] = {}
-        for unit in sorted(self.units, key=self.order):
+        by_node: dict[int, list[tuple[EvictionUnit, Freed]]] = {}
+        for unit in sorted(self.units, key=self.costs.order):
             for slot, freed in unit.frees.items():
-                found.setdefault(slot, []).append((unit, freed))
-        return found
+                by_node.setdefault(slot, []).append((unit, freed))
+        return by_node
 
     @cached_property
-    def _open(self) -> dict[str, list[EvictionUnit]]:
-        """By queue, what has run long enough: no rule protects for a shorter time than that."""
-        found: dict[str, list[EvictionUnit]] = {}
+    def _unprotected(self) -> dict[str, list[EvictionUnit]]:
+        """The units of each queue past its minimum run time; no rule protects for less time."""
+        by_queue: dict[str, list[EvictionUnit]] = {}
         started_by = {queue: self._now - self._min_run(queue) for queue in self.queues}
         for unit in self.units:
             if self._since(unit) <= started_by[unit.gang.queue]:
-                found.setdefault(unit.gang.queue, []).append(unit)
-        return found
+                by_queue.setdefault(unit.gang.queue, []).append(unit)
+        return by_queue
 
     @cached_property
-    def _whose(self) -> list[tuple[str, int, int]]:
-        """Each queue that has open work, when the oldest of it started, and its least priority."""
+    def _queue_bounds(self) -> list[tuple[str, int, int]]:
+        """Each queue with unprotected units, their earliest start and their lowest priority."""
         return [
             (queue, min(map(self._since, units)), min(unit.gang.priority for unit in units))
-            for queue, units in self._open.items()
+            for queue, units in self._unprotected.items()
         ]
+
+    @cached_property
+    def _nodes_of(self) -> dict[str, set[int]]:
+        """The nodes on which each queue has units."""
+        nodes: dict[str, set[int]] = {queue: set() for queue in self.queues}
+        for slot, entries in self.at.items():
+            for unit, _ in entries:
+                nodes[unit.gang.queue].add(slot)
+        return nodes
+
+    def could_touch(self, permits: VictimFilter) -> bool:
+        """Return whether any unit may have a fate other than KEEP."""
+        return any(permits.could_touch(*bounds) for bounds in self._queue_bounds)
+
+    def permitted(self, permits: VictimFilter) -> list[tuple[EvictionUnit, VictimFate]]:
+        """Return the units that may leave with their fates; most queues are ruled out at once."""
+        fates = (
+            (unit, permits.fate_for_equals(unit))
+            for bounds in self._queue_bounds
+            if permits.could_touch(*bounds)
+            for unit in self._unprotected[bounds[0]]
+        )
+        return [(unit, fate) for unit, fate in fates if fate is not VictimFate.KEEP]
+
+    def offer(
+        self, kind: ShapeIndex, key: Hashable, rules: QueueRules, permits: VictimFilter
+    ) -> VictimOffer:
+        """Return the offer for one shape; equal keys and rules stand for equal filters.
+
+        A missing offer is derived from the last one of the same shape and key: most rules still
+        hold, and only the nodes with units of the other queues are worked out again.
+        """
+        family = (kind.shape, key)
+        offer = self._offers.get((family, rules))
+        if offer is None:
+            offer = self._offers[family, rules] = VictimOffer(self, kind)
+            if family not in self._latest:
+                offer.work_out_all(permits)
+            else:
+                before, latest = self._latest[family]
+                pairs = zip(self.queues, before, rules, strict=True)
+                changed = [queue for queue, was, now in pairs if was != now]
+                nodes = set[int]().union(*(self._nodes_of[queue] for queue in changed))
+                offer.follow(latest, nodes, permits)
+        self._latest[family] = rules, offer
+        offer.sync()
+        return offer
 
     def _since(self, unit: EvictionUnit) -> int:
         return self._now if unit.started_at is None else unit.started_at
 
-    def may_any(self, permission: Permission) -> bool:
-        """Could anything go at all?"""
-        return any(permission.may_any(*each) for each in self._whose)
-
-    def permitted(self, permission: Permission) -> list[tuple[EvictionUnit, bool]]:
-        """What may go, queue by queue: most have nothing that may, and are asked once."""
-        asked = (
-            (unit, permission.may(unit))
-            for each in self._whose
-            if permission.may_any(*each)
-            for unit in self._open[each[0]]
-        )
-        return [(unit, may) for unit, may in asked if may is not None]
-
-    def offer(
-        self, kind: ShapeIndex, key: Hashable, rules: Rules, permission: Permission
-    ) -> VictimOffer:
-        """What each node costs one shape.
-
-        Equal keys and rules, one for each queue of the pool, stand for equal permissions.
-        """
-        family = (kind.shape, key)
-        found = self._offers.get((family, rules))
-        if found is None:
-            found = self._offers[family, rules] = self._new_offer(family, kind, rules, permission)
-        self._latest[family] = rules, found
-        found.sync()
-        return found
-
-    def cost(self, unit: EvictionUnit, lost: bool) -> int:
-        """The price of a unit with all that leaves before it."""
-        total = self._price[unit]
-        for each in unit.before:
-            if not each.gone:
-                total += self._price[each]
-        return total if lost else total + _ONLY_MOVED
-
-    def order(self, unit: EvictionUnit) -> tuple[int, int, int, bool, str, int]:
-        """The cheapest unit of a node first; by priority and turn, where there are turns."""
-        price, turn = self._price[unit], self._turns.get(unit, 0)
-        priority = unit.gang.priority if self._turns else 0
-        return priority, turn, price, unit.is_core, unit.gang.id, len(unit.before)
-
-    def _new_offer(
-        self, family: Hashable, kind: ShapeIndex, rules: Rules, permission: Permission
-    ) -> VictimOffer:
-        """From the last one of its family: most rules still hold, and so do most costs."""
-        found = VictimOffer(self, kind, permission)
-        if family not in self._latest:
-            found.work_out_all()
-            return found
-        before, offer = self._latest[family]
-        pairs = zip(self.queues, before, rules, strict=True)
-        changed = [queue for queue, was, now in pairs if was != now]
-        found.follow(offer, set[int]().union(*(self._nodes_of(queue) for queue in changed)))
-        return found
-
-    def _nodes_of(self, queue: str) -> set[int]:
-        """The nodes on which a queue has units."""
-        if self._nodes is None:
-            self._nodes = {each: set() for each in self.queues}
-            for slot, there in self.at.items():
-                for unit, _ in there:
-                    self._nodes[unit.gang.queue].add(slot)
-        return self._nodes[queue]
-
-
-def _turns(cluster: Cluster, units: list[EvictionUnit]) -> dict[EvictionUnit, int]:
-    """Whom the order of a queue stops first, where it says so."""
-    ranks = cluster.recall(OrderLevels)
-    if not ranks.policy.worst_first:
-        return {}
-    places = [ranks.goes_after(unit.gang) for unit in units]
-    turns = {place: at for at, place in enumerate(sorted(set(places)))}
-    return {unit: turns[place] for unit, place in zip(units, places, strict=True)}
-
-
-class _VictimCosts(dict[EvictionUnit, int]):
-    """What losing each unit costs, compared with the others; worked out when somebody asks."""
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        units: list[EvictionUnit],
-        hurry_s: int | None,
-        turns: Mapping[EvictionUnit, int],
-    ) -> None:
-        super().__init__()
-        self._now, self._hurry_s, self._turns = cluster.now, hurry_s, turns
-        self._by_harm = cluster.settings.victims is Victims.LEAST_HARM
-        priorities = sorted({unit.gang.priority for unit in units})
-        self._ranks = {each: min(at, _MOST_RANK) for at, each in enumerate(priorities)}
-        self._ages = {unit: age for age, unit in enumerate(units)}
-
-    def __missing__(self, unit: EvictionUnit) -> int:
-        lost, last = self._lost(unit), self._ages[unit]
-        if self._hurry_s is not None:
-            gang = unit.gang
-            last = frees_in(gang, self._hurry_s) if unit.is_core else gang.terminates_s
-        rank = self._ranks[unit.gang.priority]
-        found = rank * _PRIORITY + min(lost, _MOST_HARM) * _HARM + _ONE + min(last, _MOST_AGE)
-        self[unit] = found
-        return found
-
-    def _lost(self, unit: EvictionUnit) -> int:
-        """GPU time, or, where the order says who is stopped first, the turn times the GPUs."""
-        if self._turns:
-            return (1 + self._turns[unit]) * unit.charges.get(GPU, 0)
-        if not self._by_harm:
-            return 0
-        if self._hurry_s is None:
-            return unit.harm // WHOLE
-        return harm(unit.gang, unit.tasks, self._now, unit.is_core, self._hurry_s) // WHOLE
-
 
 class VictimOffer:
-    """What making room for one task of a shape costs on each node."""
+    """The cost of making room for one more task of a shape, on each node."""
 
-    def __init__(self, pool: VictimIndex, kind: ShapeIndex, permission: Permission) -> None:
-        self._pool, self._kind, self._permission = pool, kind, permission
+    def __init__(self, index: VictimIndex, kind: ShapeIndex) -> None:
+        self._index, self._kind = index, kind
         gpu = kind.shape.request.gpu
         self._milli = 0 if gpu is None else max(gpu.count * gpu.milli, 1)
         self._is_exact = gpu is not None and not gpu.memory_mib and not gpu.profile
         if gpu is not None and not self._is_exact:
-            self._milli = 1  # how much it is depends on the device: evict and see
+            self._milli = 1  # the amount depends on the device: evict and see
         self._needs: list[int] = [] if kind.amounts is None else kind.amounts.tolist()
-        self.costs: Ints = np.full(len(pool.columns), IMPOSSIBLE, np.int64)
+        self.costs: Ints = np.full(len(index.columns), IMPOSSIBLE, np.int64)
+        """The `VictimCost` of each node; do not modify: attempts share it."""
         self._victims: dict[int, list[EvictionUnit]] = {}
-        self._permitted: dict[int, list[tuple[EvictionUnit, Freed, bool]]] = {}
-        self._could = pool.index.room_when_empty(kind.shape) > 0
-        self._cursor = pool.index.end_of_log()
+        self._permitted: dict[int, list[tuple[EvictionUnit, Freed, VictimFate]]] = {}
+        """The units of each node whose fate is not KEEP, in the order in which they are taken."""
+        self._fits_empty = index.nodes.room_when_empty(kind.shape) > 0
+        self._cursor = index.nodes.end_of_log()
+        """The end of the log of changed nodes up to which the costs hold."""
 
-    def work_out_all(self) -> None:
-        """Look at every node on which something may go."""
-        some = self._pool.permitted(self._permission)
-        some.sort(key=lambda each: self._pool.order(each[0]))
-        for unit, may in some:
+    def work_out_all(self, permits: VictimFilter) -> None:
+        """Work out every node on which something may leave."""
+        permitted = self._index.permitted(permits)
+        permitted.sort(key=lambda entry: self._index.costs.order(entry[0]))
+        for unit, fate in permitted:
             for slot, freed in unit.frees.items():
-                self._permitted.setdefault(slot, []).append((unit, freed, may))
-        self._look_at(self._permitted)
+                self._permitted.setdefault(slot, []).append((unit, freed, fate))
+        self._refresh(self._permitted)
 
-    def follow(self, other: VictimOffer, changed: Collection[int]) -> None:
-        """Take over what another one knows, but for the nodes on which permissions differ."""
+    def follow(self, other: VictimOffer, changed: Collection[int], permits: VictimFilter) -> None:
+        """Copy another offer; work out again the `changed` nodes, on which fates may differ."""
         self.costs, self._victims = other.costs.copy(), other._victims.copy()
         self._permitted, self._cursor = other._permitted.copy(), other._cursor
-        may_go, at = self._permission.may, self._pool.at
+        fate_of, at = permits.fate_for_equals, self._index.at
         for slot in changed:
-            asked = [(*entry, may_go(entry[0])) for entry in at.get(slot, ())]
-            self._permitted[slot] = [(u, freed, may) for u, freed, may in asked if may is not None]
-        self._look_at(changed)
+            entries = [(unit, freed, fate_of(unit)) for unit, freed in at.get(slot, ())]
+            self._permitted[slot] = [entry for entry in entries if entry[2] is not VictimFate.KEEP]
+        self._refresh(changed)
 
     def sync(self) -> None:
-        """Catch up with what changed."""
-        end = self._pool.index.end_of_log()
+        """Work out again the nodes that changed since the last call."""
+        end = self._index.nodes.end_of_log()
         if end != self._cursor:
-            self._look_at(self._pool.index.changed_since(self._cursor))
+            self._refresh(self._index.nodes.changed_since(self._cursor))
             self._cursor = end
 
     def victims(self, slot: int) -> list[EvictionUnit]:
-        """The units of a node that may go, in the order in which to take them.
+        """Return the units of a node that may leave, in the order in which to take them.
 
-        First one that will do, if that is cheaper; those that may be lost, those that may move.
+        A single unit that suffices comes first, if that is cheaper; then units that may be evicted,
+        then units that may only move.
         """
         return self._victims.get(slot, [])
 
     def lacks_gpu(self, slot: int) -> bool:
-        """Is there, as things stand, surely too little GPU free on a node?"""
-        columns = self._pool.columns
+        """Return whether too little GPU is free on a node now, as far as sums can tell."""
+        columns = self._index.columns
         free = columns.states.free_milli[int(columns.device_number[slot])]
         return self._is_exact and free < self._milli
 
-    def _look_at(self, slots: Iterable[int]) -> None:
+    def _refresh(self, slots: Iterable[int]) -> None:
         for slot in slots:
-            if self._could[slot]:
+            if self._fits_empty[slot]:
                 self._work_out(slot)
 
     def _work_out(self, slot: int) -> None:
-        """The cheaper of two: enough units in the order of their prices, or one that will do."""
-        columns, some = self._pool.columns, self._displaceable(slot)
-        if not some:
+        """Work out the cheaper of two: enough units in order of cost, or one that suffices."""
+        columns, priced = self._index.columns, self._priced(slot)
+        if not priced:
             self.costs[slot], self._victims[slot] = IMPOSSIBLE, []
             return
         free = columns.free[:, slot].tolist()
         lack = [need - has for need, has in zip(self._needs, free, strict=True)]
-        short = self._milli - columns.states.free_milli[int(columns.device_number[slot])]
+        lack_gpu = self._milli - columns.states.free_milli[int(columns.device_number[slot])]
         alone, best = IMPOSSIBLE, None
-        for cost, unit, (gives, amounts) in some:
-            if cost < alone and gives >= short and _covers(amounts, lack):
+        for cost, unit, (gpu, amounts) in priced:
+            if cost < alone and gpu >= lack_gpu and all(map(ge, amounts, lack)):
                 alone, best = cost, unit
-        together = _together(some, short, lack)
+        together = _together(priced, lack_gpu, lack)
         self.costs[slot] = min(alone, together, IMPOSSIBLE)
-        victims = self._victims[slot] = [unit for _, unit, _ in some]
+        victims = self._victims[slot] = [unit for _, unit, _ in priced]
         if best is not None and alone <= together:
             victims.remove(best)
             victims.insert(0, best)
 
-    def _displaceable(self, slot: int) -> list[Priced]:
-        """The units of a node that may go, as priced, those that may be lost first."""
-        pool, lost, moved = self._pool, list[Priced](), list[Priced]()
-        for unit, freed, may in self._permitted.get(slot, ()):
-            if not unit.gone and unit.gang.id not in pool.leaving:
-                (lost if may else moved).append((pool.cost(unit, may), unit, freed))
-        return lost + moved
+    def _priced(self, slot: int) -> list[Priced]:
+        """Return the units of a node that may leave with their costs, those to be evicted first."""
+        index, evicted, moved = self._index, list[Priced](), list[Priced]()
+        decided, cost_of, evict = index.decided, index.costs.with_earlier, VictimFate.EVICT
+        for unit, freed, fate in self._permitted.get(slot, ()):
+            if not unit.gone and unit.gang.id not in decided:
+                units = evicted if fate is evict else moved
+                units.append((cost_of(unit, fate), unit, freed))
+        return evicted + moved
 
 
-def _together(some: list[Priced], short: int, lack: list[int]) -> int:
-    """What it costs to displace one after the other until there is enough."""
+def _together(priced: list[Priced], lack_gpu: int, lack: list[int]) -> int:
+    """Return the cost of taking one unit after the other until there is enough."""
     total = 0
-    for cost, _, (gives, amounts) in some:
+    for cost, _, (gpu, amounts) in priced:
         total += cost
-        short -= gives
+        lack_gpu -= gpu
         lack = [need - more for need, more in zip(lack, amounts, strict=True)]
-        if short <= 0 and max(lack) <= 0:
+        if lack_gpu <= 0 and max(lack) <= 0:
             return total
     return IMPOSSIBLE
 
 
-def _covers(amounts: list[int], lack: list[int]) -> bool:
-    return all(map(ge, amounts, lack))
+class EmptiedNodes:
+    """All nodes as they would be without anything that can be displaced; a bound for searches."""
 
+    def __init__(self, index: VictimIndex) -> None:
+        columns = index.columns
+        self._nodes, self._free = index.nodes, columns.free.copy()
+        self._device_numbers: Ints = columns.device_number.copy()
+        self._rooms: dict[Shape, Ints] = {}
+        devices: dict[int, Devices] = {}
+        for unit in index.units:
+            if not unit.gone:
+                for slot, (_, amounts) in unit.frees.items():
+                    self._free[:, slot] += amounts
+                for task in unit.tasks:
+                    slot = columns.slot[task.node]
+                    before = devices.get(slot, columns.devices[slot])
+                    devices[slot] = with_back(before, columns.present(slot, task.devices))
+        for slot, emptied in devices.items():
+            self._device_numbers[slot] = columns.states.number(emptied)
 
-def _by_name(unit: EvictionUnit) -> tuple[str, int]:
-    return unit.gang.id, len(unit.before)
+    def room(self, shape: Shape) -> Ints:
+        """Return how many tasks of a shape would fit each node."""
+        if shape not in self._rooms:
+            self._rooms[shape] = self._nodes.room(shape, self._free, self._device_numbers)
+        return self._rooms[shape]

@@ -1,4 +1,4 @@
-"""Room that was made: who may have it, until when, and how it is sought."""
+"""The loop of pass two: holds, stale gangs, the step budget and repeated searches."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ WEB = {"app": "web"}
 
 
 def wishes(which: str, app: str = "web") -> Constraints:
-    """To be near, or apart from, tasks of an app, node by node."""
+    """Return pod affinity to, or anti-affinity against, tasks of an app, per node."""
     them = (pods(app),)
     return Constraints(near=them) if which == "near" else Constraints(apart=them)
 
 
 def making_room() -> Outcome:
-    """`low` is on its way out for `high`."""
+    """Plan in which `low` is evicted for `high`."""
     return late(node("n1", gpus=1), runs("low", 0), job("high", 1, ONE, priority=1))
 
 
@@ -62,14 +62,14 @@ def test_a_hold_survives_cycles_and_a_restart():
     assert outcome_of(there).started("high") == 1
 
 
-def test_while_one_is_on_its_way_out_nobody_else_goes_for_the_same_gang():
+def test_no_second_victim_is_evicted_while_the_first_terminates():
     there = making_room().carried_out()
     there.advance(there.now + 10)
     assert outcome_of(there).evicted == {}
 
 
 @pytest.mark.parametrize("fields", [{"priority": 9}, {"queue": "owner"}, {"duration_s": 1}])
-def test_what_was_freed_for_one_gang_is_taken_by_no_other(fields: dict[str, Any]):
+def test_a_held_place_is_taken_by_no_other_gang(fields: dict[str, Any]):
     tree = queue(TEAM), queue("owner", gpus=1)
     things = node("n1", gpus=1), runs("low", 0), job("high", 1, ONE, priority=1)
     there = late(*tree, *things).carried_out()
@@ -80,8 +80,8 @@ def test_what_was_freed_for_one_gang_is_taken_by_no_other(fields: dict[str, Any]
 
 
 @pytest.mark.parametrize("wish", ["near", "apart"])
-def test_no_newcomer_spoils_a_held_place_by_being_where_it_is(wish: str):
-    """`high` seeks its own kind, or nobody of it: `late` may not come before it, and elsewhere."""
+def test_no_new_pod_violates_the_affinity_of_a_held_place(wish: str):
+    """`high` has affinity to its own app, or against it: `late` must not start before it."""
     high = job("high", 1, ONE, priority=1, labels=WEB, constraints=wishes(wish))
     nodes = node("n1", gpus=1), node("n2", gpus=0)
     there = late(*nodes, runs("low", 0), high).carried_out()
@@ -92,8 +92,8 @@ def test_no_newcomer_spoils_a_held_place_by_being_where_it_is(wish: str):
     assert outcome_of(there).started("high") == 1
 
 
-def test_no_newcomer_makes_too_many_where_several_places_are_held():
-    """Two of `high` come to n1, and there may be two more of them than on n2: none is left over."""
+def test_no_new_pod_violates_the_spread_of_held_places():
+    """Two tasks of `high` come to n1; the spread allows two more there than on n2, so no third."""
     evenly = Constraints(spread=(Spread(HOSTNAME, 2, where("app", "web")),))
     high = job("high", 2, ONE, priority=1, labels=WEB, constraints=evenly)
     there = late(node("n1", gpus=2), node("n2", gpus=0), runs("low", 0, 1), high).carried_out()
@@ -104,8 +104,8 @@ def test_no_newcomer_makes_too_many_where_several_places_are_held():
     assert outcome_of(there).started("high") == 2
 
 
-def test_nobody_is_moved_away_from_who_holds_a_place_near_it():
-    """Only `low` may go for `wide`: `db` is sought by `high`, which comes to its node."""
+def test_the_affinity_target_of_a_held_place_is_not_moved():
+    """Only `low` may be evicted for `wide`: `high` has affinity to `db` and comes to its node."""
     high = job("high", 1, ONE, priority=2, constraints=wishes("near", "db"))
     db = job("db", 1, ask(cpu=1), labels={"app": "db"}).runs(0, on="n1")
     there = late(node("n1", gpus=1, cpu_milli=2), node("n2", cpu_milli=1), db, runs("low", 0), high)
@@ -133,7 +133,7 @@ def test_a_refused_eviction_leaves_its_task_running():
     assert there.tasks[TaskId("low-0")].releasing_since is None
 
 
-def test_after_a_refused_eviction_the_search_goes_on():
+def test_after_a_refused_eviction_another_victim_is_searched():
     there = making_room().carried_out()
     there.apply(EvictFailed(TaskId("low-0")))
     there.advance(there.now + 700)
@@ -141,7 +141,7 @@ def test_after_a_refused_eviction_the_search_goes_on():
     assert set(found.evicted) == {"low-0"}
 
 
-def test_what_does_not_go_is_given_up_and_others_are_sought():
+def test_a_stuck_victim_is_given_up_and_another_is_searched():
     nodes = node("n1", gpus=1), node("n2", gpus=1)
     running = runs("a", 0, saved_at=999), runs("b", 0, on="n2")
     there = late(*nodes, *running, job("high", 1, ONE, priority=1), **TAKES)
@@ -155,7 +155,7 @@ def test_what_does_not_go_is_given_up_and_others_are_sought():
     assert outcome_of(found.settled()).started("high") == 1
 
 
-def test_a_gang_that_fits_on_what_comes_free_anyway_displaces_nobody():
+def test_a_gang_that_fits_on_terminating_places_evicts_nothing():
     leaving = runs("gone", 0).become(0, state=TaskState.RELEASING, releasing_since=LATER)
     things = node("n1", gpus=2), leaving, runs("low", 1), job("high", 1, ONE, priority=1)
     outcome = late(*things)
@@ -166,7 +166,7 @@ def test_a_gang_that_fits_on_what_comes_free_anyway_displaces_nobody():
 
 
 def half(**fields: Any) -> Cluster:
-    """Half a gang runs: its other member was lost at 1000, and nothing is free."""
+    """Return a cluster with half a gang: its other member was lost at 1000, and nothing is free."""
     gang = job("half", 2, ONE, **fields)
     gang = gang.runs(0, on="n1", devices=[0]).runs(1, on="n2", devices=[0])
     there = cluster(node("n1", gpus=1), node("n2", gpus=1), gang, now=LATER)
@@ -176,7 +176,7 @@ def half(**fields: Any) -> Cluster:
 
 
 @pytest.mark.parametrize(("fields", "grace"), [({}, 60), ({"stale_after_s": 5}, 5)])
-def test_half_a_gang_is_given_back_after_a_grace(fields: dict[str, int], grace: int):
+def test_a_stale_gang_is_evicted_after_a_grace(fields: dict[str, int], grace: int):
     there = half(**fields)
     there.advance(LATER + grace - 1)
     found = outcome_of(there)
@@ -185,13 +185,13 @@ def test_half_a_gang_is_given_back_after_a_grace(fields: dict[str, int], grace: 
     assert outcome_of(there).evicted == {"half-0": EvictionRule.STALE}
 
 
-def test_a_gang_that_may_be_half_for_ever_is_left_alone():
+def test_a_negative_grace_never_evicts_a_stale_gang():
     there = half(stale_after_s=-1)
     there.advance(LATER + 10**6)
     assert outcome_of(there).evicted == {}
 
 
-def test_half_a_gang_is_not_given_back_while_others_make_room_for_the_rest():
+def test_a_broken_gang_is_not_evicted_while_places_are_held_for_its_rest():
     half = job("half", 2, ONE, priority=1).runs(0, on="n1", devices=[0])
     there = late(node("n1", gpus=2), half, runs("low", 1), stale_after_s=60).carried_out()
     there.advance(there.now + 120)
@@ -200,7 +200,7 @@ def test_half_a_gang_is_not_given_back_while_others_make_room_for_the_rest():
     assert outcome_of(there).started("half") == 1
 
 
-def test_what_a_stale_gang_gives_back_another_may_have():
+def test_places_of_a_stale_gang_are_used_in_the_same_cycle():
     there = half()
     there.advance(LATER + 60)
     submit(there, job("next", 1, ONE))
@@ -219,7 +219,7 @@ def test_room_is_made_inside_one_domain():
     assert (set(outcome.evicted), outcome.held) == ({"c-0"}, {"high": ["n3", "n3"]})
 
 
-def test_a_fraction_takes_a_fraction():
+def test_a_fraction_evicts_one_fraction():
     half_gpu = ask(gpus=1, milli=500)
     running = [job(name, 1, half_gpu, created_at=at).runs(0, on="n1", devices=[Slice(0, 500)])
                for at, name in enumerate(("a", "b"))]  # fmt: skip
@@ -227,7 +227,7 @@ def test_a_fraction_takes_a_fraction():
     assert set(outcome.evicted) == {"b-0"}
 
 
-def test_a_whole_gpu_takes_all_fractions_of_one():
+def test_a_whole_gpu_evicts_all_fractions_of_one_gpu():
     half_gpu = ask(gpus=1, milli=500)
     running = [job(name, 1, half_gpu).runs(0, on="n1", devices=[Slice(device, 500)])
                for name, device in (("a", 0), ("b", 0), ("c", 1), ("firm", 1))]  # fmt: skip
@@ -236,7 +236,7 @@ def test_a_whole_gpu_takes_all_fractions_of_one():
     assert set(outcome.evicted) == {"a-0", "b-0"}
 
 
-def test_a_mig_instance_takes_the_place_of_another():
+def test_a_mig_instance_evicts_another_instance():
     small = ask(gpus=1, profile="3g.40gb")
     running = [job(name, 1, small).runs(0, on="n1", devices=[Slice(0, 500, "3g.40gb", start)])
                for name, start in (("a", 0), ("b", 4))]  # fmt: skip
@@ -250,13 +250,13 @@ def test_a_mig_instance_takes_the_place_of_another():
 
 
 def crowd() -> list[Any]:
-    """Ten nodes, each run by a gang of low priority, and ten gangs that want one each."""
+    """Return ten nodes with a gang of low priority on each, and ten gangs that need one each."""
     nodes = [node(f"n{i}", gpus=1) for i in range(10)]
     running = [runs(f"low{i}", 0, on=f"n{i}") for i in range(10)]
     return [*nodes, *running, *(job(f"high{i}", 1, ONE, priority=1) for i in range(10))]
 
 
-def test_with_few_steps_several_cycles_find_what_one_would():
+def test_a_small_step_budget_spreads_searches_over_cycles():
     assert len(late(*crowd()).evicted) == 10
     there = cluster(*crowd(), now=LATER, settings=Settings(search_steps=1))
     gone: list[int] = []
@@ -268,14 +268,14 @@ def test_with_few_steps_several_cycles_find_what_one_would():
     assert (sum(gone), max(gone)) == (10, 1)
 
 
-def test_with_few_steps_what_fits_is_bound_at_once():
+def test_the_step_budget_does_not_delay_gangs_that_fit():
     there = cluster(*crowd(), now=LATER, settings=Settings(search_steps=1))
     there.apply(NodeSeen(node("new", gpus=0)))
     submit(there, job("fits", 1, ask(cpu=1000)))
     assert outcome_of(there).started("fits") == 1
 
 
-def test_a_round_of_searches_goes_on_where_it_stopped_even_after_a_restart():
+def test_searches_continue_where_they_stopped_even_after_a_restart():
     hopeless = [job(f"w{i}", 1, ONE, queue="b", user=f"u{i}") for i in range(3)]
     low, high = runs("low", 0, queue="a"), job("high", 1, ONE, queue="a", priority=1)
     things = queue("a", gpus=1), queue("b"), node("n1", gpus=1), low, high, *hopeless
@@ -303,18 +303,18 @@ def test_a_hopeless_search_is_repeated_once_something_has_changed():
     assert set(outcome_of(there).evicted) == {"low-0"}
 
 
-def test_who_finds_room_by_itself_displaces_nobody_even_if_it_might():
+def test_a_gang_that_fits_on_free_room_evicts_nothing():
     there = making_room().carried_out()
     there.apply(TaskEnded(TaskId("low-0")))
     found = outcome_of(there)
     assert (found.started("high"), found.evicted, found.held) == (1, {}, {})
 
 
-# --- known faults ---------------------------------------------------------------------------------
+# --- past faults ----------------------------------------------------------------------------------
 
 
 def comes_to_rest(*things: Any) -> bool:
-    """Is there nothing left to do after some cycles, if past usage is of no account?"""
+    """Return whether nothing is left to do after some cycles, without the effect of past usage."""
     still = Settings(usage_effect=0, dwell_s=0, search_again_s=0)
     there = cluster(*things, now=LATER, settings=still)
     for _ in range(12):
@@ -325,7 +325,7 @@ def comes_to_rest(*things: Any) -> bool:
     return False
 
 
-def test_one_gang_goes_and_another_would_grow_in_the_same_cycle():
+def test_one_gang_is_evicted_while_another_would_grow_in_the_same_cycle():
     small, large = ask(gpus=1, profile="3g.40gb"), ask(gpus=1, profile="7g.80gb")
     low = job("low", 1, small).runs(0, on="n1", devices=[Slice(0, 500, "3g.40gb", 0)])
     grows = job("grows", 2, ONE, minimum=1, priority=2, group_domain=within("rack"))
@@ -335,7 +335,7 @@ def test_one_gang_goes_and_another_would_grow_in_the_same_cycle():
     assert set(outcome.evicted) == {"low-0"}
 
 
-def test_who_gains_is_bound_where_its_places_are_held():
+def test_a_preemptor_is_bound_where_its_places_are_held():
     parts = group("half", 1, ask(gpus=1, milli=500)), group("whole", 1, ONE)
     half_gpu = job("half", 1, ask(gpus=1, milli=500), priority=9)
     half_gpu = half_gpu.runs(0, on="n1", devices=[Slice(1, 500)])
@@ -345,7 +345,7 @@ def test_who_gains_is_bound_where_its_places_are_held():
     assert outcome_of(there.settled()).started("high") == 2
 
 
-def test_who_gains_on_several_nodes_is_bound_where_its_places_are_held():
+def test_a_preemptor_on_several_nodes_is_bound_where_its_places_are_held():
     parts = group("two", 1, TWO), group("ones", 2, ONE)
     nodes = node("n1", gpus=2, pods=1), node("n2", gpus=2, cpu_milli=10_000)
     low = job("low", 2, TWO).runs(0, on="n1", devices=[0, 1]).runs(1, on="n2", devices=[0, 1])
@@ -354,8 +354,8 @@ def test_who_gains_on_several_nodes_is_bound_where_its_places_are_held():
     assert outcome_of(there.settled()).started("high") == 3
 
 
-def test_who_gains_is_not_kept_out_by_a_reservation_made_after_it():
-    """`big` is promised the GPUs of `old`, and with them a third pod slot that there is not."""
+def test_a_later_reservation_does_not_block_a_preemptor():
+    """`big` has a reservation on the GPUs of `old`, with a third pod slot that does not exist."""
     things = queue("a"), queue("b"), node("n1", gpus=4, pods=3)
     running = runs("b0", 2, queue="b"), runs("a0", 0, queue="a"), runs("old", 1, 3, queue="a")
     old, due = job("big", 1, TWO, queue="a"), job("due", 1, ONE, queue="b", created_at=1900)
@@ -365,14 +365,14 @@ def test_who_gains_is_not_kept_out_by_a_reservation_made_after_it():
     assert outcome_of(there.settled()).started("due") == 1
 
 
-def test_a_gang_that_gets_its_missing_member_back_is_left_alone_in_that_cycle():
+def test_a_gang_repaired_in_this_cycle_is_no_victim():
     broken = job("broken", 2, ONE).runs(0, on="n1", devices=[0])
     high = job("high", 1, ONE, priority=1, constraints=only("n1"))
     outcome = late(node("n1", gpus=1), node("n2", gpus=1), broken, high)
     assert outcome.started("broken") == 0 or outcome.evicted == {}
 
 
-def test_two_queues_do_not_take_from_each_other_by_turns_in_different_dimensions():
+def test_two_queues_do_not_reclaim_by_turns_in_different_dimensions():
     """Of 2 GPUs `x1` is due 0.667 and `x2` 1.333; of 1.75 of their model, 0.583 and 1.167."""
     top = queue("x", guarantee={"gpu": 3000, "gpu/A100-80GB": 1500}), queue("z")
     tree = *top, queue("x1", "x"), queue("x2", "x", weight=2)
@@ -381,7 +381,7 @@ def test_two_queues_do_not_take_from_each_other_by_turns_in_different_dimensions
     assert comes_to_rest(*tree, node("n1", gpus=2), one, two, never)
 
 
-def test_nobody_is_preempted_for_a_gang_that_another_queue_takes_right_away():
+def test_no_preemption_for_a_gang_that_another_queue_would_reclaim_at_once():
     """Shares are 1.5 each: `a` stands above with 2, `small` takes its place, `high` takes that and
     the rest, and `a` reclaims it; round and round."""
     tree = queue("x"), queue("y")

@@ -17,14 +17,14 @@ from windlass.admission.creators import path_of
 from windlass.admission.review import Rules
 from windlass.admission.server import AdmissionHandler
 from windlass.certificates import Authority
-from windlass.crds.queue_access import Choice
+from windlass.crds.queue_access import QueueChoice
 from windlass.workloads.objects.wire import ObjectMeta, OwnerRef
 
 RULES = Rules("windlass", ("system:serviceaccount:kube-system:*", "kube-controller-manager"))
 CONTROLLER = "system:serviceaccount:kube-system:job-controller"
 SCHEDULER, QUEUE = "/spec/schedulerName", "/metadata/labels/windlass.dev~1queue"
 CREATOR = "/metadata/annotations/windlass.dev~1creator"
-TEAM = Choice("team-a")
+TEAM = QueueChoice("team-a")
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "1", "controller": True}
 
 
@@ -49,7 +49,7 @@ def pod(**spec: Any) -> dict[str, Any]:
 class World:
     """A handler, the objects that it can read, and a record of what it requested."""
 
-    def __init__(self, choice: Choice | None = TEAM, **creators: str) -> None:
+    def __init__(self, choice: QueueChoice | None = TEAM, **creators: str) -> None:
         self.queues_named: list[str] = []
         self.paths_read: list[str] = []
         self._choice = choice
@@ -61,7 +61,7 @@ class World:
         }
         self._handler = AdmissionHandler(RULES, self._choose, self._find)
 
-    def _choose(self, queue: str, _namespace: str) -> Choice | None:
+    def _choose(self, queue: str, _namespace: str) -> QueueChoice | None:
         self.queues_named.append(queue)
         return self._choice
 
@@ -88,7 +88,7 @@ async def test_a_new_pod_gets_scheduler_name_queue_and_creator():
 
 async def test_a_pod_keeps_the_queue_that_it_names():
     named = pod() | {"metadata": {"labels": {"windlass.dev/queue": "mine"}}}
-    world = World(Choice("mine"))
+    world = World(QueueChoice("mine"))
     assert QUEUE not in await world.patch(review("ann", named))
     assert world.queues_named == ["mine"]
 
@@ -108,7 +108,7 @@ async def test_a_pod_that_is_not_ours_to_place_is_not_changed(left: dict[str, An
 
 
 async def test_a_pod_without_a_usable_queue_causes_a_warning():
-    response = await World(Choice(sentence="no queue names it")).answer(review("ann", pod()))
+    response = await World(QueueChoice(sentence="no queue names it")).answer(review("ann", pod()))
     assert response["warnings"] == ["it will wait: no queue names it"]
 
 

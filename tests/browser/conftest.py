@@ -24,7 +24,7 @@ from windlass.sim.generate.week import EXAMPLE_SEED, generate
 from windlass.sim.run import Simulation
 from windlass.sim.workload import Workload
 from windlass.web.server.app import STATIC
-from windlass.web.server.local_server import served
+from windlass.web.server.local_server import run_local_server
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 NOON = 14 * 3600
@@ -60,7 +60,7 @@ class Site:
 
     def serve(self, port: int = 0) -> None:
         """Begin to serve."""
-        self.address = self._server.enter_context(served(self.dashboard.board, port))
+        self.address = self._server.enter_context(run_local_server(self.dashboard.board, port))
 
     def stop(self) -> None:
         """Stop serving."""

@@ -16,8 +16,8 @@ from tests.browser.large_cluster import Large
 from tests.browser.test_pages import told
 from windlass.model.queues import GPU, guaranteed
 from windlass.web.feed.live_state import LiveState
-from windlass.web.feed.view import Beside
-from windlass.web.server.local_server import served
+from windlass.web.feed.view import ViewExtras
+from windlass.web.server.local_server import run_local_server
 
 MANY = 100_000 if os.environ.get("WINDLASS_PROOF") == "1" else 5_000
 Serve = Callable[..., str]
@@ -31,8 +31,8 @@ def serve() -> Iterator[Serve]:
         def begin(there: Large, **beside: Any) -> str:
             board = LiveState("run", played=True)
             board.note(there.cluster, there.plan)
-            board.show(there.cluster, there.plan, Beside(**beside))
-            return servers.enter_context(served(board, 0))
+            board.show(there.cluster, there.plan, ViewExtras(**beside))
+            return servers.enter_context(run_local_server(board, 0))
 
         yield begin
 

@@ -15,7 +15,7 @@ from tests.browser.conftest import assert_same_picture
 from tests.browser.large_cluster import GPUS, Large
 from tests.browser.test_pictures import SIZE, taken
 from windlass.web.feed.live_state import LiveState
-from windlass.web.server.local_server import served
+from windlass.web.server.local_server import run_local_server
 
 NODES, UPDATES = 10_000, 12
 
@@ -101,7 +101,7 @@ def machine() -> str:
 @pytest.fixture(name="large", scope="module")
 def large_fixture() -> Iterator[Site]:
     board = LiveState("run", played=True)
-    with served(board, 0) as address:
+    with run_local_server(board, 0) as address:
         made = Site(Large(NODES), board, address)
         made.show()
         yield made

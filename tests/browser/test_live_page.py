@@ -9,8 +9,8 @@ from playwright.sync_api import expect
 from tests.browser.conftest import Site
 from tests.given import ask, job, node
 from tests.support.small_workloads import arrives, work
-from windlass.cli.render.preemption_preview import would_told
-from windlass.engine.explain.preemption_preview import would
+from windlass.cli.render.preemption_preview import preemption_clauses
+from windlass.engine.explain.preemption_preview import preview_preemption
 from windlass.engine.explain.suggest import suggest
 
 HOUR = 3600
@@ -98,9 +98,9 @@ def test_a_waiting_job_shows_what_room_would_take(shared_site: Site, open_page: 
     page = open_page(f"{shared_site.address}#jobs/{gang}")
     said = page.locator(".drawer section").last.locator("li")
     said.first.wait_for()
-    found = would(simulation.cluster, gang)
+    found = preview_preemption(simulation.cluster, gang)
     assert found is not None
-    assert said.all_inner_texts() == list(would_told(found, simulation.cluster.now))
+    assert said.all_inner_texts() == list(preemption_clauses(found, simulation.cluster.now))
 
 
 def test_a_waiting_job_shows_the_changes_that_would_start_it(shared_site: Site, open_page: Any):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.browser.conftest import Site
 from windlass.engine.explain.suggest import suggest
-from windlass.web.feed.view import ending
+from windlass.web.feed.view import bounded_etas
 
 PICTURES = Path(__file__).parents[2] / "docs/pictures"
 SIZE = {"width": 1280, "height": 760}
@@ -59,7 +59,7 @@ def chosen(site: Site, name: str) -> str:
         assert site.expected is not None
         here, line = site.simulation.cluster.snapshot(), site.simulation.plan.decisions
         first = [each.gang for each in line if 0 < each.position <= IN_VIEW]
-        first = [gang for gang in first if gang in ending(site.expected.etas)]
+        first = [gang for gang in first if gang in bounded_etas(site.expected.etas)]
         return max(first, key=lambda gang: len(suggest(here, gang).suggestions))
     if name == "decisions":
         return f"{max(site.dashboard.board.cycles(), key=lambda each: each.evicted).cycle}"

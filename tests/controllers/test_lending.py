@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.given import node, queue, snapshot
 from tests.support.preemption_given import runs
-from windlass.controllers.lending import lent
+from windlass.controllers.lending import lent_gpus
 from windlass.model.gpus import WHOLE
 from windlass.model.queues import GPU, Queue, guaranteed
 from windlass.state.cluster import Cluster
@@ -26,7 +26,7 @@ def cluster_of(gpus: int, queues: list[Queue], **has: int) -> Cluster:
 
 
 def told(gpus: int, *queues: Queue, **has: int) -> dict[str, int]:
-    found = lent(cluster_of(gpus, list(queues), **has))
+    found = lent_gpus(cluster_of(gpus, list(queues), **has))
     return {name: milli // WHOLE for name, milli in found.items() if milli}
 
 
@@ -99,7 +99,7 @@ def test_the_dashboard_shows_the_same_lent_gpus(
     cluster = cluster_of(sum(held.values()) + spare, queues, **held)
     free = cluster.columns.free_gpu()
     rows = [_row(cluster, each) for each in queues]
-    ours, theirs = lent(cluster), lent_by(rows, flows(rows, free))
+    ours, theirs = lent_gpus(cluster), lent_by(rows, flows(rows, free))
     assert all(abs(ours[name] - theirs[name]) <= 50 for name in ours), (ours, theirs)
 
 

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.given import ask, cluster, job, node, outcome_of
-from windlass.controllers.quarantine import due
+from windlass.controllers.quarantine import quarantine_changes
 from windlass.model.events import NodeSeen, NodeTrusted, TaskEnded, WorkEnded
 from windlass.model.jobs import GangId, TaskId
 from windlass.model.nodes import Node, Quarantine
@@ -46,7 +46,7 @@ def after(*ends: WorkEnded | NodeTrusted, nodes: int = 4, **settings: int) -> Cl
 
 
 def kept_out(there: Cluster) -> list[str]:
-    return [each.name for each in due(there) if each.quarantine]
+    return [each.name for each in quarantine_changes(there) if each.quarantine]
 
 
 THREE = failed("x", "n0"), failed("y", "n0"), failed("z", "n0")
@@ -57,7 +57,7 @@ THREE = failed("x", "n0"), failed("y", "n0"), failed("z", "n0")
 
 def test_a_node_on_which_three_different_gangs_failed_is_quarantined():
     assert kept_out(after(*THREE[:2])) == []
-    (found,) = due(after(*THREE))
+    (found,) = quarantine_changes(after(*THREE))
     assert found.quarantine == Quarantine("3 gangs failed there within 1 h", NOW + HOUR)
 
 
@@ -103,7 +103,7 @@ def test_quarantine_can_be_switched_off():
 
 def test_a_quarantined_node_takes_no_new_tasks_and_gives_a_reason():
     there = after(*THREE, nodes=1)
-    for each in due(there):
+    for each in quarantine_changes(there):
         there.apply(NodeSeen(each))
     outcome = outcome_of(there)
     assert outcome.nothing_of("a")
@@ -115,12 +115,12 @@ def test_a_quarantined_node_takes_no_new_tasks_and_gives_a_reason():
 
 def test_a_quarantine_ends_after_its_time():
     there = after(*THREE, nodes=1)
-    (out,) = due(there)
+    (out,) = quarantine_changes(there)
     there.apply(NodeSeen(out))
     there.advance(NOW + HOUR - 1)
-    assert due(there) == []
+    assert quarantine_changes(there) == []
     there.advance(NOW + HOUR)
-    (back,) = due(there)
+    (back,) = quarantine_changes(there)
     assert back.quarantine is None
 
 
@@ -133,7 +133,7 @@ def test_failures_before_a_node_was_trusted_again_do_not_count_even_if_told_late
 
 def test_a_quarantine_by_a_person_does_not_expire():
     by_hand = replace(node("n0"), quarantine=Quarantine("the fan is loud"))
-    assert due(cluster(by_hand, now=NOW)) == []
+    assert quarantine_changes(cluster(by_hand, now=NOW)) == []
 
 
 # --- gangs
@@ -208,12 +208,12 @@ def test_an_event_that_is_told_again_changes_nothing(told: list[WorkEnded]):
     known = FailureLog()
     for each in told:
         known.take(each)
-    before = known.now(), known.acquitted()
+    before = known.now(), known.forgiven()
     for each in told:
         news = known.is_news(each)
         known.take(each)
         assert not news
-    assert (known.now(), known.acquitted()) == before
+    assert (known.now(), known.forgiven()) == before
 
 
 @given(st.lists(st.tuples(ends, st.integers(0, 25)), max_size=6), st.randoms(use_true_random=False))
@@ -228,4 +228,4 @@ def test_the_order_of_events_does_not_decide_which_failures_count(
     for ended in told:
         shuffled.take(ended)
     assert ordered.now() == shuffled.now()
-    assert ordered.acquitted() == shuffled.acquitted()
+    assert ordered.forgiven() == shuffled.forgiven()

@@ -28,13 +28,13 @@ from windlass.crds.amounts import (
 from windlass.crds.definitions import GANG, KINDS, POLICY, QUEUE, CustomResource
 from windlass.crds.manifest import definition, manifests
 from windlass.crds.policy import PolicySpec
-from windlass.crds.queue_validation import unreadable
+from windlass.crds.queue_validation import unreadable_verdict
 from windlass.crds.read import (
+    apply_gang_spec,
     read_gang,
     read_queue,
     read_settings,
     read_topology,
-    shaped,
 )
 from windlass.model.constraints import Expression, Operator
 from windlass.model.jobs import Domain, Gang, GangId, Group, JobId
@@ -228,7 +228,7 @@ def test_an_amount_beyond_the_schema_is_written_as_the_largest_valid_one(
 )
 def test_an_unreadable_amount_gives_a_sentence(written: Any, words: str):
     found = read_queue("a", {"guarantee": written})
-    assert found.noun is None
+    assert found.value is None
     assert words in found.complaints[0]
 
 
@@ -253,7 +253,7 @@ def test_a_queue_is_read_as_in_a_scenario_file():
     """
     theirs = read_scenario(scenario.encode(), "one.yaml").workload.queues[0]
     spec = said | {"limit": {"gpuModels": {"H100-80GB": "8.5"}}, "minRunSeconds": 600}
-    ours = read_queue("a", spec).noun
+    ours = read_queue("a", spec).value
     assert ours is not None
     assert ours.queue == theirs
 
@@ -267,7 +267,7 @@ def test_the_users_of_a_queue_are_read_by_name_and_by_label():
         "matchExpressions": [{"key": "env", "operator": "NotIn", "values": ["test"]}],
     }
     spec = {"parent": "top", "namespaces": ["x", "y"], "namespaceSelector": selector}
-    found = read_queue("a", spec).noun
+    found = read_queue("a", spec).value
     assert found is not None
     assert found.queue == Queue("a", "top")
     assert found.users.names == {"x", "y"}
@@ -278,7 +278,7 @@ def test_the_users_of_a_queue_are_read_by_name_and_by_label():
 
 
 def test_unknown_fields_of_a_newer_version_are_ignored():
-    assert read_queue("a", {"colour": "red", "weight": 2}).noun is not None
+    assert read_queue("a", {"colour": "red", "weight": 2}).value is not None
 
 
 def test_every_complaint_names_the_object_and_the_field():
@@ -287,13 +287,13 @@ def test_every_complaint_names_the_object_and_the_field():
         'queue "a": weight: it should be a valid integer, but it is two; correct it',
         'queue "a": tier: it should be less than or equal to 1000, but it is 5000; correct it',
     )
-    verdict = unreadable(found.complaints)
+    verdict = unreadable_verdict(found.complaints)
     assert (verdict.ready, verdict.reason) == (False, "Invalid")
     assert verdict.message.endswith("correct it (and 1 more)")
 
 
 def test_an_empty_policy_gives_the_default_settings():
-    assert read_settings("default", {}).noun == Settings()
+    assert read_settings("default", {}).value == Settings()
 
 
 def test_a_policy_has_a_field_for_every_setting():
@@ -314,7 +314,7 @@ def test_a_policy_changes_the_settings_that_it_names():
         "staleAfterSeconds": -1,
         "searchSteps": 7,
     }
-    found = read_settings("default", spec).noun
+    found = read_settings("default", spec).value
     assert found is not None
     assert (found.nodes.value, found.usage_effect, found.displacing) == ("spread", 500, ())
     assert (found.victims.value, found.stale_after_s, found.search_steps) == ("youngest", -1, 7)
@@ -323,11 +323,11 @@ def test_a_policy_changes_the_settings_that_it_names():
 def test_the_defaults_in_the_schema_are_those_of_the_settings():
     spec = schema_of(POLICY)["properties"]["spec"]["properties"]
     defaults = {name: part["default"] for name, part in spec.items()}
-    assert read_settings("default", defaults).noun == Settings()
+    assert read_settings("default", defaults).value == Settings()
 
 
 def test_a_topology_lists_its_levels():
-    assert read_topology("net", {"levels": ["zone", "rack"]}).noun == Topology(
+    assert read_topology("net", {"levels": ["zone", "rack"]}).value == Topology(
         "net", ("zone", "rack")
     )
     assert read_topology("net", {}).complaints == ('topology "net": levels is missing; add it',)
@@ -339,9 +339,9 @@ def a_gang() -> Gang:
 
 def test_a_gang_object_sets_minimum_and_domain():
     spec = {"minimum": 4, "domain": {"level": "rack"}, "expectedSeconds": 60, "preemptible": False}
-    words = read_gang("g", spec).noun
+    words = read_gang("g", spec).value
     assert words is not None
-    found = shaped(a_gang(), words, only_topology="net")
+    found = apply_gang_spec(a_gang(), words, only_topology="net")
     assert found.groups == (Group(minimum=4),)
     assert (found.needed(), found.domain) == (4, Domain("net", "rack"))
     assert (found.duration_s, found.preemptible, found.displaces_after_s) == (60, False, 0)
@@ -355,9 +355,9 @@ def test_a_gang_object_with_groups_sets_their_minimums_and_its_own():
         "groups": [{"name": "lead"}, {"name": "work", "minimum": 2, "domain": near}],
         "displacesAfterSeconds": -1,
     }
-    words = read_gang("g", spec).noun
+    words = read_gang("g", spec).value
     assert words is not None
-    found = shaped(a_gang(), words)
+    found = apply_gang_spec(a_gang(), words)
     near_each_other = Domain("net", "rack", required=False)
     assert found.groups == (Group("lead", 1), Group("work", 2, near_each_other))
     assert (found.needed(), found.displaces_after_s) == (5, None)

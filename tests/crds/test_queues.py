@@ -11,10 +11,15 @@ from hypothesis import strategies as st
 
 from windlass.controllers.queue_status import QueueNumbers
 from windlass.crds.queue import MOST_ENTRIES
-from windlass.crds.queue_access import Doors, Namespace
+from windlass.crds.queue_access import Namespace, QueueAccess
 from windlass.crds.queue_status import LedgerEntry, queue_status, read_ledger, write_ledger
-from windlass.crds.queue_validation import QueueVerdict, condition, judge, mended
-from windlass.crds.read import OwnedQueue, Users, read_queue
+from windlass.crds.queue_validation import (
+    QueueVerdict,
+    ready_condition,
+    validate_queues,
+    with_usable_parents,
+)
+from windlass.crds.read import OwnedQueue, QueueUsers, read_queue
 from windlass.model import units
 from windlass.model.constraints import Expression, Operator
 from windlass.model.queues import Queue
@@ -25,14 +30,16 @@ NOW = 1_790_000_000
 
 
 def owned(name: str, *names: str, parent: str = "", term: Any = None) -> OwnedQueue:
-    return OwnedQueue(Queue(name, parent), Users(frozenset(names), term))
+    return OwnedQueue(Queue(name, parent), QueueUsers(frozenset(names), term))
 
 
 # --- judging all queues together
 
 
 def test_valid_queues_are_ready():
-    found = judge([Queue("top", guarantee={"gpu": 8}), Queue("a", "top", guarantee={"gpu": 8})])
+    found = validate_queues(
+        [Queue("top", guarantee={"gpu": 8}), Queue("a", "top", guarantee={"gpu": 8})]
+    )
     assert [(name, each.ready) for name, each in found.items()] == [("top", True), ("a", True)]
 
 
@@ -57,7 +64,7 @@ def test_valid_queues_are_ready():
 )
 def test_an_invalid_queue_gets_a_reason_and_a_message(queue: Queue, reason: str, words: str):
     top = Queue("top", guarantee={"gpu": 8000, "gpu/H100-80GB": 8000})
-    found = judge([top, queue])
+    found = validate_queues([top, queue])
     assert found["top"].ready
     assert (found["a"].ready, found["a"].reason) == (False, reason)
     assert words in found["a"].message
@@ -69,7 +76,7 @@ def test_of_siblings_whose_guarantees_exceed_the_parent_the_last_is_not_ready():
         Queue("a", "top", {"gpu": 5000}),
         Queue("b", "top", {"gpu": 4000}),
     ]
-    found = judge(queues)
+    found = validate_queues(queues)
     assert (found["a"].ready, found["b"].ready) == (True, False)
     assert 'the queues below "top" (a, b) are guaranteed 9 GPUs' in found["b"].message
 
@@ -82,7 +89,7 @@ def test_queues_below_an_invalid_queue_name_the_one_to_correct():
         Queue("d", "gone"),
         Queue("e", "d"),
     ]
-    found = judge(queues)
+    found = validate_queues(queues)
     assert {name: each.reason for name, each in found.items()} == {
         "a": "ParentCycle",
         "b": "ParentCycle",
@@ -95,8 +102,8 @@ def test_queues_below_an_invalid_queue_name_the_one_to_correct():
 
 def test_a_queue_that_is_too_deep_is_not_ready():
     chain = [Queue("q0"), *(Queue(f"q{at}", f"q{at - 1}") for at in range(1, 40))]
-    assert judge(chain)["q39"].reason == "TooDeep"
-    assert judge(chain)["q20"].ready
+    assert validate_queues(chain)["q39"].reason == "TooDeep"
+    assert validate_queues(chain)["q20"].ready
 
 
 names = st.sampled_from("abcdef")
@@ -112,10 +119,10 @@ def test_arbitrary_parents_give_the_engine_a_valid_tree(tree: dict[str, Any]):
         Queue(name, parent, {"gpu": own}, {} if limit is None else {"gpu": limit})
         for name, (parent, own, limit) in tree.items()
     ]
-    after = mended(queues)
+    after = with_usable_parents(queues)
     assert [problem for problem in check_queues(after) if not problem.passing] == []
     assert [each.name for each in after] == list(tree)
-    verdicts = judge(queues)
+    verdicts = validate_queues(queues)
     assert set(verdicts) == set(tree)
     for before, now in zip(queues, after, strict=True):
         if verdicts[before.name].ready:
@@ -123,10 +130,10 @@ def test_arbitrary_parents_give_the_engine_a_valid_tree(tree: dict[str, Any]):
 
 
 def test_a_condition_keeps_its_transition_time_while_its_status_is_the_same():
-    good, bad = judge([Queue("a")])["a"], judge([Queue("a", "gone")])["a"]
-    first = condition(good, 1, "2026-01-01T00:00:00Z", None)
-    same = condition(good, 2, "2026-01-02T00:00:00Z", first)
-    other = condition(bad, 3, "2026-01-03T00:00:00Z", same)
+    good, bad = validate_queues([Queue("a")])["a"], validate_queues([Queue("a", "gone")])["a"]
+    first = ready_condition(good, 1, "2026-01-01T00:00:00Z", None)
+    same = ready_condition(good, 2, "2026-01-02T00:00:00Z", first)
+    other = ready_condition(bad, 3, "2026-01-03T00:00:00Z", same)
     assert same.last_transition_time == "2026-01-01T00:00:00Z"
     assert (other.status, other.last_transition_time) == ("False", "2026-01-03T00:00:00Z")
     assert other.as_json()["observedGeneration"] == 3
@@ -136,9 +143,9 @@ def test_a_condition_keeps_its_transition_time_while_its_status_is_the_same():
 
 
 @pytest.fixture
-def doors() -> Doors:
+def doors() -> QueueAccess:
     everyone = (Expression("gpu", Operator.IN, ("yes",)),)
-    return Doors(
+    return QueueAccess(
         [
             owned("top", "red"),
             owned("red", "red", parent="top"),
@@ -149,23 +156,23 @@ def doors() -> Doors:
     )
 
 
-def chosen(doors: Doors, asked: str, namespace: str, **labels: str) -> str:
+def chosen(doors: QueueAccess, asked: str, namespace: str, **labels: str) -> str:
     choice = doors.choose(asked, Namespace(namespace, labels))
     return choice.sentence or choice.queue
 
 
-def test_a_pod_gets_the_queue_of_its_namespace(doors: Doors):
+def test_a_pod_gets_the_queue_of_its_namespace(doors: QueueAccess):
     assert chosen(doors, "", "red") == "red"
     assert chosen(doors, "", "other", gpu="yes") == "open"
 
 
-def test_a_queue_that_names_a_namespace_wins_over_one_that_selects_it(doors: Doors):
+def test_a_queue_that_names_a_namespace_wins_over_one_that_selects_it(doors: QueueAccess):
     assert chosen(doors, "", "red", gpu="yes") == "red"
     assert chosen(doors, "open", "red", gpu="yes") == "open"
 
 
 def test_a_queue_with_children_takes_no_pods_but_is_charged_for_running_ones():
-    doors = Doors([owned("team", "ml"), owned("sub", "other", parent="team")])
+    doors = QueueAccess([owned("team", "ml"), owned("sub", "other", parent="team")])
     found = doors.choose("", Namespace("ml", {}))
     assert found.queue == "team", "what runs already is not charged to nobody"
     told = 'queue "team" has queues below it and takes no jobs; add namespace "ml" to one of those'
@@ -174,44 +181,46 @@ def test_a_queue_with_children_takes_no_pods_but_is_charged_for_running_ones():
 
 
 def test_queues_in_a_parent_cycle_are_put_at_the_top_and_take_jobs():
-    doors = Doors([owned("a", "ml", parent="b"), owned("b", "other", parent="a")])
+    doors = QueueAccess([owned("a", "ml", parent="b"), owned("b", "other", parent="a")])
     assert chosen(doors, "", "ml") == "a"
 
 
-def test_a_pod_may_name_any_queue_that_its_namespace_may_use(doors: Doors):
+def test_a_pod_may_name_any_queue_that_its_namespace_may_use(doors: QueueAccess):
     assert chosen(doors, "green", "both") == "green"
     assert "may use several queues (blue, green); name one of them" in chosen(doors, "", "both")
 
 
-def test_a_queue_of_another_namespace_is_refused_with_a_sentence(doors: Doors):
+def test_a_queue_of_another_namespace_is_refused_with_a_sentence(doors: QueueAccess):
     found = chosen(doors, "blue", "red")
     assert found.startswith('namespace "red" may not use queue "blue"; add it to')
 
 
-def test_a_queue_that_is_unknown_or_has_children_is_refused(doors: Doors):
+def test_a_queue_that_is_unknown_or_has_children_is_refused(doors: QueueAccess):
     assert chosen(doors, "bleu", "red") == 'queue "bleu" does not exist; did you mean "blue"?'
     assert "takes no jobs; name one of those" in chosen(doors, "top", "red")
 
 
 def test_a_pod_of_a_namespace_without_a_queue_waits_unless_there_is_a_default_queue():
     queues = [owned("a", "red")]
-    assert 'no queue names namespace "new"' in chosen(Doors(queues), "", "new")
-    assert chosen(Doors(queues, default="a"), "", "new") == "a"
-    assert chosen(Doors(queues, default="a"), "a", "new") == "a"
-    assert 'no queue names namespace "new"' in chosen(Doors(queues, default="gone"), "", "new")
+    assert 'no queue names namespace "new"' in chosen(QueueAccess(queues), "", "new")
+    assert chosen(QueueAccess(queues, default="a"), "", "new") == "a"
+    assert chosen(QueueAccess(queues, default="a"), "a", "new") == "a"
+    assert 'no queue names namespace "new"' in chosen(
+        QueueAccess(queues, default="gone"), "", "new"
+    )
 
 
-def test_pods_of_other_schedulers_are_charged_to_one_queue_of_their_namespace(doors: Doors):
+def test_pods_of_other_schedulers_are_charged_to_one_queue_of_their_namespace(doors: QueueAccess):
     assert doors.charged(Namespace("both", {})) == "blue"
     assert doors.charged(Namespace("new", {})) == ""
 
 
 def test_an_empty_namespace_selector_matches_every_namespace():
-    everyone = read_queue("a", {"namespaceSelector": {}}).noun
-    nobody = read_queue("b", {}).noun
+    everyone = read_queue("a", {"namespaceSelector": {}}).value
+    nobody = read_queue("b", {}).value
     assert everyone is not None
     assert nobody is not None
-    assert chosen(Doors([everyone, nobody]), "", "any") == "a"
+    assert chosen(QueueAccess([everyone, nobody]), "", "any") == "a"
 
 
 # --- status
@@ -227,7 +236,7 @@ def test_a_status_is_written_in_the_units_of_the_spec():
         used=[LedgerEntry("ada", "L4-24GB", 7)],
     )
     status = queue_status(
-        numbers, NOW, 3, [condition(QueueVerdict(), 3, units.format_timestamp(NOW), None)]
+        numbers, NOW, 3, [ready_condition(QueueVerdict(), 3, units.format_timestamp(NOW), None)]
     )
     found = json.loads(json.dumps(status.as_json()))
     assert found["share"] == {

@@ -25,7 +25,7 @@ from windlass.forecast.eta import Forecast, StartEta, quantile, stretched
 from windlass.forecast.experience import Experience
 from windlass.forecast.sampling import Draws, RunRandomness
 from windlass.forecast.survival import Survival
-from windlass.forecast.text import eta_by_the_clock, eta_sentence, found_in
+from windlass.forecast.text import eta_by_the_clock, eta_in_message, eta_sentence
 from windlass.kube.writers.conditions import message_of
 from windlass.model.events import GangGone
 from windlass.model.jobs import GangId, JobId
@@ -302,9 +302,11 @@ def test_an_eta_is_found_in_the_message_of_a_pod():
     now = 1_763_299_000
     told = eta_by_the_clock(StartEta(1_763_300_000, 1_763_301_000, None), now)
     decision = Decision(G, "team", Verdict.WAITS, (Reason(ReasonCode.HELD, {"tasks": 1}),), 1)
-    assert found_in(message_of(decision, told).text, now) == told
-    assert found_in(message_of(decision).text, now) == ""
-    assert found_in(message_of(decision, told).text, now + 3600) == "", "that time has gone by"
+    assert eta_in_message(message_of(decision, told).text, now) == told
+    assert eta_in_message(message_of(decision).text, now) == ""
+    assert eta_in_message(message_of(decision, told).text, now + 3600) == "", (
+        "that time has gone by"
+    )
 
 
 def test_explain_says_when_a_waiting_job_is_expected_to_start():
@@ -323,12 +325,12 @@ async def test_the_daemon_forecasts_beside_its_cycles(monkeypatch: pytest.Monkey
     work = asyncio.create_task(beside.run())
     try:
         async with asyncio.timeout(60):
-            while not beside.told:
+            while not beside.texts:
                 await asyncio.sleep(0.02)
     finally:
         work.cancel()
-    assert beside.told.keys() == {"b"}
-    assert beside.told[GangId("b")].startswith("starts at about 1970-01-01 00:")
+    assert beside.texts.keys() == {"b"}
+    assert beside.texts[GangId("b")].startswith("starts at about 1970-01-01 00:")
 
 
 async def test_a_forecast_that_fails_is_logged_only(
@@ -347,7 +349,7 @@ async def test_a_forecast_that_fails_is_logged_only(
             assert await complaints.get() == "KeyError('n')"
     finally:
         work.cancel()
-    assert beside.told == {}
+    assert beside.texts == {}
 
 
 # -- how good it is

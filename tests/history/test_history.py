@@ -29,7 +29,7 @@ from windlass.history import tables
 from windlass.history.location import HistoryError, shown, url_of
 from windlass.history.record import RecordedCycle, StretchStart, digest_of, start_to_bytes, to_bytes
 from windlass.history.recorder import Recorder
-from windlass.history.replay import again
+from windlass.history.replay import replay_stretch
 from windlass.history.store import HistoryStore, Keep
 from windlass.history.writer import HistoryWriter
 from windlass.model.actions import Hold, PlaceClaim
@@ -128,7 +128,7 @@ def test_holds_that_older_versions_recorded_without_an_event_are_replayed():
             2, 1, (TaskStarted(task.id),), (hold,), (), (), (), 0, digest_of(plan(known))
         ),
     ]
-    assert [each.is_same for each in again(start, cycles)] == [True, True]
+    assert [each.is_same for each in replay_stretch(start, cycles)] == [True, True]
 
 
 def test_what_a_daemon_decides_comes_back_too(tmp_path: Path):

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tests.laws.invariants import World, charges, holdings, path, torn
 from windlass.engine.plan import Plan
-from windlass.model.actions import FOR_NOBODY, Evict, EvictionRule, Hold, PlaceClaim
+from windlass.model.actions import WITHOUT_PREEMPTOR, Evict, EvictionRule, Hold, PlaceClaim
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import ACTIVE, Gang, GangId, Task, TaskState
 from windlass.model.queues import CPU, GPU, MEMORY, guaranteed
@@ -43,7 +43,7 @@ def for_nothing(plan: Plan) -> Iterator[str]:
     kept = {hold.gang: hold for hold in plan.holds if hold.firm}
     places = {(claim.task, claim.node) for hold in kept.values() for claim in hold.claims}
     for each in plan.evictions:
-        if each.rule not in FOR_NOBODY and each.gainer not in kept:
+        if each.rule not in WITHOUT_PREEMPTOR and each.gainer not in kept:
             yield f"{each.task} goes for {each.gainer!r}, for which nothing is kept"
         if each.moves_to and (each.task, each.moves_to) not in places:
             yield f"{each.task} moves to {each.moves_to}, where nothing is kept for it"
@@ -87,7 +87,7 @@ def protected(seen: Snapshot, plan: Plan) -> Iterator[str]:
     """Tasks that go though they may not be displaced, not yet, or not in this way."""
     tasks, gangs = {each.id: each for each in seen.tasks}, {each.id: each for each in seen.gangs}
     for each in plan.evictions:
-        if each.rule in FOR_NOBODY:
+        if each.rule in WITHOUT_PREEMPTOR:
             continue
         task = tasks[each.task]
         gang = gangs[task.gang]
@@ -196,7 +196,7 @@ class _Books:
             if task.state == TaskState.RELEASING and not stuck:
                 self._count(self.has, task, -1)
         for each in plan.evictions:
-            if each.rule in FOR_NOBODY:
+            if each.rule in WITHOUT_PREEMPTOR:
                 self._count(self.has, self._tasks[each.task], -1)
         for bind in plan.binds:
             task = self._tasks[bind.task]

@@ -12,7 +12,7 @@ from windlass.engine.nodes import devices as engine_devices
 from windlass.engine.nodes.node_index import NodeIndex
 from windlass.engine.queueing import shares as engine_shares
 from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.progress import progress
+from windlass.engine.queueing.progress import gang_progress
 from windlass.model.jobs import Group, TaskState
 from windlass.model.resources import Request
 from windlass.model.settings import Packing, Settings
@@ -148,7 +148,7 @@ def needs_of(cluster):
     """What each waiting gang would add to its queue."""
     limits = Limits(cluster)
     return {
-        str(gang): limits.need(progress(cluster, gang).counts)
+        str(gang): limits.need(gang_progress(cluster, gang).counts)
         for line in cluster.waiting.values()
         for gang in line
     }

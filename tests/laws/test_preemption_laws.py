@@ -23,7 +23,7 @@ from tests.support.small_workloads import arrives, work
 from tests.support.strategies import CONSTRAINED, Recipe, crowd_of, crowds
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan
-from windlass.model.actions import FOR_NOBODY, EvictionRule
+from windlass.model.actions import WITHOUT_PREEMPTOR, EvictionRule
 from windlass.model.events import TaskStarted
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import GangId, Task, TaskState
@@ -203,7 +203,7 @@ def test_what_is_held_is_bound_once_nothing_is_on_its_way_out_whoever_comes(reci
             submit(there, Job(replace(gang, priority=rolls.choice([0, 9])), tasks))
         there.advance(there.now + STEP_S)
         firm = {hold.gang for hold in there.holds.values() if hold.firm}
-        if any(each.rule in FOR_NOBODY for each in found.evictions):
+        if any(each.rule in WITHOUT_PREEMPTOR for each in found.evictions):
             excused |= {gang for gang in firm if minds_others(there, gang)}
         owed = set() if list(there.leaving()) else firm - excused
 

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 
 from tests.support.strategies import Recipe, crowd_of, crowds
 from windlass.engine.draft.draft import Draft
-from windlass.engine.draft.eviction_units import EvictionUnit, Units
+from windlass.engine.draft.eviction_units import EvictionUnit, RunningUnits
 from windlass.engine.preemption import reclaim_rules as plain
 from windlass.engine.preemption.reclaim_memo import QueueClaim, ReclaimRules
 from windlass.engine.queueing.limits import Limits
 from windlass.engine.queueing.ordering_policies import OrderLevels
-from windlass.engine.queueing.progress import progress
-from windlass.engine.queueing.shares import QueueShares, shares
+from windlass.engine.queueing.progress import gang_progress
+from windlass.engine.queueing.shares import QueueShares, compute_shares
 from windlass.model.jobs import Gang, TaskState
 from windlass.model.settings import Displacing
 from windlass.state.cluster import Cluster
@@ -34,14 +34,14 @@ class Claimant:
     def __init__(self, cluster: Cluster, rules: ReclaimRules, gang: Gang) -> None:
         limits = Limits(cluster)
         self.gang, self.cluster = gang, cluster
-        self.need: Mapping[str, int] = limits.need(progress(cluster, gang.id).counts)
+        self.need: Mapping[str, int] = limits.need(gang_progress(cluster, gang.id).counts)
         target = {
             (queue, dimension): cluster.allocated(queue, dimension) + more
             for queue in cluster.accounts.path(gang.queue)
             for dimension, more in self.need.items()
         }
         lacking = plain.lacking(cluster.columns, self.need)
-        self.claim: QueueClaim = rules.case(
+        self.claim: QueueClaim = rules.claim_of(
             gang.queue, self.need, lambda queue, dimension: target[queue, dimension], lacking
         )
         standing = rules.standing
@@ -74,7 +74,7 @@ class Claimant:
             rule = plain.reclaim_rule(self.terms, *self.sides(queue), charges, allocated)
             if self.claim.rule_now(queue, charges) is not rule:
                 yield f"{self.gang.id}: rule against {unit.gang.id} as it stands"
-            if self.claim.against(queue, charges, allocated) is not rule:
+            if self.claim.rule_for(queue, charges, allocated) is not rule:
                 yield f"{self.gang.id}: rule against {unit.gang.id}"
 
 
@@ -89,7 +89,7 @@ def waiting_gangs(cluster: Cluster) -> list[Gang]:
 
 
 def standing_of(cluster: Cluster) -> QueueShares:
-    return shares(cluster, Limits(cluster))
+    return compute_shares(cluster, Limits(cluster))
 
 
 @MANY
@@ -97,7 +97,7 @@ def standing_of(cluster: Cluster) -> QueueShares:
 def test_remembered_rules_equal_the_plain_rules_while_units_are_evicted(recipe: Recipe):
     cluster = Cluster.of(crowd_of(recipe))
     rules = ReclaimRules(cluster, standing_of(cluster))
-    units = cluster.recall(Units).now()
+    units = cluster.recall(RunningUnits).current()
     claimants = [Claimant(cluster, rules, gang) for gang in waiting_gangs(cluster)]
     draft, rolls = Draft(cluster), Random(recipe.seed)
 
@@ -125,7 +125,7 @@ def test_remembered_preemption_and_minimum_run_times_equal_the_plain_rules(recip
     gangs = list(cluster.gangs.values())
     for claimant in gangs:
         for victim in gangs:
-            rule = plain.preemption_rule(claimant, victim, levels, levels.reach)
+            rule = plain.preemption_rule(claimant, victim, levels, levels.best_preemptible_level)
             assert rules.preempts(claimant, victim) is (rule if preempts else None)
     for queue in (*cluster.queues, *cluster.queues):
         assert rules.min_run(queue) == plain.min_run_s(cluster, queue)
@@ -138,7 +138,7 @@ def test_no_single_victim_is_reclaimed_where_the_widest_rule_says_none(recipe: R
     rules = ReclaimRules(cluster, standing_of(cluster))
     for gang in waiting_gangs(cluster):
         claimant = Claimant(cluster, rules, gang)
-        for unit in cluster.recall(Units).now():
+        for unit in cluster.recall(RunningUnits).current():
             sides = claimant.sides(unit.gang.queue)
             if plain.widest_rule(claimant.terms, *sides, cluster.allocated) is None:
                 rule = plain.reclaim_rule(claimant.terms, *sides, unit.charges, cluster.allocated)

@@ -37,7 +37,7 @@ from windlass.web.documents.decisions import MOST_NAMED
 from windlass.web.feed.deltas import MOST_STEPS
 from windlass.web.feed.live_state import MOST_CYCLES
 from windlass.web.feed.timeseries import MOST_SAMPLES
-from windlass.web.server.local_server import served
+from windlass.web.server.local_server import run_local_server
 
 PROOF = os.environ.get("WINDLASS_PROOF") == "1"
 HOURS = 600 if PROOF else 36
@@ -45,7 +45,7 @@ VIEWERS = 3
 HOUR = 3600
 QUEUES = 2
 OF_CYCLES = ("cycle", "at", "bound", "evicted", "held", "waiting")
-OF_PAST = ("Timeseries.samples", "Shown.samples", "Past.at", "Past.waiting", "Past.running")
+OF_PAST = ("Timeseries.samples", "ShownMoment.samples", "Past.at", "Past.waiting", "Past.running")
 NAMED = 1 + MOST_NAMED
 """A list of the gangs of a cycle is itself an entry."""
 ALIVE = 4
@@ -54,15 +54,15 @@ jobs were each made of."""
 RINGS = {
     **dict.fromkeys(("LiveState._cycles", "LiveState._shorts"), MOST_CYCLES),
     **dict.fromkeys(
-        ("Shown.cycles", *(f"Cycles.{each}" for each in OF_CYCLES)), MOST_CYCLES * ALIVE
+        ("ShownMoment.cycles", *(f"Cycles.{each}" for each in OF_CYCLES)), MOST_CYCLES * ALIVE
     ),
-    **dict.fromkeys(("Short.gangs", "Cycles.gangs"), MOST_CYCLES * ALIVE * NAMED),
+    **dict.fromkeys(("CycleSummary.gangs", "Cycles.gangs"), MOST_CYCLES * ALIVE * NAMED),
     **dict.fromkeys(OF_PAST, MOST_SAMPLES * ALIVE),
     **dict.fromkeys(
         ("TimeseriesSample.allocated", "TimeseriesSample.share"), MOST_SAMPLES * QUEUES * ALIVE
     ),
     **dict.fromkeys(("Past.allocated", "Past.share"), MOST_SAMPLES * QUEUES * ALIVE),
-    "Beside.finished": MOST_FINISHED * ALIVE,
+    "ViewExtras.finished": MOST_FINISHED * ALIVE,
     "DeltaTrail._steps": MOST_STEPS * 3 * 3,  # of three documents, each step a pair
 }
 """What has a bound of its own fills up to it."""
@@ -122,7 +122,7 @@ class Counted:
 @contextmanager
 def watched(dashboard: SimulationDashboard) -> Iterator[None]:
     """People who follow the dashboard all the time."""
-    with served(dashboard.board, 0) as address:
+    with run_local_server(dashboard.board, 0) as address:
         threads = [Thread(target=_look, args=(address,), daemon=True) for _ in range(VIEWERS)]
         for each in threads:
             each.start()

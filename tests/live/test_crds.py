@@ -15,7 +15,7 @@ from windlass.controllers.queue_status import QueueNumbers
 from windlass.crds.definitions import API_VERSION, GROUP, KINDS, QUEUE
 from windlass.crds.manifest import manifests
 from windlass.crds.queue_status import LedgerEntry, queue_status, read_ledger
-from windlass.crds.queue_validation import condition, judge
+from windlass.crds.queue_validation import ready_condition, validate_queues
 from windlass.crds.read import read_queue, read_settings
 from windlass.model import units
 from windlass.model.queues import Queue
@@ -92,7 +92,7 @@ def test_an_empty_policy_comes_back_as_the_engines_own_settings(kubectl: Kubectl
     kubectl("apply", "-f", "-", given=an_object("Policy", "default", {}))
     spec = kubectl.get("wpol", "default")["spec"]
     kubectl("delete", "wpol", "default")
-    assert read_settings("default", spec).noun == Settings()
+    assert read_settings("default", spec).value == Settings()
 
 
 def test_a_queue_means_to_us_what_was_written(kubectl: Kubectl, name: str):
@@ -109,7 +109,7 @@ def test_a_queue_means_to_us_what_was_written(kubectl: Kubectl, name: str):
         "lend": {"gpu": "0.5", "cpu": "250m", "memory": "1Gi", "gpuModels": {"H100-80GB": "0.5"}},
         "minRunSeconds": 60,
     }
-    found = read_queue(name, created(kubectl, "Queue", name, spec)["spec"]).noun
+    found = read_queue(name, created(kubectl, "Queue", name, spec)["spec"]).value
     assert found is not None
     assert found.users.names == {"a", "b"}
     assert found.queue == Queue(
@@ -209,7 +209,7 @@ def test_other_bad_objects_are_refused_with_a_sentence(
 def test_the_status_is_a_part_of_its_own(kubectl: Kubectl, name: str):
     queue = created(kubectl, "Queue", name, {"parent": "gone"})
     generation = queue["metadata"]["generation"]
-    verdict = judge([Queue(name, "gone")])[name]
+    verdict = validate_queues([Queue(name, "gone")])[name]
     numbers = QueueNumbers(
         share={"gpu": 1500, "gpu/H100-80GB": 1500},
         allocated={"gpu": 8000, "cpu": 500, "memory": 300},
@@ -218,7 +218,7 @@ def test_the_status_is_a_part_of_its_own(kubectl: Kubectl, name: str):
         used=[LedgerEntry("ada", "H100-80GB", 10**13), LedgerEntry("", "", 5)],
     )
     status = queue_status(
-        numbers, NOW, generation, [condition(verdict, 1, units.format_timestamp(NOW), None)]
+        numbers, NOW, generation, [ready_condition(verdict, 1, units.format_timestamp(NOW), None)]
     )
     change = json.dumps({"status": status.as_json(), "spec": {"weight": 7}})
     kubectl("patch", "wq", name, "--subresource=status", "--type=merge", "-p", change)

@@ -19,7 +19,7 @@ from tests.live.support.daemons import Daemon
 from tests.live.support.scene import Scene, is_running, make_namespace, scene
 from tests.live.support.shell import shell
 from tests.live.support.viewers import NODES, PODS, Person, altered, person, queues
-from windlass.cli.commands.dashboard import way
+from windlass.cli.commands.dashboard import dashboard_instructions
 from windlass.crds.definitions import API_VERSION, QUEUE
 from windlass.kube.client.errors import NotFound
 from windlass_lab.control_plane.plane import Plane
@@ -276,7 +276,7 @@ async def test_the_command_tells_who_leads_and_where(
     assert (told.status, told.err) == (0, "")
     own = "r0 leads, and serves the dashboard on its own host"
     assert told.out.startswith(f"{own}: http://127.0.0.1:{port}/\n")
-    in_a_pod = way("r0", f"10.1.4.7:{port}", cast.scene.key)
+    in_a_pod = dashboard_instructions("r0", f"10.1.4.7:{port}", cast.scene.key)
     assert in_a_pod.startswith(f"r0 leads, and serves the dashboard at 10.1.4.7:{port}.")
     assert f"kubectl -n {cast.scene.key} port-forward pod/r0 {port}\n" in in_a_pod
     bare = await windlass("dashboard", "--token")  # an administrator with a certificate

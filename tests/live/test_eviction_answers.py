@@ -12,7 +12,7 @@ from tests.live.support.fake_api_server import served, status
 from windlass.kube.client.client import connect
 from windlass.kube.client.errors import ServerFault
 from windlass.kube.refs import PodRef
-from windlass.kube.writers.eviction_api import MOST_FAULTS, Denied, Evictions
+from windlass.kube.writers.eviction_api import MOST_FAULTS, Denied, EvictionApi
 from windlass.model.jobs import TaskId
 
 POD = PodRef(TaskId("t"), "ns", "p", "uid")
@@ -35,14 +35,14 @@ def several_budgets() -> web.Response:
 
 
 @asynccontextmanager
-async def answering(write: Answer, read: Answer) -> AsyncIterator[Evictions]:
+async def answering(write: Answer, read: Answer) -> AsyncIterator[EvictionApi]:
     """Evictions by a server that answers writes and reads so."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         return read() if request.method == "GET" else write()
 
     async with served(handle) as access, connect(access) as api:
-        yield Evictions(api)
+        yield EvictionApi(api)
 
 
 async def test_faults_of_the_eviction_api_alone_deny_the_eviction_in_the_end() -> None:

@@ -19,7 +19,7 @@ from tests.live.support.kubectl import Kubectl
 from tests.live.support.scene import Scene, reason_of, scene
 from tests.live.support.shell import Shell, call
 from windlass.config import read_config
-from windlass.daemon.loop.read_cluster import Sight, follow
+from windlass.daemon.loop.read_cluster import ClusterReading, follow_cluster
 from windlass_lab.control_plane.plane import Plane
 
 
@@ -142,10 +142,10 @@ async def test_top_shows_what_happens_while_it_looks(made: Scene, windlass: Shel
     reach = {"kubeconfig": str(windlass.kubeconfig)}
     config = read_config(str(windlass.settings), {}, reach)
 
-    def show(sight: Sight) -> None:
+    def show(sight: ClusterReading) -> None:
         used.append(sum(len(task.devices) for task in sight.cluster.tasks.values()))
 
-    following = asyncio.create_task(follow(config, 0.1, show))
+    following = asyncio.create_task(follow_cluster(config, 0.1, show))
     try:
         await wait_until(lambda: _holds(used[-1:] == [0]), "nothing is in use")
         await made.job("runs", 2, 8, "team")

@@ -28,7 +28,7 @@ from tests.live.support.installation import Installation, helm_for, installed
 from tests.live.support.kubectl import Kubectl
 from tests.live.support.scene import Scene, scene
 from windlass.admission import certificates as papers
-from windlass.admission.certificates import Papers
+from windlass.admission.certificates import WebhookCertificates
 from windlass.certificates import Authority
 from windlass.crds.definitions import QUEUE as QUEUES
 from windlass.daemon.serving.webhook import CONFIGURATIONS, HOOK
@@ -270,7 +270,7 @@ async def test_old_papers_are_renewed_and_the_api_server_believes_the_new_ones(
     quiet: Town,
 ) -> None:
     authority = Authority.make("old", timedelta(days=30))
-    old = Papers(authority.own, authority.serving(["127.0.0.1"]))
+    old = WebhookCertificates(authority.own, authority.serving(["127.0.0.1"]))
     await quiet.scene.api.patch(quiet.secret, {"data": papers.written(old)})
     async with quiet.running():
         new = papers.read((await quiet.scene.get(quiet.secret))["data"])
@@ -355,7 +355,7 @@ async def test_other_namespaces_are_left_alone(town: Town, namespace: str) -> No
 async def test_a_webhook_changes_over_to_new_papers_while_it_runs(town: Town) -> None:
     before = ssl.get_server_certificate(("127.0.0.1", town.port))
     authority = Authority.make("short", timedelta(days=30))
-    short = Papers(authority.own, authority.serving(["127.0.0.1"]))
+    short = WebhookCertificates(authority.own, authority.serving(["127.0.0.1"]))
     await town.scene.api.patch(town.secret, {"data": papers.written(short)})
 
     async def has_changed() -> bool:

@@ -15,19 +15,19 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from windlass.crds.read import OwnedQueue, Users
+from windlass.crds.read import OwnedQueue, QueueUsers
 from windlass.daemon.decide.inputs import StepInput
 from windlass.daemon.decide.step import SchedulerStep, StepOutput
 from windlass.kube.ingest.scope import Scope
 from windlass.kube.ingest.translator import Translator
-from windlass.kube.refs import Lost, ObjectObserved
+from windlass.kube.refs import ObjectLost, ObjectObserved
 from windlass.kube.writers.signing import Signing
 from windlass.model.events import Event
 from windlass.model.jobs import Gang, GangId, Task, TaskId
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
 from windlass.state.cluster import Cluster
-from windlass.workloads.kinds.suspension import Mark, text_of
+from windlass.workloads.kinds.suspension import SuspensionMark, mark_text
 from windlass.workloads.kinds.table import Key
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.annotations import GANG, MINIMUM, PROMISE, QUEUE, SEAL, SUSPENDED
@@ -140,9 +140,9 @@ def job(name: str, count: int = 1, **fields: Any) -> wire.Owner:
     return _owner.decode(json.dumps({"metadata": meta, "spec": spec, "status": status}))
 
 
-def marked(uid: str, mark: Mark | str, key: Signing = KEY) -> dict[str, str]:
+def marked(uid: str, mark: SuspensionMark | str, key: Signing = KEY) -> dict[str, str]:
     """Return the annotations of an owner with this uid that our scheduler has suspended."""
-    said = mark if isinstance(mark, str) else text_of(mark)
+    said = mark if isinstance(mark, str) else mark_text(mark)
     return {SUSPENDED: said, SEAL: key.sign(uid, SUSPENDED, said)}
 
 
@@ -204,11 +204,11 @@ class Step:
     @property
     def events(self) -> list[tuple[str, str]]:
         """The pod and the reason of every Event."""
-        notes = [page.note for page in self.work.pages if page.note]
+        notes = [page.note for page in self.work.messages if page.note]
         return [(note.pod.name, note.reason) for note in notes]
 
     def _conditions(self):
-        return [each for page in self.work.pages for each in page.conditions]
+        return [each for page in self.work.messages for each in page.conditions]
 
 
 class Stage:
@@ -239,7 +239,9 @@ class Stage:
         """Observe that objects were deleted."""
         pieces = [_piece(each) for each in things]
         self.brain.take(
-            Lost(each.kind, each.object) for each in pieces if isinstance(each, ObjectObserved)
+            ObjectLost(each.kind, each.object)
+            for each in pieces
+            if isinstance(each, ObjectObserved)
         )
 
     def step(self, seconds: int = 0) -> Step:
@@ -267,7 +269,7 @@ class Reading:
     ) -> None:
         self.cluster = Cluster(Settings(), 0)
         self.translator = Translator(scope or OURS)
-        self.queue("team", Users(term=()))
+        self.queue("team", QueueUsers(term=()))
         self.see(*things)
 
     def apply(self, some: Iterable[Event]) -> None:
@@ -275,7 +277,7 @@ class Reading:
         for event in some:
             self.cluster.apply(event)
 
-    def queue(self, name: str, users: Users) -> None:
+    def queue(self, name: str, users: QueueUsers) -> None:
         self.apply(self.translator.queue_seen(OwnedQueue(Queue(name), users)))
 
     def see(self, *things: wire.Pod | wire.NodeObject | wire.Owner) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windlass.history.record import DecisionChange
 from windlass.history.recorder import Lengths, Recorder
-from windlass.history.replay import again
+from windlass.history.replay import replay_stretch
 from windlass.history.store import HistoryStore, Keep
 from windlass.history.writer import MOST_WAITING, HistoryWriter
 from windlass.sim.generate.week import generate
@@ -47,7 +47,7 @@ def played_again(where: str) -> int:
     store, cycles = HistoryStore(where, new=False), 0
     for stretch in store.stretches():
         count, said = 0, {}
-        for each in again(store.start(stretch), store.cycles(stretch)):
+        for each in replay_stretch(store.start(stretch), store.cycles(stretch)):
             assert each.acts_the_same, f"other actions in cycle {each.cycle.number}"
             assert each.is_same, f"another plan in cycle {each.cycle.number}"
             said = _followed(said, each.cycle.changes, each.cycle.gone)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.checkout import ROOT
-from windlass.cli.live_view.palette import NINE
+from windlass.cli.live_view.palette import ALL_STEPS
 
 UI = ROOT / "ui/src"
 THEMES = ("light", "dark")
@@ -89,7 +89,7 @@ def test_text_has_enough_contrast(theme: str):
 
 
 def test_queues_have_the_same_colours_in_the_terminal():
-    assert queue_colours("dark") == list(NINE)
+    assert queue_colours("dark") == list(ALL_STEPS)
 
 
 def linear(colour: str) -> np.ndarray:

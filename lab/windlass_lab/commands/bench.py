@@ -314,7 +314,7 @@ def _cannot_fit(cluster: Cluster) -> float:
     from windlass.engine.nodes import bounds
     from windlass.engine.nodes.node_index import NodeIndex
     from windlass.engine.nodes.topology import Topologies
-    from windlass.engine.queueing.progress import progress
+    from windlass.engine.queueing.progress import gang_progress
     from windlass.sim.generate.backlog import OPEN, whole_nodes
 
     index, topologies = cluster.recall(NodeIndex), cluster.recall(Topologies)
@@ -322,10 +322,10 @@ def _cannot_fit(cluster: Cluster) -> float:
     size = int(index.of(task.shape).room().sum()) + 1
     gang, tasks = whole_nodes("impossible", OPEN, size)
     _see(cluster, gang, tasks)
-    far = progress(cluster, gang.id)
-    found = bounds.not_now(index, topologies, far)
+    far = gang_progress(cluster, gang.id)
+    found = bounds.why_not_now(index, topologies, far)
     assert found is not None, "a gang of one more than there is room for"
-    return _median(lambda: bounds.not_now(index, topologies, far))
+    return _median(lambda: bounds.why_not_now(index, topologies, far))
 
 
 def _gang(cluster: Cluster, plan: Callable[[Cluster], Plan]) -> float | None:

@@ -75,7 +75,7 @@ def _ratio(found: dict[str, Harm], name: str) -> float:
 
 
 def _table(found: dict[str, Harm]) -> str:
-    from windlass.cli.format import about, duration
+    from windlass.cli.format import duration, rounded
     from windlass.cli.output import table
 
     head = ["displaced are", "GPU-hours lost", "least harm loses", "gangs stopped"]
@@ -83,8 +83,8 @@ def _table(found: dict[str, Harm]) -> str:
     rows: list[list[str]] = []
     for name, each in found.items():
         waits = [f"{duration(w.p50)} / {duration(w.p99)}" for w in (each.urgent, each.guaranteed)]
-        lost = [about(each.gpu_hours_lost), f"{_ratio(found, name):.2f} of it"]
-        rows.append([name, *lost, str(each.gangs_stopped), *waits, about(each.gpu_hours_useful)])
+        lost = [rounded(each.gpu_hours_lost), f"{_ratio(found, name):.2f} of it"]
+        rows.append([name, *lost, str(each.gangs_stopped), *waits, rounded(each.gpu_hours_useful)])
     return table(head, rows)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass.engine.plan import Plan
-from windlass.model.actions import FOR_NOBODY, PlaceClaim
+from windlass.model.actions import WITHOUT_PREEMPTOR, PlaceClaim
 from windlass.model.gpus import Slice
 from windlass.model.jobs import ACTIVE, OCCUPYING, Gang, GangId, Task, TaskState
 from windlass.model.nodes import Node
@@ -132,5 +132,5 @@ def _torn(cluster: Cluster, plan: Plan, was_whole: Mapping[GangId, bool]) -> Ite
 
 def _for_nothing(plan: Plan, gaining: set[GangId]) -> Iterator[str]:
     for each in plan.evictions:
-        if each.rule not in FOR_NOBODY and each.gainer not in gaining:
+        if each.rule not in WITHOUT_PREEMPTOR and each.gainer not in gaining:
             yield f"task {each.task} is evicted for {each.gainer}, which gets nothing"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
-from windlass.model.gpu.remainder_prices import values_of_rests
-from windlass.model.gpu.request_mix import SLACK, STEP, Counted, reckoned, shares_asked
-from windlass.model.gpus import WHOLE, Gpu, GpuRequest, Slice, worth
+from windlass.model.gpu.remainder_prices import remainder_values
+from windlass.model.gpu.request_mix import SLACK, STEP, Counted, expected_requests, requested_shares
+from windlass.model.gpus import WHOLE, Gpu, GpuRequest, Slice, value_of_model
 from windlass.model.mig import Instance, legal_starts, milli_of_profile, offered_by
 from windlass.model.nodes import Node
 from windlass.model.resources import Request
@@ -63,11 +63,11 @@ class OracleNode:
 def mix_of(world: OracleNodes, settings: Settings) -> OracleMix | None:
     """Return the mix to use; None where there is none."""
     known = [(row.request, row.known) for row in world.arrived if row.known]
-    classes = reckoned(known, len(world.nodes))
+    classes = expected_requests(known, len(world.nodes))
     if settings.nodes != Packing.PACK or not any(request.gpu for request, _ in classes):
         return None
     gpus = frozenset(gpu for node in world.nodes for gpu in node.gpus)
-    return OracleMix(classes, values_of_rests(shares_asked(known)), gpus)
+    return OracleMix(classes, remainder_values(requested_shares(known)), gpus)
 
 
 def cost(
@@ -79,7 +79,7 @@ def cost(
     taken = _idle(node, before) - _idle(node, after)
     lost = usable(mix, node, before) - usable(mix, node, after) - mix.total * taken
     shares = [each for each in given if not each.profile]
-    dear = sum(each.milli * worth(*_model(node.gpus[each.device])) for each in shares)
+    dear = sum(each.milli * value_of_model(*_model(node.gpus[each.device])) for each in shares)
     value = sum(_value(mix, before.taken, each) for each in shares if each.milli < WHOLE)
     return dear + PER_STEP * (-(-lost // (STEP * mix.total)) + value * 100 // WHOLE)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from windlass.model.constraints import Effect, PodTerm, Spread, matches, tolerates
-from windlass.model.gpus import MOST_WORTH, GpuRequest, Slice, worth
+from windlass.model.gpus import MOST_WORTH, GpuRequest, Slice, value_of_model
 from windlass.model.jobs import Task, TaskState
 from windlass.model.mig import GEOMETRIES, legal_starts
 from windlass.model.nodes import Node
@@ -93,7 +93,7 @@ def left_over(
         gpu = node.gpus[each.device]
         gpu_left -= each.milli
         gap += fit.free_milli(taken, each.device) - each.milli
-        price = worth(gpu.model, gpu.memory_mib)
+        price = value_of_model(gpu.model, gpu.memory_mib)
         value += each.milli * (price if sign > 0 else price - MOST_WORTH)
     return other + value + sign * (4 * gpu_left + 8 * gap)
 
@@ -148,5 +148,5 @@ def _badness(
         )
         return sign * (free - one.milli), -places, gpu.model, 0
     if request is not None and request.count > 1:
-        return -(free // one.milli), worth(gpu.model, gpu.memory_mib), gpu.model, free
-    return sign * (free - one.milli), worth(gpu.model, gpu.memory_mib), gpu.model, free
+        return -(free // one.milli), value_of_model(gpu.model, gpu.memory_mib), gpu.model, free
+    return sign * (free - one.milli), value_of_model(gpu.model, gpu.memory_mib), gpu.model, free

@@ -114,7 +114,7 @@ class Run:
         self.referee = Referee(nodes)
         columns = self.cluster.columns
         if trial.policy is not None:
-            self.cluster.recall(NodeIndex).judge = trial.policy(columns, trial.pods, trial.seed)
+            self.cluster.recall(NodeIndex).scorer = trial.policy(columns, trial.pods, trial.seed)
         self._redrawn = trial.redrawn
         self._fgd = Fgd(typical(trial.pods), columns)
 

@@ -21,7 +21,7 @@ SERVING_MARGIN = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Papers:
+class WebhookCertificates:
     """The authority of the webhook and its serving certificate."""
 
     authority: Pair
@@ -35,13 +35,15 @@ class Papers:
         return self.authority.certificate + self.former
 
 
-def make(hosts: Sequence[str]) -> Papers:
+def make(hosts: Sequence[str]) -> WebhookCertificates:
     """Return a new authority and certificate for a server with these host names."""
     authority = Authority.make("windlass-webhook", AUTHORITY_VALID)
-    return Papers(authority.own, authority.serving(hosts, SERVING_VALID))
+    return WebhookCertificates(authority.own, authority.serving(hosts, SERVING_VALID))
 
 
-def renewed(papers: Papers, hosts: Sequence[str], now: datetime) -> Papers | None:
+def renewed(
+    papers: WebhookCertificates, hosts: Sequence[str], now: datetime
+) -> WebhookCertificates | None:
     """Return renewed certificates; None if the current ones are still good.
 
     They are not if they expire soon, or if the server has a host name they do not cover.
@@ -55,7 +57,7 @@ def renewed(papers: Papers, hosts: Sequence[str], now: datetime) -> Papers | Non
     return None
 
 
-def written(papers: Papers) -> dict[str, str]:
+def written(papers: WebhookCertificates) -> dict[str, str]:
     """Return the certificates and keys as the data of a Secret."""
     parts = {
         "ca.crt": papers.authority.certificate,
@@ -67,13 +69,13 @@ def written(papers: Papers) -> dict[str, str]:
     return {name: b64encode(part).decode() for name, part in parts.items()}
 
 
-def read(data: Mapping[str, str]) -> Papers | None:
+def read(data: Mapping[str, str]) -> WebhookCertificates | None:
     """Return the certificates in the data of a Secret; None if missing or unreadable."""
     try:
         parts = {name: b64decode(text) for name, text in data.items()}
         authority = Pair(parts["ca.crt"], parts["ca.key"])
         serving = Pair(parts["tls.crt"], parts["tls.key"])
-        papers = Papers(authority, serving, parts.get("former.crt", b""))
+        papers = WebhookCertificates(authority, serving, parts.get("former.crt", b""))
         _ = Authority(authority), serving.ends_at, serving.hosts  # raises if they are malformed
     except (KeyError, ValueError, TypeError):
         return None

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.crds.queue_access import Choice
+from windlass.crds.queue_access import QueueChoice
 from windlass.workloads.objects.annotations import CREATOR, QUEUE, mark
 from windlass.workloads.objects.wire import ObjectMeta, OwnerRef, WireStruct, controller
 
@@ -132,7 +132,7 @@ def creator_of(request: AdmissionRequest, rules: Rules) -> str | OwnerRef:
 
 
 def decide(
-    request: AdmissionRequest, creator: str, choice: Choice | None, rules: Rules
+    request: AdmissionRequest, creator: str, choice: QueueChoice | None, rules: Rules
 ) -> ReviewAnswer:
     """Return the patch and the warnings for an object.
 

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from windlass.admission import review
 from windlass.admission.creators import path_of
 from windlass.admission.review import AdmissionRequest, Rules
-from windlass.crds.queue_access import Choice
+from windlass.crds.queue_access import QueueChoice
 from windlass.workloads.objects.annotations import CREATOR, QUEUE, mark
 from windlass.workloads.objects.wire import ObjectMeta, OwnerRef
 
@@ -28,7 +28,7 @@ class AdmissionHandler:
     """Answers AdmissionReviews."""
 
     rules: Rules
-    choose: Callable[[str, str], Choice | None]
+    choose: Callable[[str, str], QueueChoice | None]
     """Returns the queue for a pod, given the queue it names (or "") and its namespace; None if the
     queues have not been read yet."""
     find: Callable[[str], Awaitable[ObjectMeta | None]]
@@ -46,7 +46,7 @@ class AdmissionHandler:
         choice = self._choice(request)
         return review.response(request.uid, review.decide(request, creator, choice, self.rules))
 
-    def _choice(self, request: AdmissionRequest) -> Choice | None:
+    def _choice(self, request: AdmissionRequest) -> QueueChoice | None:
         if not request.is_new_pod:
             return None
         return self.choose(mark(review.meta_of(request), QUEUE), request.namespace)

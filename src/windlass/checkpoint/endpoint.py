@@ -75,7 +75,7 @@ class Endpoint:
         with self._lock:
             return self._ack
 
-    def withdrawn(self, name: str) -> bool:
+    def withdraw(self, name: str) -> bool:
         """Remove the request with this id; return False if the current one has another id."""
         with self._lock:
             if self._request is not None and self._request.id != name:
@@ -124,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_known_path():
             self._reply(HTTPStatus.NOT_FOUND)
         else:
-            is_removed = self.endpoint.withdrawn(name)
+            is_removed = self.endpoint.withdraw(name)
             self._reply(HTTPStatus.NO_CONTENT if is_removed else HTTPStatus.CONFLICT)
 
     def _is_known_path(self) -> bool:

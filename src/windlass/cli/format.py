@@ -54,6 +54,6 @@ def gpus(milli: int) -> str:
     return f"{milli // WHOLE:,}" if milli % WHOLE == 0 else f"{milli / WHOLE:,.3f}".rstrip("0")
 
 
-def about(amount: float) -> str:
+def rounded(amount: float) -> str:
     """Return a number of GPUs or GPU-hours, rounded: with one decimal if it is below 100."""
     return f"{amount:,.0f}" if amount >= 100 else f"{amount:.1f}"

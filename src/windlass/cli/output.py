@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from windlass.cli.format import sentence
-from windlass.model.display_names import known_as
+from windlass.model.display_names import display_name
 from windlass.model.errors import InputError
 from windlass.model.gpus import Slice
 from windlass.model.reasons import Reason
@@ -28,7 +28,7 @@ def reason_as_json(reason: Reason) -> dict[str, Any]:
 
 def reason_sentence(clause: str, values: Mapping[str, int | str]) -> str:
     """Return the clause of a reason as a sentence; a gang's name at its start stays as it is."""
-    return sentence(clause, known_as(str(values.get("gang", ""))))
+    return sentence(clause, display_name(str(values.get("gang", ""))))
 
 
 def slices_in_words(slices: Sequence[Slice]) -> str:

@@ -49,10 +49,10 @@ def _read(document: Any, file: str) -> tuple[str, Any]:
         raise InputError(file, None, f"it holds {kind or 'no object'}; give a Policy or Queues")
     name = str(_mapping(manifest, "metadata").get("name", ""))
     result = readers[kind](name, _mapping(manifest, "spec"))
-    if result.noun is None:
+    if result.value is None:
         first, *more = result.complaints
         raise InputError(file, None, first, len(more))
-    return name, result.noun
+    return name, result.value
 
 
 def _mapping(parent: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 from pydantic import Field, field_validator
 
 from windlass.config.strict_section import ConfigSection, Text
-from windlass.workloads.kinds.declared import Declared, row_of
+from windlass.workloads.kinds.declared import DeclaredKind, row_of
 from windlass.workloads.kinds.eviction_survival import Survives
 from windlass.workloads.kinds.table import KINDS, Kinds
 
@@ -72,9 +72,9 @@ class OwnKind(ConfigSection):
             raise ValueError(f'"{path[:40]}" leads to several fields; name one like spec.suspend')
         return path
 
-    def declared(self) -> Declared:
+    def declared(self) -> DeclaredKind:
         """Return the declaration from which a row of the table of job kinds is made."""
-        return Declared(
+        return DeclaredKind(
             kind=self.kind,
             group=self.group,
             version=self.version,

@@ -17,7 +17,7 @@ from windlass.config.job_kinds import OwnKind
 from windlass.config.schema import KINDS, PREFIX, Config, Option, options
 from windlass.config.strict_section import ConfigSection
 from windlass.model.errors import InputError, close_names
-from windlass.model.validation.problems import listed
+from windlass.model.validation.problems import join_names
 
 # A Service named "windlass" puts WINDLASS_PORT=tcp://... and the like into every pod beside it.
 _SERVICE_LINK = re.compile(
@@ -188,7 +188,7 @@ def _unknown(path: tuple[str, ...]) -> str:
     kind = OwnKind if section == [] else type(cast(ConfigSection, section))
     known = list(kind.model_fields)
     close = close_names("".join(path[-1:]), known)
-    hint = f'did you mean "{close[0]}"?' if close else f"known are {listed(known, most=30)}"
+    hint = f'did you mean "{close[0]}"?' if close else f"known are {join_names(known, most=30)}"
     return f'the key "{".".join(path)}" is not known; {hint}'
 
 

@@ -16,7 +16,7 @@ from windlass.model.queues import GPU, Queue, guaranteed
 from windlass.state.cluster import Cluster
 
 
-def lent(cluster: Cluster) -> dict[str, int]:
+def lent_gpus(cluster: Cluster) -> dict[str, int]:
     """Return the thousandths of GPU that each queue and those below it lend to queues outside."""
     return _LendingTree(cluster).lent
 

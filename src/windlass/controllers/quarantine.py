@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windlass.engine.queueing.eligibility import suspects
+from windlass.engine.queueing.eligibility import suspect_nodes
 from windlass.model.nodes import Node, Quarantine
 from windlass.model.units import duration_in_words
 from windlass.state.cluster import Cluster
@@ -19,7 +19,7 @@ SHARE = 10
 """One node in this many may be in quarantine."""
 
 
-def due(cluster: Cluster) -> list[Node]:
+def quarantine_changes(cluster: Cluster) -> list[Node]:
     """Return the nodes whose quarantine begins or ends now, as they are from then on."""
     quarantined = [node for node in cluster.nodes.values() if node.quarantine is not None]
     over = [node for node in quarantined if _is_over(node, cluster.now)]
@@ -40,7 +40,7 @@ def _newly_quarantined(cluster: Cluster) -> list[Node]:
         return []
     bad = [
         (-gangs, name)
-        for name, gangs in suspects(cluster).items()
+        for name, gangs in suspect_nodes(cluster).items()
         if gangs >= settings.quarantine_after
     ]
     window = duration_in_words(settings.failure_window_s)

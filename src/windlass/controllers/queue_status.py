@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from windlass.controllers.lending import lent
+from windlass.controllers.lending import lent_gpus
 from windlass.engine.plan import Plan
 from windlass.model.jobs import GangId, TaskState
 from windlass.model.queues import GPU, guaranteed
@@ -55,7 +55,7 @@ def queue_balances(cluster: Cluster, plan: Plan) -> dict[str, QueueNumbers]:
 
     Its cost depends on the numbers of queues and users alone, not on the backlog.
     """
-    used, lends = _used(cluster), lent(cluster)
+    used, lends = _used(cluster), lent_gpus(cluster)
     by_queue: dict[str, QueueNumbers] = {}
     for name, queue in cluster.queues.items():
         guarantee = {key: guaranteed(queue, key) for key in sorted({GPU, *queue.guarantee})}

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from windlass.crds.queue_validation import mended
-from windlass.crds.read import OwnedQueue, Users
+from windlass.crds.queue_validation import with_usable_parents
+from windlass.crds.read import OwnedQueue, QueueUsers
 from windlass.model.constraints import matches
 from windlass.model.errors import close_names
-from windlass.model.validation.problems import listed
+from windlass.model.validation.problems import join_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Namespace:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class QueueChoice:
     """The queue of a pod, or a sentence that says why no queue takes it.
 
     Both are set for a queue with children: running pods are charged to it, but it takes no new
@@ -39,12 +39,12 @@ class Choice:
     """The reason why the pod cannot be placed, and what to do; empty if it can."""
 
 
-class Doors:
+class QueueAccess:
     """The access of namespaces to queues."""
 
     def __init__(self, queues: Sequence[OwnedQueue], default: str = "") -> None:
         # Parents as the engine sees them: an unusable parent is replaced by the root.
-        parents = {queue.parent for queue in mended([owned.queue for owned in queues])}
+        parents = {queue.parent for queue in with_usable_parents([owned.queue for owned in queues])}
         users = {owned.queue.name: owned.users for owned in queues}
         self._users = {name: its for name, its in users.items() if name not in parents}
         """The users of the queues that take jobs, by queue; disjoint from `_inner`."""
@@ -53,23 +53,25 @@ class Doors:
         self._default = default
         """The queue of namespaces that no queue names; "": none. Every namespace may use it."""
 
-    def choose(self, asked: str, namespace: Namespace) -> Choice:
+    def choose(self, asked: str, namespace: Namespace) -> QueueChoice:
         """Return the queue of a pod that names the queue `asked`, or none ("")."""
         if asked:
             return self._choose_named(asked, namespace)
         best = _best(self._users, namespace)
         if len(best) == 1:
-            return Choice(best[0])
+            return QueueChoice(best[0])
         if best:
-            several = f'namespace "{namespace.name}" may use several queues ({listed(best)})'
-            return Choice(sentence=f"{several}; name one of them with the label windlass.dev/queue")
+            several = f'namespace "{namespace.name}" may use several queues ({join_names(best)})'
+            return QueueChoice(
+                sentence=f"{several}; name one of them with the label windlass.dev/queue"
+            )
         if inner := _best(self._inner, namespace):
             # Pods that run already are still charged to it.
             advice = f'{_has_below(inner[0])}; add namespace "{namespace.name}" to one of those'
-            return Choice(inner[0], advice)
+            return QueueChoice(inner[0], advice)
         if self._default in self._users:
-            return Choice(self._default)
-        return Choice(
+            return QueueChoice(self._default)
+        return QueueChoice(
             sentence=f'no queue names namespace "{namespace.name}"; '
             "add it to the namespaces of a queue"
         )
@@ -86,23 +88,23 @@ class Doors:
         """Return the queue charged for pods that another scheduler placed; "" if there is none."""
         return next(iter(_best(self._users, namespace)), self._default)
 
-    def _choose_named(self, asked: str, namespace: Namespace) -> Choice:
+    def _choose_named(self, asked: str, namespace: Namespace) -> QueueChoice:
         if asked in self._inner:
             may_use = _rank(self._inner[asked], namespace) is not None
-            return Choice(asked if may_use else "", f"{_has_below(asked)}; name one of those")
+            return QueueChoice(asked if may_use else "", f"{_has_below(asked)}; name one of those")
         if asked not in self._users:
             close = close_names(asked, self._users)
             hint = f'; did you mean "{close[0]}"?' if close else "; name one that does"
-            return Choice(sentence=f'queue "{asked}" does not exist{hint}')
+            return QueueChoice(sentence=f'queue "{asked}" does not exist{hint}')
         if asked == self._default or _rank(self._users[asked], namespace) is not None:
-            return Choice(asked)
-        return Choice(
+            return QueueChoice(asked)
+        return QueueChoice(
             sentence=f'namespace "{namespace.name}" may not use queue "{asked}"; '
             "add it to the namespaces of that queue, or name another"
         )
 
 
-def _best(queues: Mapping[str, Users], namespace: Namespace) -> list[str]:
+def _best(queues: Mapping[str, QueueUsers], namespace: Namespace) -> list[str]:
     """Return the queues that name the namespace, or else those that select it, in order of name."""
     ranks = {name: _rank(users, namespace) for name, users in queues.items()}
     named = sorted(name for name, rank in ranks.items() if rank == 0)
@@ -113,7 +115,7 @@ def _has_below(queue: str) -> str:
     return f'queue "{queue}" has queues below it and takes no jobs'
 
 
-def _rank(users: Users, namespace: Namespace) -> int | None:
+def _rank(users: QueueUsers, namespace: Namespace) -> int | None:
     """Return 0 if the namespace is named, 1 if it is selected by label, None if it is neither."""
     if namespace.name in users.names:
         return 0

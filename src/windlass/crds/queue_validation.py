@@ -36,7 +36,7 @@ class QueueVerdict:
     message: str = "the queue makes sense and is used"
 
 
-def judge(queues: Sequence[Queue]) -> dict[str, QueueVerdict]:
+def validate_queues(queues: Sequence[Queue]) -> dict[str, QueueVerdict]:
     """Return the verdict on every queue, by name.
 
     If queues are invalid only together, such as siblings whose guarantees exceed the parent's, the
@@ -52,7 +52,7 @@ def judge(queues: Sequence[Queue]) -> dict[str, QueueVerdict]:
     return verdicts
 
 
-def mended(queues: Sequence[Queue]) -> list[Queue]:
+def with_usable_parents(queues: Sequence[Queue]) -> list[Queue]:
     """Return the queues as a valid tree: those with an unusable parent are put at the top."""
     by_name = {queue.name: queue for queue in queues}
     wrong = {
@@ -64,7 +64,7 @@ def mended(queues: Sequence[Queue]) -> list[Queue]:
     return [replace(queue, parent=ROOT) if queue.name in wrong else queue for queue in queues]
 
 
-def condition(
+def ready_condition(
     verdict: QueueVerdict, generation: int, now: str, before: StatusCondition | None
 ) -> StatusCondition:
     """Return the condition `Ready` for a verdict; its time changes only when the status does.
@@ -83,7 +83,7 @@ def condition(
     )
 
 
-def unreadable(complaints: Sequence[str]) -> QueueVerdict:
+def unreadable_verdict(complaints: Sequence[str]) -> QueueVerdict:
     """Return the verdict on an object that could not be read."""
     more = f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else ""
     return QueueVerdict(False, INVALID, complaints[0] + more)

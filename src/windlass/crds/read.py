@@ -32,17 +32,17 @@ Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Read(Generic[Noun]):
+class ReadResult(Generic[Noun]):
     """The value that an object describes, or the complaints about it."""
 
-    noun: Noun | None = None
+    value: Noun | None = None
     """The value; None if the object cannot be read."""
     complaints: tuple[str, ...] = ()
     """One sentence per fault; empty if there is a value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Users:
+class QueueUsers:
     """The namespaces that may use a queue: by name, and by label if there is a term."""
 
     names: frozenset[str] = frozenset()
@@ -56,15 +56,15 @@ class OwnedQueue:
     """A queue and the namespaces that may use it."""
 
     queue: Queue
-    users: Users
+    users: QueueUsers
 
 
-def read_queue(name: str, spec: Object) -> Read[OwnedQueue]:
+def read_queue(name: str, spec: Object) -> ReadResult[OwnedQueue]:
     """Return the queue that a Queue object describes, with its users."""
     parsed = _parse(QueueSpec, f'queue "{name}"', spec)
-    if parsed.noun is None:
-        return Read(complaints=parsed.complaints)
-    fields = parsed.noun
+    if parsed.value is None:
+        return ReadResult(complaints=parsed.complaints)
+    fields = parsed.value
     queue = Queue(
         name,
         fields.parent or ROOT,
@@ -75,25 +75,25 @@ def read_queue(name: str, spec: Object) -> Read[OwnedQueue]:
         fields.tier,
         fields.min_run_seconds,
     )
-    users = Users(frozenset(fields.namespaces), _term(fields.namespace_selector))
-    return Read(OwnedQueue(queue, users))
+    users = QueueUsers(frozenset(fields.namespaces), _term(fields.namespace_selector))
+    return ReadResult(OwnedQueue(queue, users))
 
 
-def read_topology(name: str, spec: Object) -> Read[Topology]:
+def read_topology(name: str, spec: Object) -> ReadResult[Topology]:
     """Return the topology that a Topology object describes."""
     parsed = _parse(TopologySpec, f'topology "{name}"', spec)
-    if parsed.noun is None:
-        return Read(complaints=parsed.complaints)
-    return Read(Topology(name, tuple(parsed.noun.levels)))
+    if parsed.value is None:
+        return ReadResult(complaints=parsed.complaints)
+    return ReadResult(Topology(name, tuple(parsed.value.levels)))
 
 
-def read_settings(name: str, spec: Object) -> Read[Settings]:
+def read_settings(name: str, spec: Object) -> ReadResult[Settings]:
     """Return the settings that a Policy object describes."""
     parsed = _parse(PolicySpec, f'policy "{name}"', spec)
-    if parsed.noun is None:
-        return Read(complaints=parsed.complaints)
-    fields = parsed.noun
-    return Read(
+    if parsed.value is None:
+        return ReadResult(complaints=parsed.complaints)
+    fields = parsed.value
+    return ReadResult(
         Settings(
             nodes=Packing(fields.nodes),
             gpus=Packing(fields.gpus),
@@ -124,12 +124,12 @@ def read_settings(name: str, spec: Object) -> Read[Settings]:
     )
 
 
-def read_gang(name: str, spec: Object) -> Read[GangSpec]:
+def read_gang(name: str, spec: Object) -> ReadResult[GangSpec]:
     """Return the spec of a Gang object; `shaped` applies it to a gang of the model."""
     return _parse(GangSpec, f'gang "{name}"', spec)
 
 
-def shaped(gang: Gang, spec: GangSpec, only_topology: str = "") -> Gang:
+def apply_gang_spec(gang: Gang, spec: GangSpec, only_topology: str = "") -> Gang:
     """Return the gang with the settings of its Gang object.
 
     Fields that the object does not set are kept. So are the queue and the priority: the caller
@@ -174,12 +174,12 @@ def _term(selector: Selector | None) -> Term | None:
     return (*labels, *conditions)
 
 
-def _parse(kind: type[Spec], subject: str, spec: Object) -> Read[Spec]:
+def _parse(kind: type[Spec], subject: str, spec: Object) -> ReadResult[Spec]:
     try:
-        return Read(kind.model_validate(spec))
+        return ReadResult(kind.model_validate(spec))
     except ValidationError as error:
         faults = error.errors(include_url=False)
-        return Read(complaints=tuple(_complaint(subject, fault) for fault in faults))
+        return ReadResult(complaints=tuple(_complaint(subject, fault) for fault in faults))
 
 
 def _complaint(subject: str, error: ErrorDetails) -> str:

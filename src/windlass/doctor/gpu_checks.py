@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from windlass.doctor.evidence import DoctorFinding, Evidence, fail, named, ok, place, warn
 from windlass.model.gpu_resources import MEMORY, PRODUCT, is_gpu
 from windlass.model.units import count_rounded_down
-from windlass.model.validation.problems import listed
+from windlass.model.validation.problems import join_names
 from windlass.workloads.objects import wire
 from windlass.workloads.pods.requests import GPU
 
@@ -42,7 +42,7 @@ def nodes(evidence: Evidence) -> Iterator[DoctorFinding]:
         yield ok(f"{total} GPUs are offered, by {offering} node{'s' if offering > 1 else ''}")
     others = _other_names(evidence)
     if others:
-        yield ok(f"GPUs are offered under other names, and charged to queues: {listed(others)}")
+        yield ok(f"GPUs are offered under other names, and charged to queues: {join_names(others)}")
     if not total and not idle and not others:
         yield warn(f"no node offers {GPU}", "add GPU nodes, and NVIDIA's GPU Operator for them")
 
@@ -74,11 +74,11 @@ def drivers(evidence: Evidence) -> Iterator[DoctorFinding]:
     versions = {_labels(node).get(DRIVER, "") for node in _gpu_nodes(evidence)} - {""}
     if len({version.partition(".")[0] for version in versions}) > 1:
         yield warn(
-            f"GPU nodes run drivers of several generations: {listed(sorted(versions))}",
+            f"GPU nodes run drivers of several generations: {join_names(sorted(versions))}",
             "upgrade the oldest: a gang may land on both, and images may need the newest",
         )
     elif versions:
-        yield ok(f"the driver is {listed(sorted(versions))}")
+        yield ok(f"the driver is {join_names(sorted(versions))}")
 
 
 def device_plugin(evidence: Evidence) -> Iterator[DoctorFinding]:
@@ -117,7 +117,7 @@ def discovery(evidence: Evidence) -> Iterator[DoctorFinding]:
         )
     if having and not (bare or shared or broken):
         models = sorted({_labels(node)[PRODUCT] for node in having})
-        yield ok(f"all GPU nodes say what they have: {listed(models)}")
+        yield ok(f"all GPU nodes say what they have: {join_names(models)}")
 
 
 def metrics(evidence: Evidence) -> Iterator[DoctorFinding]:
@@ -154,7 +154,8 @@ def mig(evidence: Evidence) -> Iterator[DoctorFinding]:
     changing = sorted(name for name, state in states.items() if state in ("pending", "rebooting"))
     if changing:
         yield warn(
-            f"MIG layouts are being changed, and no GPU is offered meanwhile: {listed(changing)}",
+            "MIG layouts are being changed, and no GPU is offered meanwhile: "
+            f"{join_names(changing)}",
             "wait until they are done",
         )
 
@@ -215,7 +216,7 @@ def _gpu_nodes(evidence: Evidence) -> list[wire.NodeObject]:
 
 def _nodes(nodes: Sequence[wire.NodeObject]) -> str:
     names = sorted(node.metadata.name for node in nodes)
-    return f"node{'s' if len(names) > 1 else ''} {listed(names, most=3)}"
+    return f"node{'s' if len(names) > 1 else ''} {join_names(names, most=3)}"
 
 
 def _first(nodes: Sequence[wire.NodeObject]) -> str:

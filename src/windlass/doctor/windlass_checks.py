@@ -14,7 +14,7 @@ from windlass.crds.manifest import definition
 from windlass.doctor.evidence import DoctorFinding, Evidence, fail, ok, warn
 from windlass.kube.writers.conditions import SCHEDULED
 from windlass.model.units import parse_timestamp_or_none
-from windlass.model.validation.problems import listed
+from windlass.model.validation.problems import join_names
 from windlass.model.viewers import Right
 from windlass.workloads.objects import wire
 from windlass.workloads.pods.requests import request_of
@@ -34,12 +34,12 @@ def definitions(evidence: Evidence) -> Iterator[DoctorFinding]:
     unserved = [name for name, crd in live.items() if crd and not _is_established(crd)]
     other = [name for name, crd in live.items() if crd and not _is_equal(expected[name], crd)]
     if missing:
-        yield fail(f"definitions are missing: {listed(missing)}", APPLY)
+        yield fail(f"definitions are missing: {join_names(missing)}", APPLY)
     if unserved:
         look = f"see `kubectl describe crd {unserved[0]}`"
-        yield fail(f"definitions are not served: {listed(unserved)}", look)
+        yield fail(f"definitions are not served: {join_names(unserved)}", look)
     if other:
-        yield warn(f"definitions are of another version of Windlass: {listed(other)}", APPLY)
+        yield warn(f"definitions are of another version of Windlass: {join_names(other)}", APPLY)
     if not (missing or unserved or other):
         yield ok(f"all {len(expected)} definitions are installed and of this version")
 
@@ -102,7 +102,7 @@ def version(evidence: Evidence) -> Iterator[DoctorFinding]:
     other = sorted(tag for tag in tags if tag.removeprefix("v") != __version__)
     if other:
         yield warn(
-            f"this command is {__version__}, and what is installed is {listed(other)}",
+            f"this command is {__version__}, and what is installed is {join_names(other)}",
             "use a command of that version, or upgrade with `windlass install --apply`",
         )
     elif tags:
@@ -162,7 +162,7 @@ def pods(evidence: Evidence) -> Iterator[DoctorFinding]:
     waiting = _waiting(evidence)
     silent = [pod for pod in waiting if _is_silent(pod, evidence.now)]
     if silent:
-        names = listed([_name(pod) for pod in silent], most=3)
+        names = join_names([_name(pod) for pod in silent], most=3)
         yield fail(
             f"of {len(waiting)} pods that wait, the scheduler has not looked at {len(silent)}: "
             f"{names}",

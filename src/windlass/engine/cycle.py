@@ -29,13 +29,13 @@ from windlass.engine.placement.place import Placer
 from windlass.engine.placement.reservations import drop_broken, reserve
 from windlass.engine.plan import Plan
 from windlass.engine.plan_cache import PlanCache, wake_at
-from windlass.engine.preemption.graceful_eviction import part, siblings_that_go
+from windlass.engine.preemption.graceful_eviction import evict_gracefully, sibling_evictions
 from windlass.engine.preemption.make_room import PreemptionResult, make_room
-from windlass.engine.preemption.repeat_protection import is_outdated
+from windlass.engine.preemption.repeat_protection import is_protection_outdated
 from windlass.engine.queueing.backlog import Backlog, equivalent_heads, whole_backlog
 from windlass.engine.queueing.limits import Limits
 from windlass.engine.queueing.order import GangOrder
-from windlass.engine.queueing.shares import shares
+from windlass.engine.queueing.shares import compute_shares
 from windlass.state.cluster import Cluster
 
 
@@ -49,7 +49,7 @@ def plan(cluster: Cluster, backlog_of: Backlog = whole_backlog) -> Plan:
         return cache.plan
 
     limits = Limits(cluster)
-    standing = shares(cluster, limits)
+    standing = compute_shares(cluster, limits)
     in_order = partial(GangOrder, cluster, standing, limits)
     backlog = backlog_of(cluster, limits)
 
@@ -67,20 +67,22 @@ def plan(cluster: Cluster, backlog_of: Backlog = whole_backlog) -> Plan:
 
     unserved = backlog.to_explain(first.waiting)
     decisions = decide(draft, limits, first.placed, grown, room, unserved)
-    parted = part(draft, room.evictions)
+    parted = evict_gracefully(draft, room.evictions)
     actions = (*draft.binds, *parted.actions)
-    actions = (*actions, *siblings_that_go(cluster, actions))
+    actions = (*actions, *sibling_evictions(cluster, actions))
     holds = tuple(draft.holds.standing.values())
     # Repeat protection was computed before this plan; its binds may invalidate it, so plan again.
-    protection = cluster.now + 1 if draft.binds and is_outdated(limits, first.waiting) else None
+    protection = (
+        cluster.now + 1 if draft.binds and is_protection_outdated(limits, first.waiting) else None
+    )
     draft.close()
 
     rest_of_backlog = backlog.continues_at(first.gangs | room.decided, cluster.now)
     by_time = (room.wake_at, parted.wake_at, rest_of_backlog, protection)
     wake = wake_at(cluster, (waiting.gang for waiting in first.waiting), holds, by_time)
     made = Plan(
-        *(actions, decisions, holds, standing.shares, wake, room.in_vain()),
-        gave_way=room.gave_way(),
+        *(actions, decisions, holds, standing.shares, wake, room.failed_searches()),
+        gave_way=room.yielded_holds(),
     )
     return cache.store(made, backlog_of)
 

@@ -7,7 +7,7 @@ devices (`nodes/devices.py`) must agree on these amounts. All of them are thousa
 
 from __future__ import annotations
 
-from windlass.model.gpus import WHOLE, GpuRequest, charged, milli_of_memory
+from windlass.model.gpus import WHOLE, GpuRequest, charge_for, milli_of_memory
 from windlass.model.mig import milli_of_profile, offered_by
 from windlass.state.device_states import DeviceKind
 
@@ -27,7 +27,7 @@ def charged_on(request: GpuRequest, kind: DeviceKind) -> int:
     """
     if request.profile or kind.charged_milli == WHOLE:
         return milli_on(request, kind)
-    return request.count * charged(share_on(request, kind), kind.charged_milli)
+    return request.count * charge_for(share_on(request, kind), kind.charged_milli)
 
 
 def share_on(request: GpuRequest, kind: DeviceKind) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from windlass.engine.plan import Plan
-from windlass.engine.preemption.forced_evictions import changes_at, overrun_at, stale_at
+from windlass.engine.preemption.forced_evictions import node_changes_at, overrun_at, stale_at
 from windlass.engine.queueing.backlog import Backlog
 from windlass.engine.queueing.eligibility import retry_times
 from windlass.model.actions import Hold
@@ -55,7 +55,7 @@ def wake_at(
         instants += [hold.starts_at, hold.starts_at + patience + 1]
     instants += stale_at(cluster)
     instants += overrun_at(cluster)
-    instants += changes_at(cluster)
+    instants += node_changes_at(cluster)
     instants += retry_times(cluster)
     instants += (instant for instant in by_time if instant is not None)
     return min((instant for instant in instants if instant > cluster.now), default=None)

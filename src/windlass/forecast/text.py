@@ -12,12 +12,12 @@ FIVE_MINUTES = 300
 
 def eta_sentence(eta: StartEta, now: int) -> str:
     """Return a sentence such as "starts in about 40 min (20 min to 1 h 30)"."""
-    early = span(eta.early - now)
+    early = rounded_duration(eta.early - now)
     if eta.at is None:
         return f"starts in {early} at the earliest"
-    late = f"to {span(eta.late - now)}" if eta.late is not None else "at the earliest"
-    about = span(eta.at - now)
-    if eta.late is not None and early == span(eta.late - now):
+    late = f"to {rounded_duration(eta.late - now)}" if eta.late is not None else "at the earliest"
+    about = rounded_duration(eta.at - now)
+    if eta.late is not None and early == rounded_duration(eta.late - now):
         return f"starts in about {about}"
     return f"starts in about {about} ({early} {late})"
 
@@ -35,7 +35,7 @@ def eta_by_the_clock(eta: StartEta, now: int) -> str:
     return f"starts at about {about} UTC{band}"
 
 
-def found_in(message: str, now: int) -> str:
+def eta_in_message(message: str, now: int) -> str:
     """Return the sentence of `eta_by_the_clock` in a pod's message.
 
     Empty if the message has none, or if its time has passed.
@@ -57,7 +57,7 @@ def _clock(at: int) -> str:
     return format_timestamp(rounded)[:16].replace("T", " ")
 
 
-def span(seconds: int) -> str:
+def rounded_duration(seconds: int) -> str:
     """Return a rounded duration: to minutes, from 15 min to 5 min, from 2 h to 10 min."""
     minutes = max(1, round(seconds / 60))
     step = 1 if minutes < 15 else 5 if minutes < 120 else 10

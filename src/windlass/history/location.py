@@ -50,7 +50,7 @@ def shown(url: URL) -> str:
     return url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
 
 
-def told(error: Exception, url: URL) -> str:
+def redacted_error(error: Exception, url: URL) -> str:
     """Return the message of a database error as one line, with the secrets of the URL redacted."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     text = " ".join(str(cause).split()) or type(cause).__name__

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from windlass.engine.plan import Plan
 from windlass.history.record import StretchStart
-from windlass.history.writer import HistoryWriter, Noted
+from windlass.history.writer import HistoryWriter, NotedCycle
 from windlass.state.cluster import Cluster
 
 
@@ -56,7 +56,7 @@ class Recorder:
             start = StretchStart.of(cluster)
             self._began = (self._number, cluster.now)
             self._room = self._lengths.times_start * (_size(start) + 250)
-        noted = Noted(self._number, cluster.now, tuple(heard or ()), None, plan, start)
+        noted = NotedCycle(self._number, cluster.now, tuple(heard or ()), None, plan, start)
         cluster.heard = []
         self._last = plan
         self._room -= len(noted.heard)

@@ -12,7 +12,7 @@ from windlass.state.cluster import Cluster
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class ReplayedCycle:
     """A recorded cycle, and the plan that the engine makes of it now."""
 
     cycle: RecordedCycle
@@ -28,7 +28,7 @@ class Again:
         return actions_as_bytes(self.plan.actions) == actions_as_bytes(self.cycle.actions)
 
 
-def again(start: StretchStart, cycles: Iterable[RecordedCycle]) -> Iterator[Again]:
+def replay_stretch(start: StretchStart, cycles: Iterable[RecordedCycle]) -> Iterator[ReplayedCycle]:
     """Yield the cycles of a stretch with their plans of now.
 
     After a cycle with other actions the replay ends, because the recorded events that follow belong
@@ -42,7 +42,7 @@ def again(start: StretchStart, cycles: Iterable[RecordedCycle]) -> Iterator[Agai
         is_first = False
         cluster.version += 1  # so that the engine does not return a cached plan
         made = plan(cluster)
-        replayed = Again(cycle, cluster, made, digest_of(made) == cycle.digest)
+        replayed = ReplayedCycle(cycle, cluster, made, digest_of(made) == cycle.digest)
         yield replayed
         if not replayed.is_same and not replayed.acts_the_same:
             return

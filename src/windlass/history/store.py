@@ -12,7 +12,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, fu
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from windlass.history.location import SQLITE, HistoryError, shown, told, url_of
+from windlass.history.location import SQLITE, HistoryError, redacted_error, shown, url_of
 from windlass.history.record import (
     RecordedCycle,
     RecordError,
@@ -237,7 +237,7 @@ class HistoryStore:
         try:
             yield
         except SQLAlchemyError as error:
-            raise HistoryError(f"{self.where}: {told(error, self._url)}") from None
+            raise HistoryError(f"{self.where}: {redacted_error(error, self._url)}") from None
 
 
 _ENGINE_OPTIONS: dict[str, Any] = {"hide_parameters": True, "poolclass": NullPool}

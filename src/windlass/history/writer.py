@@ -46,7 +46,7 @@ Tell: TypeAlias = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class NotedCycle:
     """A cycle as the recorder hands it over, not encoded yet."""
 
     number: int
@@ -80,7 +80,7 @@ class HistoryWriter:
         self.is_full = False
         """True if the current stretch is large enough, and the next cycle should start another."""
         self._store, self._keep, self._tell, self._most = store, keep, tell, most
-        self._waiting: list[Noted] = []
+        self._waiting: list[NotedCycle] = []
         """The queue. Cycles stay in it until they are committed. Guarded by `_changed`, like
         `_weight`, `is_full` and `_closing_at`."""
         self._weight = 0
@@ -92,7 +92,7 @@ class HistoryWriter:
         self._thread = Thread(target=self._run, name="history", daemon=True)
         self._thread.start()
 
-    def put(self, noted: Noted) -> bool:
+    def put(self, noted: NotedCycle) -> bool:
         """Queue a cycle and return True, or return False if there is no room; never blocks."""
         with self._changed:
             # An empty queue takes a cycle of any weight: the start of a large cluster may exceed
@@ -146,7 +146,7 @@ class HistoryWriter:
                     self._tell("the history is written again")
                 failures = 0
 
-    def _next(self) -> list[Noted] | None:
+    def _next(self) -> list[NotedCycle] | None:
         """Wait for cycles and return the next ones to write; None if the thread must end."""
         with self._changed:
             while not self._waiting:
@@ -156,7 +156,7 @@ class HistoryWriter:
             self._wait_until(monotonic() + GATHER_S, lambda: len(self._waiting) >= AT_ONCE)
             return self._waiting[:AT_ONCE]
 
-    def _write(self, noted: list[Noted]) -> None:
+    def _write(self, noted: list[NotedCycle]) -> None:
         batch = self._batch.with_all(noted)
         self._store.write(batch.stretches, batch.rows, self._keep)
         self._batch = batch.kept()
@@ -205,7 +205,7 @@ class _Batch:
     def is_full(self) -> bool:
         return self.stretches[-1][0].bytes > self._most_bytes
 
-    def with_all(self, noted: Iterable[Noted]) -> _Batch:
+    def with_all(self, noted: Iterable[NotedCycle]) -> _Batch:
         """Return a batch that continues this one with more cycles."""
         batch = _Batch(self._name, self._most_bytes)
         batch.stretches = list(self.stretches)
@@ -222,7 +222,7 @@ class _Batch:
         kept.lost_told, kept._last_decisions = self.lost_told, self._last_decisions
         return kept
 
-    def _add(self, noted: Noted) -> None:
+    def _add(self, noted: NotedCycle) -> None:
         if noted.start is not None:
             body, before = start_to_bytes(noted.start), self._lost_before(noted.number)
             stretch = Stretch(
@@ -256,7 +256,7 @@ class _Batch:
         last = self.stretches[-1][0]
         return number - last.first - last.cycles
 
-    def _cycle(self, noted: Noted) -> RecordedCycle:
+    def _cycle(self, noted: NotedCycle) -> RecordedCycle:
         plan = noted.plan
         now = {
             decision.gang: (

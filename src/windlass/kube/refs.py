@@ -28,14 +28,14 @@ class ObjectObserved:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class ObjectLost:
     """An object of a kind was deleted; the object as it was observed last."""
 
     kind: Kind
     object: ClusterObject
 
 
-Observation: TypeAlias = ObjectObserved | Lost
+Observation: TypeAlias = ObjectObserved | ObjectLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class PodLost:
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
+class OwnerSwitch:
     """The owner that stops a whole gang, and the field that does so, such as `spec.suspend`."""
 
     path: str

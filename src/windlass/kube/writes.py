@@ -12,12 +12,12 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from windlass.checkpoint.protocol import Ack, CheckpointRequest
-from windlass.kube.refs import PodLost, PodRead, PodRef, Switch
+from windlass.kube.refs import OwnerSwitch, PodLost, PodRead, PodRef
 from windlass.model.actions import EvictionRule
 from windlass.model.events import BindFailed
 from windlass.model.jobs import GangId, TaskId
 from windlass.model.nodes import NodeStanding, NodeTrouble
-from windlass.workloads.kinds.suspension import Mark
+from windlass.workloads.kinds.suspension import SuspensionMark
 from windlass.workloads.nodes.dcgm import Exporter, Reading
 from windlass.workloads.nodes.health import OUT_OF_SERVICE
 
@@ -44,7 +44,7 @@ BindResult: TypeAlias = BindFailed | PodRead | PodLost
 """A result that the binder reports; a bind that succeeds is shown by the watch."""
 
 
-class To(StrEnum):
+class OwnerChange(StrEnum):
     """The state that an owner is changed to."""
 
     SUSPENDED = "suspended"
@@ -54,21 +54,21 @@ class To(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class OwnerWrite:
     """A change of an owner, for a gang."""
 
     gang: GangId
-    switch: Switch
-    to: To
-    mark: Mark | None = None
+    switch: OwnerSwitch
+    to: OwnerChange
+    mark: SuspensionMark | None = None
     """The mark to write; None removes it."""
 
 
 @dataclass(frozen=True, slots=True)
-class TurnFailed:
+class OwnerWriteFailed:
     """An owner could not be changed."""
 
-    turn: Turn
+    turn: OwnerWrite
     why: str
 
 
@@ -83,7 +83,7 @@ class Victim:
     message: str
     grace_s: int
     """Its termination grace, in seconds, from SIGTERM to SIGKILL."""
-    turn: Turn | None = None
+    turn: OwnerWrite | None = None
     """The suspension of its owner, if its gang is stopped in that way."""
     fails_owner: bool = False
     """Its owner would fail for good if its gang were evicted pod by pod."""
@@ -119,7 +119,7 @@ class CheckpointTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class GangCheckpoint:
     """A checkpoint request to the pods of one gang, and the promise to write before it."""
 
     request: CheckpointRequest
@@ -131,7 +131,7 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Withdrawal:
+class CheckpointWithdrawal:
     """A request that is withdrawn, and the pods that carry it."""
 
     id: str
@@ -139,7 +139,7 @@ class Withdrawal:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class CheckpointSaved:
     """A checkpoint that was accepted as saved, to be noted on its pod."""
 
     pod: PodRef
@@ -147,7 +147,7 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class Unasked:
+class RequestUnwritable:
     """The report of a request that can never be written on a pod."""
 
     task: TaskId
@@ -164,7 +164,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Stranded:
+class StuckPod:
     """A stuck pod: its grace is over, and the kubelet of its node has not ended it."""
 
     pod: PodRef
@@ -185,7 +185,7 @@ def is_dead(trouble: NodeTrouble | None, silent_before: int | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class GpuReadings:
     """The readings of some exporters."""
 
     readings: tuple[tuple[Exporter, Reading], ...]

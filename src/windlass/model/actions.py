@@ -35,7 +35,7 @@ class EvictionRule(StrEnum):
     """Its gang has reached its maximum run time."""
 
 
-FOR_NOBODY = frozenset(
+WITHOUT_PREEMPTOR = frozenset(
     {EvictionRule.STALE, EvictionRule.LEAVING, EvictionRule.LOST, EvictionRule.OVERRUN}
 )
 """The rules that evict without a preemptor."""

@@ -138,7 +138,7 @@ class Constraints:
     """For each of its volumes, terms of which one must hold on a node that can reach it."""
 
 
-def holds(expression: Expression, labels: Mapping[str, str]) -> bool:
+def expression_holds(expression: Expression, labels: Mapping[str, str]) -> bool:
     """Return whether a set of labels satisfies the expression."""
     value = labels.get(expression.key)
     match expression.operator:
@@ -158,7 +158,7 @@ def holds(expression: Expression, labels: Mapping[str, str]) -> bool:
 
 def matches(term: Term, labels: Mapping[str, str]) -> bool:
     """Return whether all expressions of a term hold."""
-    return all(holds(expression, labels) for expression in term)
+    return all(expression_holds(expression, labels) for expression in term)
 
 
 def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:

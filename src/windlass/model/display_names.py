@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def known_as(gang: str) -> str:
+def display_name(gang: str) -> str:
     """Return the name of a gang without the suffix that tells it from an earlier namesake."""
     return gang.partition("~")[0]

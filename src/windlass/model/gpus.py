@@ -52,7 +52,7 @@ class Slice:
     start: int = 0
 
 
-def worth(model: str, memory_mib: int) -> int:
+def value_of_model(model: str, memory_mib: int) -> int:
     """Return the value of a model: its usual price, in tenths of a dollar per hour.
 
     Tasks that accept any model go to the cheapest, so that the expensive ones stay free for those
@@ -84,7 +84,7 @@ WORTH = {
 }
 
 
-def charged(milli: int, charged_milli: int) -> int:
+def charge_for(milli: int, charged_milli: int) -> int:
     """Return the charge for some thousandths of a device, given that of the whole, rounded up."""
     return milli if charged_milli == WHOLE else -(-milli * charged_milli // WHOLE)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from windlass.model.display_names import known_as
+from windlass.model.display_names import display_name
 
 
 class ReasonCode(StrEnum):
@@ -87,7 +87,7 @@ class _Words(dict[str, int | str]):
 
     def __getitem__(self, key: str) -> int | str:
         value = super().__getitem__(key)
-        return known_as(value) if key == "gang" and isinstance(value, str) else value
+        return display_name(value) if key == "gang" and isinstance(value, str) else value
 
     def __missing__(self, key: str) -> str:
         name, _, ending = key.rpartition("_")

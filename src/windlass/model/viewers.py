@@ -38,5 +38,5 @@ class Right:
         return f"{self.verb} {name}{slash}{sub}{only}{where}"
 
 
-class CannotAsk(WindlassError):
+class ReviewUnavailable(WindlassError):
     """The API server could not be asked to authenticate or authorize a user."""

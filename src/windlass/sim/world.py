@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from windlass.controllers.quarantine import due
+from windlass.controllers.quarantine import quarantine_changes
 from windlass.engine.preemption.repeat_protection import DisplacedGangs
 from windlass.model import events
 from windlass.model.actions import Bind, Evict, EvictionRule, PendingCheckpoint
@@ -160,7 +160,7 @@ class SimulatedWorld:
 
     def quarantine(self) -> None:
         """Quarantine nodes on which gang after gang failed, and release others."""
-        for node in due(self._cluster):
+        for node in quarantine_changes(self._cluster):
             if node.quarantine is None:
                 self._cluster.apply(events.NodeTrusted(node.name, self._cluster.now))
             self._cluster.apply(events.NodeSeen(node))

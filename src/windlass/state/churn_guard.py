@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from windlass.model import events
-from windlass.model.actions import FOR_NOBODY, Action, Evict, HoldYielded, RequestCheckpoint
+from windlass.model.actions import WITHOUT_PREEMPTOR, Action, Evict, HoldYielded, RequestCheckpoint
 from windlass.model.events import Event
 from windlass.model.jobs import Gang, GangId, Task, TaskId, TaskState
 from windlass.model.nodes import Node
@@ -53,7 +53,7 @@ class ChurnGuard:
     def note(self, actions: Iterable[Action], tasks: Mapping[TaskId, Task]) -> None:
         """Note the preemptors and victims of actions that are being carried out."""
         for eviction in _evictions(actions):
-            if eviction.rule not in FOR_NOBODY:
+            if eviction.rule not in WITHOUT_PREEMPTOR:
                 self._has_lost.setdefault(eviction.gainer, False)
                 victim = tasks[eviction.task].gang
                 if victim in self._has_lost:
@@ -70,7 +70,7 @@ class ChurnGuard:
         """Return whether a gang was a victim after it had preempted others."""
         return self._has_lost.get(gang, False)
 
-    def heed(self, event: Event, known: StateBefore) -> None:
+    def observe(self, event: Event, known: StateBefore) -> None:
         """Start anew if an event is a change from outside; call it before the event is applied."""
         if _is_from_outside(event, known):
             self.forget()

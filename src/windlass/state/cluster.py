@@ -127,7 +127,7 @@ class Cluster(Inventory):
             arrived=self.mix.arrived(),
             arrived_since=self.mix.since,
             failures=self.failures.now(),
-            acquitted=self.failures.acquitted(),
+            acquitted=self.failures.forgiven(),
             settings=self.settings,
         )
 
@@ -152,7 +152,7 @@ class Cluster(Inventory):
         self.version += 1
         if self.heard is not None:
             self.heard.append(event)
-        self.gains.heed(event, self)
+        self.gains.observe(event, self)
         if isinstance(event, events.WorkEnded | events.NodeTrusted):
             self.failures.take(event)
         elif isinstance(event, events.HoldSeen):

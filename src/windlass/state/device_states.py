@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from windlass.model.gpus import WHOLE, Gpu, Slice, charged
+from windlass.model.gpus import WHOLE, Gpu, Slice, charge_for
 from windlass.model.mig import Instance, legal_starts, milli_of_profile
 
 MOST_REMEMBERED = 1 << 16
@@ -88,9 +88,9 @@ class DeviceStates:
         if number is None:
             number = self._numbers[key] = len(self.states)
             self.states.append(key)
-            left = [(left_of(device, self.kinds), self.kinds[device.kind]) for device in key]
+            left = [(milli_left(device, self.kinds), self.kinds[device.kind]) for device in key]
             self.free_milli.append(sum(milli for milli, _ in left))
-            chargeable = sum(charged(milli, kind.charged_milli) for milli, kind in left)
+            chargeable = sum(charge_for(milli, kind.charged_milli) for milli, kind in left)
             self.chargeable_milli.append(chargeable)
         return number
 
@@ -101,7 +101,7 @@ class DeviceStates:
         if result is None:
             if len(self._taken) >= MOST_REMEMBERED:
                 self._taken.clear()
-            left = without(devices, slices)
+            left = after_taking(devices, slices)
             result = self._taken[key] = (left, self.number(left))
         return result
 
@@ -115,7 +115,7 @@ class DeviceStates:
         return Device(self._kind_ids[kind], milli, ())
 
 
-def left_of(device: Device, kinds: Sequence[DeviceKind]) -> int:
+def milli_left(device: Device, kinds: Sequence[DeviceKind]) -> int:
     """Return the thousandths left of a device, with or without MIG."""
     kind = kinds[device.kind]
     if not kind.mig:
@@ -124,7 +124,7 @@ def left_of(device: Device, kinds: Sequence[DeviceKind]) -> int:
     return max(0, WHOLE - used)
 
 
-def has_left(devices: Devices, slices: Iterable[Slice], kinds: Sequence[DeviceKind]) -> bool:
+def can_take(devices: Devices, slices: Iterable[Slice], kinds: Sequence[DeviceKind]) -> bool:
     """Return whether all these slices can be taken from the devices at once."""
     left = list(devices)
     for part in slices:
@@ -135,11 +135,11 @@ def has_left(devices: Devices, slices: Iterable[Slice], kinds: Sequence[DeviceKi
                 return False
         elif device.milli < part.milli:
             return False
-        left[part.device] = without((device,), (replace(part, device=0),))[0]
+        left[part.device] = after_taking((device,), (replace(part, device=0),))[0]
     return True
 
 
-def without(devices: Devices, slices: Iterable[Slice]) -> Devices:
+def after_taking(devices: Devices, slices: Iterable[Slice]) -> Devices:
     """Return the devices after the slices are taken; does not check that they can be."""
     left = list(devices)
     for part in slices:
@@ -152,7 +152,7 @@ def without(devices: Devices, slices: Iterable[Slice]) -> Devices:
     return tuple(left)
 
 
-def with_back(devices: Devices, slices: Iterable[Slice]) -> Devices:
+def after_releasing(devices: Devices, slices: Iterable[Slice]) -> Devices:
     """Return the devices after the slices are released; the reverse of `without`."""
     left = list(devices)
     for part in slices:

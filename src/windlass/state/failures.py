@@ -136,7 +136,7 @@ class FailureLog:
         """Return all failures that count, by time; merged ones are not part of a snapshot."""
         return tuple(self._counted)
 
-    def acquitted(self) -> tuple[ForgivenFailures, ...]:
+    def forgiven(self) -> tuple[ForgivenFailures, ...]:
         """Return the nodes and gangs that were forgiven, by time."""
         nodes = [ForgivenFailures(node, GangId(""), at) for node, at in self._nodes.items()]
         gangs = [ForgivenFailures("", GangId(gang), at) for gang, at in self._gangs.items()]

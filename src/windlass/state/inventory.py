@@ -130,7 +130,7 @@ class Inventory:
         return self._layout.columns
 
     @property
-    def neighbours(self) -> PodAffinityIndex:
+    def pod_affinity(self) -> PodAffinityIndex:
         """The counts of pod affinity and topology spread. May build them."""
         return self._layout.neighbours
 

@@ -32,7 +32,7 @@ from windlass.model.gpus import Gpu, Slice
 from windlass.model.mig import profile_of
 from windlass.model.nodes import Node
 from windlass.model.resources import Port, Request
-from windlass.state.device_states import MOST_REMEMBERED, Devices, DeviceStates, with_back
+from windlass.state.device_states import MOST_REMEMBERED, Devices, DeviceStates, after_releasing
 
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -130,7 +130,7 @@ class NodeTable:
         """Release these amounts and slices of a node."""
         self.free[:, slot] += amounts
         if slices:
-            devices = with_back(self.devices[slot], slices)
+            devices = after_releasing(self.devices[slot], slices)
             self._set_devices(slot, devices, self.states.number(devices))
         self.log.append(slot)
 
@@ -166,7 +166,7 @@ class NodeTable:
             column = self._amounts[request] = self._column(request)
             return column
 
-    def taken(self, request: Request) -> Ints:
+    def occupied_amounts(self, request: Request) -> Ints:
         """Return a request as a column of `free`, without the extras that no node has.
 
         For tasks that run already: an extra that has vanished occupies nothing.
@@ -178,7 +178,7 @@ class NodeTable:
         assert column is not None, "only known extras are left"
         return column
 
-    def present(self, slot: int, slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
+    def existing_slices(self, slot: int, slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
         """Return the slices whose device, and MIG profile, the node still has.
 
         A node may change under its running tasks; the slices that it lost occupy nothing.
@@ -218,7 +218,7 @@ class NodeTable:
             self._taints = np.array(column, np.int64), list(numbers)
         return self._taints
 
-    def knows(self, port: Port) -> bool:
+    def has_port(self, port: Port) -> bool:
         """Return whether the table has rows for a port; ports of a single task have none."""
         return all(name in self.ports for name, _, _ in _port_rows(port))
 
@@ -280,7 +280,7 @@ class NodeTable:
                 return None
             column[self.extras[name]] = amount
         for port in request.ports:
-            for name, amount, _ in _port_rows(port) if self.knows(port) else ():
+            for name, amount, _ in _port_rows(port) if self.has_port(port) else ():
                 column[self.ports[name]] += amount
         return column
 

@@ -14,7 +14,7 @@ from windlass.model.nodes import Node
 from windlass.model.resources import Port
 from windlass.state.device_states import MOST_REMEMBERED
 from windlass.state.node_columns import NodeTable
-from windlass.state.pod_affinity import PodAffinityIndex, Subject, subjects_of, who_is
+from windlass.state.pod_affinity import PodAffinityIndex, Subject, labels_of, subjects_of
 from windlass.state.task_index import add_count
 
 
@@ -70,7 +70,7 @@ class NodeLayout:
             add_count(self.subjects, subject, by)
         for port in task.shape.request.ports:
             is_shared = self.ports.count(port, by) > 1
-            if by > 0 and is_shared and self._laid and not self._laid[0].knows(port):
+            if by > 0 and is_shared and self._laid and not self._laid[0].has_port(port):
                 self.drop()
         if self._laid is not None and task.state in OCCUPYING:
             self._occupy(self._laid, task, by)
@@ -102,9 +102,12 @@ class NodeLayout:
         slot = columns.slot.get(task.node)
         if slot is None:
             return
-        amounts, slices = columns.taken(task.shape.request), columns.present(slot, task.devices)
+        amounts, slices = (
+            columns.occupied_amounts(task.shape.request),
+            columns.existing_slices(slot, task.devices),
+        )
         (columns.take if by > 0 else columns.give)(slot, amounts, slices)
-        who = who_is(task, self._gangs[task.gang].namespace)
+        who = labels_of(task, self._gangs[task.gang].namespace)
         neighbours.count(who, task.shape.constraints, slot, by)
 
 

@@ -46,7 +46,7 @@ class Subject(NamedTuple):
     """Releasing tasks do not count."""
 
 
-class Even(NamedTuple):
+class HeldSpread(NamedTuple):
     """A required topology spread of a task for which a place is held at a slot."""
 
     slot: int
@@ -56,7 +56,7 @@ class Even(NamedTuple):
     """The task itself matches the selector of its spread."""
 
 
-class Awaited(NamedTuple):
+class HeldPlaceCounts(NamedTuple):
     """The tasks for which places are held, per domain.
 
     They do not run yet, but other placements must not make their places illegal.
@@ -70,7 +70,7 @@ class Awaited(NamedTuple):
     """Tasks that have the subject as their affinity."""
     founders: Ints
     """Those seekers that match the subject themselves: the first one may go anywhere."""
-    even: list[Even]
+    even: list[HeldSpread]
     """The required spreads over the subject."""
 
 
@@ -96,14 +96,14 @@ class DomainCounts:
         """Those of `matching` that are releasing."""
         self.holders: Ints = np.zeros(len(self.names) + 1, np.int64)
         """Occupying tasks that have the subject as their anti-affinity."""
-        self.awaited: Awaited | None = None
+        self.awaited: HeldPlaceCounts | None = None
         """The tasks for which places are held; None if there are none."""
 
-    def expect(self) -> Awaited:
+    def expect(self) -> HeldPlaceCounts:
         """Return the counts of tasks with held places; make them if there are none."""
         if self.awaited is None:
             none = np.zeros_like(self.matching)
-            self.awaited = Awaited(none, none.copy(), none.copy(), none.copy(), [])
+            self.awaited = HeldPlaceCounts(none, none.copy(), none.copy(), none.copy(), [])
         return self.awaited
 
     def has_any(self) -> bool:
@@ -150,14 +150,14 @@ class PodAffinityIndex:
         for term in constraints.apart:
             tally = self.tallies[subject_of(term, who.namespace)]
             tally.expect().holders[tally.domain_of[slot]] += sign
-        for subject in near_subjects(constraints, who.namespace):
+        for subject in affinity_subjects(constraints, who.namespace):
             tally = self.tallies[subject]
             tally.expect().seekers[tally.domain_of[slot]] += sign
             if tally in self.matching(who):
                 tally.expect().founders[tally.domain_of[slot]] += sign
         for spread in constraints.spread:
             tally = self.tallies[spread_subject(spread, who.namespace)]
-            even = Even(slot, spread, constraints, tally in self.matching(who))
+            even = HeldSpread(slot, spread, constraints, tally in self.matching(who))
             if spread.required:
                 (tally.expect().even.append if sign > 0 else tally.expect().even.remove)(even)
 
@@ -193,7 +193,7 @@ class PodAffinityIndex:
         return tallies
 
 
-def who_is(task: Task, namespace: str) -> TaskLabels:
+def labels_of(task: Task, namespace: str) -> TaskLabels:
     """Return the properties of a task that pod terms look at."""
     return TaskLabels(task.labels, namespace, task.state == TaskState.RELEASING)
 
@@ -202,13 +202,13 @@ def subjects_of(constraints: Constraints, namespace: str) -> list[Subject]:
     """Return all subjects that the constraints of a task need counts of."""
     terms = [*constraints.apart, *(wish.term for wish in constraints.pod_preferences)]
     return [
-        *near_subjects(constraints, namespace),
+        *affinity_subjects(constraints, namespace),
         *(subject_of(term, namespace) for term in terms),
         *(spread_subject(spread, namespace) for spread in constraints.spread),
     ]
 
 
-def near_subjects(constraints: Constraints, namespace: str) -> list[Subject]:
+def affinity_subjects(constraints: Constraints, namespace: str) -> list[Subject]:
     """Return one subject for each term of a pod affinity.
 
     As in Kubernetes, a task counts only if it matches the selectors and namespaces of all terms, so

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from windlass.model.gpu_resources import is_gpu, unit_on
-from windlass.model.gpus import Slice, charged
+from windlass.model.gpus import Slice, charge_for
 from windlass.model.jobs import Gang
 from windlass.model.nodes import Node
 from windlass.model.queues import CPU, GPU, MEMORY, Queue, of_model
@@ -161,12 +161,12 @@ def _models_of_slices(slices: Sequence[Slice], node: Node | None) -> Models:
     """Return thousandths by GPU model; the model is "" if the node or the device is unknown."""
     if len(slices) == 1 and node is not None and slices[0].device < len(node.gpus):
         gpu = node.gpus[slices[0].device]
-        return ((gpu.model, charged(slices[0].milli, gpu.charged_milli)),)
+        return ((gpu.model, charge_for(slices[0].milli, gpu.charged_milli)),)
     sums: dict[str, int] = {}
     for part in slices:
         model, milli = "", part.milli
         if node is not None and part.device < len(node.gpus):
             gpu = node.gpus[part.device]
-            model, milli = gpu.model, charged(milli, gpu.charged_milli)
+            model, milli = gpu.model, charge_for(milli, gpu.charged_milli)
         sums[model] = sums.get(model, 0) + milli
     return tuple(sorted(sums.items()))

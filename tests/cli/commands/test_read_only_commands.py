@@ -12,7 +12,7 @@ from rich.console import Console
 from tests.support.kube_given import Stage, crew, job, node, pod, queue
 from windlass.cli.commands import jobs, queues, top
 from windlass.cli.live_view.view import TerminalSize
-from windlass.daemon.loop.read_cluster import Sight
+from windlass.daemon.loop.read_cluster import ClusterReading
 from windlass.engine.cycle import plan
 from windlass.kube.refs import ObjectObserved
 from windlass.workloads.objects import wire
@@ -27,11 +27,11 @@ def written(name: str, parent: str = "", status: dict[str, Any] | None = None, *
     return msgspec.json.decode(text, type=wire.Owner)
 
 
-def seen(*things: Any) -> Sight:
+def seen(*things: Any) -> ClusterReading:
     """Return a cluster as a command reads it."""
     cluster = Stage(*things).cluster
     pods = {task_id(each): each for each in things if isinstance(each, wire.Pod)}
-    return Sight(cluster, plan(cluster), pods, leader="")
+    return ClusterReading(cluster, plan(cluster), pods, leader="")
 
 
 # --- queues

@@ -42,7 +42,7 @@ def played_fixture() -> tuple[Simulation, SimulationDashboard]:
 
 
 def shown(dashboard: SimulationDashboard, name: str) -> dict:
-    pages = dashboard.board.pages
+    pages = dashboard.board.documents
     answer = pages.jobs(ListWindow()) if name == "jobs" else pages.answer(name)
     assert answer is not None
     return json.loads(answer.body)

@@ -49,14 +49,14 @@ def test_a_promise_ends_when_an_eviction_for_it_is_refused() -> None:
     ]
     queues = queue("team", "ml", guarantee={"gpu": 2}), queue("loan", "ml")
     there = Stage(*queues, node("n1", 2), *running, *crew("w", 2, queue="team"), now=1_800_000_000)
-    victims = [each.pod.task for each in there.step().work.clearings[0].victims]
+    victims = [each.pod.task for each in there.step().work.evictions[0].victims]
     there.brain.pause(True)
     there.see(*(EvictRefused(each, "evictions are paused") for each in victims))
     (written,) = [text for _, text in there.step().work.promises]
     assert "evicts" not in written
     assert {there.cluster.tasks[each].state for each in victims} == {TaskState.RUNNING}
     there.brain.pause(False)
-    assert len(there.step(31).work.clearings) == 1
+    assert len(there.step(31).work.evictions) == 1
 
 
 def nodes(count: int) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.kube_given import Stage, namespace, node, pod, queue
 from windlass.daemon.decide.gpu_health import KEPT_S, LOOK_EVERY_S, GpuHealth
-from windlass.kube.writes import Measured
+from windlass.kube.writes import GpuReadings
 from windlass.model.nodes import NodeStanding
 from windlass.workloads.nodes.dcgm import Reading, exporter_of
 from windlass.workloads.objects import wire
@@ -30,12 +30,12 @@ def exporter(name: str = "dcgm", on: str = "n1", **fields: Any) -> wire.Pod:
 def tell(there: Stage, by: wire.Pod, *xids: int, used: tuple[int, ...] = ()) -> None:
     found = exporter_of(by)
     assert found is not None
-    there.see(Measured(((found, Reading(used, tuple(enumerate(xids)))),)))
+    there.see(GpuReadings(((found, Reading(used, tuple(enumerate(xids)))),)))
 
 
 def stage(*things: Any) -> Stage:
     there = Stage(TEAM, node("n1", 2), *things)
-    there.brain.measures.due()
+    there.brain.gpu_health.due()
     return there
 
 
@@ -45,7 +45,7 @@ def ailment(there: Stage) -> str:
 
 def asked(there: Stage) -> list[str]:
     """Return the exporters to scrape."""
-    return [each.process[0].removeprefix("uid-of-") for each in there.brain.measures.due() or ()]
+    return [each.process[0].removeprefix("uid-of-") for each in there.brain.gpu_health.due() or ()]
 
 
 # --- what follows
@@ -92,9 +92,9 @@ def test_the_last_reading_of_a_silent_exporter_counts_for_a_while():
     there = stage(exporter())
     tell(there, exporter(), 0, 79, used=(10, 20))
     there.step(KEPT_S - 1)
-    assert (ailment(there), there.brain.measures.utilisation) == (FELL_OFF, {"n1": (10, 20)})
+    assert (ailment(there), there.brain.gpu_health.utilisation) == (FELL_OFF, {"n1": (10, 20)})
     there.step(LOOK_EVERY_S)
-    assert (ailment(there), there.brain.measures.utilisation) == ("", {})
+    assert (ailment(there), there.brain.gpu_health.utilisation) == ("", {})
 
 
 def test_an_application_error_does_not_hide_a_hardware_error_until_the_exporter_restarts():
@@ -104,7 +104,7 @@ def test_an_application_error_does_not_hide_a_hardware_error_until_the_exporter_
     assert ailment(there) == FELL_OFF
     again = exporter(status={"podIP": "10.0.0.1", "containerStatuses": [{"restartCount": 1}]})
     there.see(again)
-    there.brain.measures.due()
+    there.brain.gpu_health.due()
     tell(there, again, 0, 13)
     assert ailment(there) == ""
 
@@ -114,13 +114,13 @@ def test_an_application_error_does_not_hide_a_hardware_error_until_the_exporter_
 
 def test_without_exporters_nothing_is_scraped():
     there = Stage(TEAM, node("n1", 2), pod("a", 1))
-    assert there.brain.measures.due() is None
+    assert there.brain.gpu_health.due() is None
 
 
 def test_one_exporter_is_scraped_for_each_node_in_scope():
     there = Stage(TEAM, node("n1", 2), exporter("x"), exporter("y", on="n2"))
     assert asked(there) == ["x"]
-    assert there.brain.measures.due() is None
+    assert there.brain.gpu_health.due() is None
     there.see(node("n2", 2))
     assert sorted(asked(there)) == ["x", "y"]
     there.lose(exporter("x"))
@@ -137,7 +137,7 @@ def test_an_exporter_in_a_namespace_with_a_queue_is_not_trusted():
     assert ailment(there) == ""
     there.see(namespace("gpu-operator", team="a"))
     there.see(queue("all", namespaceSelector={"matchLabels": {"team": "a"}}))
-    assert there.brain.measures.due() == []
+    assert there.brain.gpu_health.due() == []
 
 
 def test_only_exporters_of_configured_namespaces_are_trusted():

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.kube_given import Stage, container, job, node, pod, policy, queue
 from windlass.kube.ingest.assumed import KEPT_FOR_S
-from windlass.kube.writes import EvictRefused, To, Victim
+from windlass.kube.writes import EvictRefused, OwnerChange, Victim
 from windlass.model.actions import EvictionRule
 from windlass.workloads.objects import wire
 
@@ -47,7 +47,7 @@ def stage(owner: wire.Owner, *things: Any, **fields: Any) -> Stage:
 
 def victims(there: Stage, seconds: int = 0) -> list[Victim]:
     step = there.step(seconds)
-    return [each for clearing in step.work.clearings for each in clearing.victims]
+    return [each for clearing in step.work.evictions for each in clearing.victims]
 
 
 def test_a_deleted_node_stops_the_rest_of_a_gang_at_once_through_its_owner():
@@ -58,7 +58,7 @@ def test_a_deleted_node_stops_the_rest_of_a_gang_at_once_through_its_owner():
         ("train-0", EvictionRule.LOST),
         ("train-1", EvictionRule.LOST),
     }
-    assert {each.turn.to for each in found if each.turn} == {To.SUSPENDED}
+    assert {each.turn.to for each in found if each.turn} == {OwnerChange.SUSPENDED}
     assert "node n1 was deleted" in found[0].message
 
 
@@ -79,7 +79,7 @@ def test_a_stale_gang_is_stopped_through_its_owner():
     there = stage(train(), SOON)
     there.lose(running(train())[0])
     turns = [each.turn for each in victims(there, 60)]
-    assert [turn.to for turn in turns if turn] == [To.SUSPENDED] * 3
+    assert [turn.to for turn in turns if turn] == [OwnerChange.SUSPENDED] * 3
 
 
 @pytest.mark.parametrize(("limit", "goes"), [(2, False), (3, True)])

@@ -26,7 +26,9 @@ def given(*pods: wire.Pod, **spec: int) -> Stage:
 
 
 def shortened(there: Stage, later_s: int = 0) -> list[tuple[str, int]]:
-    return [(each.pod.name, each.grace_s) for each in there.step(later_s).work.overlong]
+    return [
+        (each.pod.name, each.grace_s) for each in there.step(later_s).work.overlong_terminations
+    ]
 
 
 def test_a_long_grace_is_shortened_to_the_longest_of_the_policy():

@@ -35,7 +35,7 @@ def ended(name: str, on: str = "n1", at: str = AT, code: int = 1, **fields: Any)
 
 
 def marks(there: Stage, seconds: int = 0) -> list[NodeMark]:
-    return there.step(seconds).work.marks
+    return there.step(seconds).work.node_marks
 
 
 def bad(*things: Any, **spec: Any) -> Stage:
@@ -90,7 +90,7 @@ def test_a_failed_device_allocation_counts_against_the_node():
 def test_after_three_failed_gangs_the_node_is_quarantined():
     there = bad(pod("a", 1))
     step = there.step()
-    (mark,) = step.work.marks
+    (mark,) = step.work.node_marks
     assert step.bound == {}
     found = mark.quarantine
     assert found == Quarantine("3 gangs failed there within 1 h", NOW + 3600)
@@ -106,14 +106,14 @@ def test_an_older_node_object_does_not_end_the_quarantine():
     there.step()
     there.see(node("n1", 2))
     step = there.step(1)
-    assert (step.bound, step.work.marks) == ({}, [])
+    assert (step.bound, step.work.node_marks) == ({}, [])
 
 
 def test_a_new_leader_reads_the_quarantine_from_the_node():
     (mark,) = marks(bad())
     heir = Stage(TEAM, marked("n1", mark), pod("a", 1), now=NOW + 60)
     step = heir.step()
-    assert (step.bound, step.work.marks) == ({}, [])
+    assert (step.bound, step.work.node_marks) == ({}, [])
 
 
 def test_the_node_is_trusted_again_when_the_quarantine_expires():
@@ -121,7 +121,7 @@ def test_the_node_is_trusted_again_when_the_quarantine_expires():
     heir = Stage(TEAM, marked("n1", mark), pod("a", 1), now=NOW + 3599)
     assert heir.step().work.wake_at == NOW + 3600
     step = heir.step(1)
-    (over,) = step.work.marks
+    (over,) = step.work.node_marks
     annotations = over.body()["metadata"]["annotations"]
     assert annotations == {QUARANTINE: None, TRUSTED: format_timestamp(NOW + 3600)}
     assert step.bound == {"a": "n1"}
@@ -135,7 +135,7 @@ def test_removing_the_annotation_ends_the_quarantine():
     there.see(node("n1", 2))
     step = there.step(1)
     assert step.bound == {"a": "n1"}
-    (over,) = step.work.marks
+    (over,) = step.work.node_marks
     assert over.quarantine is None
     there.see(marked("n1", over), ended("x"))
     assert marks(there, 1) == []

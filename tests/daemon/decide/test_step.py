@@ -21,7 +21,7 @@ from tests.support.kube_given import (
 from windlass.daemon.decide.step import SchedulerStep
 from windlass.kube.ingest.assumed import EXPIRES_AFTER_S
 from windlass.kube.ingest.scope import Scope
-from windlass.kube.refs import Lost, ObjectObserved, PodLost, PodRead, PodRef
+from windlass.kube.refs import ObjectLost, ObjectObserved, PodLost, PodRead, PodRef
 from windlass.kube.writers.placement_promises import hold_of, promise_of, read
 from windlass.kube.writes import EvictRefused
 from windlass.model.actions import Hold, PlaceClaim
@@ -98,7 +98,7 @@ def test_nothing_is_written_in_shadow_mode():
     pods = [ObjectObserved("pods", each) for each in crew("w", 2)]
     brain.take([TEAM, ObjectObserved("nodes", node("n1", 2)), *pods])
     work = brain.step(0)
-    assert (len(work.plan.binds), work.starts, work.pages, work.promises) == (2, [], [], [])
+    assert (len(work.plan.binds), work.starts, work.messages, work.promises) == (2, [], [], [])
 
 
 # --- news of what became of it
@@ -116,11 +116,11 @@ def test_a_failed_bind_is_retried_after_a_backoff_and_the_others_stay():
 def test_an_overdue_bind_is_read_again():
     there = Stage(TEAM, node("n1", 2), pod("a", 1))
     there.step()
-    assert there.step(EXPIRES_AFTER_S - 1).work.overdue == []
-    (ref,) = there.step(1).work.overdue
+    assert there.step(EXPIRES_AFTER_S - 1).work.overdue_binds == []
+    (ref,) = there.step(1).work.overdue_binds
     assert (ref.name, ref.uid) == ("a", "uid-of-a")
     there.see(PodRead(pod("a", 1, node="n1")))
-    assert there.step(EXPIRES_AFTER_S).work.overdue == []
+    assert there.step(EXPIRES_AFTER_S).work.overdue_binds == []
 
 
 def test_a_pod_that_a_writer_found_deleted_is_forgotten():
@@ -132,7 +132,7 @@ def test_a_pod_that_a_writer_found_deleted_is_forgotten():
 
 def test_the_victim_of_a_refused_eviction_runs_on():
     there = full_of_borrowers()
-    victims = [each.pod.task for each in there.step().work.clearings[0].victims]
+    victims = [each.pod.task for each in there.step().work.evictions[0].victims]
     assert there.cluster.tasks[victims[0]].state is TaskState.RELEASING
     there.see(EvictRefused(victims[0], "a budget"))
     assert there.cluster.tasks[victims[0]].state is TaskState.RUNNING
@@ -141,12 +141,12 @@ def test_the_victim_of_a_refused_eviction_runs_on():
 def test_a_preemptor_backs_off_with_a_reason_when_its_victim_is_not_evicted():
     there = full_of_borrowers()
     for wait_s in (1, 2):
-        (clearing,) = there.step().work.clearings
+        (clearing,) = there.step().work.evictions
         there.see(EvictRefused(clearing.victims[0].pod.task, "a budget says no"))
-        assert there.step().work.clearings == []
+        assert there.step().work.evictions == []
         there.now += wait_s - 1
         told = there.step()
-        assert told.work.clearings == []
+        assert told.work.evictions == []
         there.now += 1
     assert told.said == dict.fromkeys(("w-0", "w-1"), "EvictionRefused")
     assert all("(a budget says no); it is tried again" in each for each in told.texts.values())
@@ -154,7 +154,7 @@ def test_a_preemptor_backs_off_with_a_reason_when_its_victim_is_not_evicted():
 
 def test_an_input_of_an_unexpected_type_raises():
     with pytest.raises(TypeError, match="unhandled input type: NodeObject among pods"):
-        Stage(Lost("pods", node("n1")))
+        Stage(ObjectLost("pods", node("n1")))
 
 
 # --- making room
@@ -182,7 +182,7 @@ RUNS: dict[str, Any] = {
 
 
 def test_the_promise_to_a_preemptor_is_written_before_its_victims_are_evicted():
-    (clearing,) = full_of_borrowers().step().work.clearings
+    (clearing,) = full_of_borrowers().step().work.evictions
     assert {each.pod.name for each in clearing.victims} == {"b-0", "b-1"}
     assert clearing.gainer is not None
     assert clearing.gainer.name == "w-0"
@@ -207,7 +207,7 @@ def test_the_grace_of_a_victim_is_its_own_within_the_policy():
         lives = RUNS | {"terminationGracePeriodSeconds": own_s}
         owner = made_by("ReplicaSet", name=f"b{at}")
         there.see(pod(f"b-{at}", 1, queue="loan", owner=owner, **lives))
-    (clearing,) = there.step().work.clearings
+    (clearing,) = there.step().work.evictions
     graces = {each.pod.name: each.grace_s for each in clearing.victims}
     assert graces == {"b-0": 45, "b-1": Settings().longest_grace_s}
 
@@ -215,9 +215,9 @@ def test_the_grace_of_a_victim_is_its_own_within_the_policy():
 def test_nothing_is_evicted_while_paused():
     there = full_of_borrowers()
     there.brain.pause(True)
-    assert there.step().work.clearings == []
+    assert there.step().work.evictions == []
     there.brain.pause(False)
-    assert len(there.step().work.clearings) == 1
+    assert len(there.step().work.evictions) == 1
 
 
 # --- promises, and taking over
@@ -345,13 +345,13 @@ def test_a_promise_in_an_annotation_is_ignored():
 
 def test_evictions_that_a_previous_leader_promised_are_finished():
     there = full_of_borrowers()
-    text = there.step().work.clearings[0].promise
+    text = there.step().work.evictions[0].promise
     after = full_of_borrowers()
     after.see(pod("w-0", 1, gang=("w", 2), queue="team", promise=text))
     after.brain.resume()
-    (clearing,) = after.brain.evicting.unfinished()
+    (clearing,) = after.brain.evictions.unfinished()
     assert {each.pod.name for each in clearing.victims} == {"b-0", "b-1"}
-    assert after.step().work.clearings == []
+    assert after.step().work.evictions == []
     after.lose(*(pod(f"b-{i}", 1, queue="loan", **RUNS) for i in range(2)))
     assert after.step().bound == {"w-0": "n1", "w-1": "n1"}
 

@@ -28,7 +28,7 @@ def silent(since: int) -> wire.NodeObject:
 
 def stranded(*things: wire.NodeObject | wire.Pod, at: int = DUE, **spec: bool) -> list[str]:
     there = Stage(queue("team", "ml"), policy(**spec), node("n2"), *things, now=at)
-    return [each.pod.name for each in there.step().work.stranded]
+    return [each.pod.name for each in there.step().work.stuck_pods]
 
 
 def test_a_pod_on_a_deleted_node_is_deleted_after_its_grace():
@@ -64,17 +64,17 @@ def test_foreign_pods_and_pods_that_do_not_terminate_are_left_alone():
 
 def test_the_deletion_is_retried_until_the_pod_is_gone():
     there = Stage(queue("team", "ml"), node("n2"), hanging(), now=DUE)
-    assert len(there.step().work.stranded) == 1
-    assert there.step(1).work.stranded == []
-    assert there.step(AGAIN_S).work.stranded != []
+    assert len(there.step().work.stuck_pods) == 1
+    assert there.step(1).work.stuck_pods == []
+    assert there.step(AGAIN_S).work.stuck_pods != []
     there.lose(hanging())
-    assert there.step(AGAIN_S).work.stranded == []
+    assert there.step(AGAIN_S).work.stuck_pods == []
 
 
 def test_while_paused_nothing_is_deleted():
     there = Stage(queue("team", "ml"), node("n2"), hanging(), now=DUE)
     there.brain.pause(True)
-    assert there.step().work.stranded == []
+    assert there.step().work.stuck_pods == []
 
 
 def test_wakes_when_the_grace_of_a_stuck_pod_ends():

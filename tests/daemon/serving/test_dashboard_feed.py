@@ -76,7 +76,7 @@ async def test_a_viewer_sees_the_expected_start_of_a_gang(stage: Stage):
     stage.brain.cluster = there.cluster
     stage.step(there.plan)
     await stage.feed.look()
-    answer = stage.board.pages.jobs(TOP)
+    answer = stage.board.documents.jobs(TOP)
     assert answer is not None
     [waits] = msgspec.json.decode(answer.body)["waiting"]
     assert waits["eta"] == {"at": 90, "early": 60, "late": 200}

@@ -10,7 +10,7 @@ from windlass.daemon.decide.step import SchedulerStep
 from windlass.daemon.shadow.compare import Shadow
 from windlass.daemon.shadow.report import report_of
 from windlass.kube.ingest.scope import Scope
-from windlass.kube.refs import Lost
+from windlass.kube.refs import ObjectLost
 from windlass.workloads.objects import wire
 
 THEIRS: dict[str, Any] = {"schedulerName": "default-scheduler"}
@@ -29,7 +29,7 @@ class Watched:
     def see(self, *things: Thing, after: int = 0) -> None:
         self.now += after
         work = self.shadow.think(self.brain, [piece(each) for each in things], self.now)
-        assert (work.starts, work.clearings, work.promises, work.pages) == ([], [], [], [])
+        assert (work.starts, work.evictions, work.promises, work.messages) == ([], [], [], [])
         assert work.statuses == []
 
     def found(self, kind: str) -> list[str]:
@@ -127,7 +127,7 @@ def test_a_gang_whose_pods_come_one_by_one_is_not_started_too_early():
 def test_a_pod_that_is_created_bound_and_deleted_between_two_steps_is_gone():
     watched = Watched(node("n1", 2))
     new = pod("new", 1, **THEIRS)
-    watched.see(new, on(new, "n1"), Lost("pods", on(new, "n1")))
+    watched.see(new, on(new, "n1"), ObjectLost("pods", on(new, "n1")))
     assert watched.brain.cluster.tasks == {}
     assert report_of(watched.shadow)["gangs"] == 1
 
@@ -176,7 +176,7 @@ def test_a_deleted_partial_gang_holds_no_gpus_any_more():
     watched.see(on(first, "n1"))
     watched.see(after=5)
     for each in (first, second):
-        watched.brain.take([Lost("pods", each)])
+        watched.brain.take([ObjectLost("pods", each)])
     watched.see(after=60)
     (found,) = watched.found("HalfStarted")
     assert "and held GPUs until it was given up (5 GPU-seconds lost)" in found

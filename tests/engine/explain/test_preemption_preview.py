@@ -13,7 +13,7 @@ from windlass.engine.explain.preemption_preview import (
     PreemptionPreview,
     QueueComparison,
     QueueSide,
-    would,
+    preview_preemption,
 )
 from windlass.engine.plan import Verdict
 from windlass.model.actions import EvictionRule
@@ -36,7 +36,7 @@ def running(name: str, *devices: int, **fields: object) -> Job:
 
 def preview_of(*things: Thing, settings: Settings = QUIET, gpus: int = 4) -> PreemptionPreview:
     """Return the preview for gang `new`, an hour after all others started on one node."""
-    found = would(
+    found = preview_preemption(
         cluster(node("n", gpus=gpus), *things, now=HOUR, settings=settings), GangId("new")
     )
     assert found is not None
@@ -152,8 +152,8 @@ def test_moves_that_cost_more_than_the_wait_are_too_expensive():
 def test_a_gang_that_lacks_something_else_than_room_has_no_preview():
     lacking = new(2)
     absent = cluster(node("n", gpus=1), queue("a"), Job(lacking.gang, lacking.tasks[:1]))
-    assert would(absent, GangId("new")) is None
-    assert would(cluster(node("n", gpus=1), queue("b"), new(1)), GangId("new")) is None
+    assert preview_preemption(absent, GangId("new")) is None
+    assert preview_preemption(cluster(node("n", gpus=1), queue("b"), new(1)), GangId("new")) is None
 
 
 def test_the_preview_agrees_with_the_search_and_leaves_the_cluster_unchanged():
@@ -164,7 +164,7 @@ def test_the_preview_agrees_with_the_search_and_leaves_the_cluster_unchanged():
         before = seen.snapshot()
         held = {hold.gang for hold in found.holds if hold.firm}
         waits = [each.gang for each in found.decisions if each.verdict == Verdict.WAITS]
-        answers = [would(seen, gang) for gang in waits if gang not in held]
+        answers = [preview_preemption(seen, gang) for gang in waits if gang not in held]
         assert any(answers)
         assert not any(each.ways for each in answers if each and not found.searched)
         assert seen.snapshot() == before

@@ -20,7 +20,7 @@ from tests.support.strategies import PRESSING, Recipe, crowd_of
 from tests.support.what_if_oracle import Altered, Rungs, afresh, starts
 from windlass.engine.cycle import plan
 from windlass.engine.explain import suggest as engine
-from windlass.engine.explain.suggest import Suggested, Suggestion, suggest
+from windlass.engine.explain.suggest import Suggestion, Suggestions, suggest
 from windlass.engine.explain.suggestions.catalog import ChangeKind, SuggestedChange
 from windlass.engine.plan import Verdict
 from windlass.model.constraints import Constraints, Taint
@@ -220,7 +220,7 @@ def test_the_smallest_change_comes_first():
 
 def test_a_job_that_starts_anyway_or_is_refused_has_no_suggestions():
     things = A, node("n1", gpus=2)
-    assert suggest(snapshot(*things, new(1, 2)), NEW) == Suggested(plans=1, needed=False)
+    assert suggest(snapshot(*things, new(1, 2)), NEW) == Suggestions(plans=1, needed=False)
     refusal = Reason(ReasonCode.NO_VOLUME, {"what": "its claim is not bound"})
     found = suggest(snapshot(*things, new(1, 4, refusal=refusal)), NEW)
     assert (found.suggestions, found.sentences()) == ((), [])

@@ -12,8 +12,8 @@ from windlass.engine.cycle import plan
 from windlass.engine.nodes import score
 from windlass.engine.nodes.node_index import NodeIndex
 from windlass.model.events import GangSeen, TaskSeen
-from windlass.model.gpu.remainder_prices import values_of_rests
-from windlass.model.gpu.request_mix import MOST_NODES, reckoned
+from windlass.model.gpu.remainder_prices import remainder_values
+from windlass.model.gpu.request_mix import MOST_NODES, expected_requests
 from windlass.model.gpus import GpuRequest
 from windlass.model.resources import Request
 from windlass.model.settings import Packing
@@ -36,10 +36,10 @@ def test_the_cost_of_every_node_equals_the_oracle(recipe, gpus):
     seen = replace(seen, settings=replace(seen.settings, nodes=Packing.PACK, gpus=gpus))
     state = Cluster.of(seen)
     index = state.recall(NodeIndex)
-    assert index.judge is not None
+    assert index.scorer is not None
     for task in seen.tasks:
         for name, key in zip(state.columns.names, index.of(task.shape).key.tolist(), strict=True):
-            if key < score.NOWHERE:
+            if key < score.INFEASIBLE:
                 cost = oracle_score.cost(seen, task, state.nodes[name], seen.settings)
                 assert ((key % score.POINT) >> score.RANK_BITS) - score.GAIN == cost
 
@@ -58,7 +58,7 @@ def test_a_changed_node_is_scored_as_in_a_new_index(recipe):
 
 def keys_of(index, shape):
     """Return the keys of all nodes; all keys of nodes that do not fit are equal."""
-    return [min(key, score.NOWHERE) for key in index.of(shape).key.tolist()]
+    return [min(key, score.INFEASIBLE) for key in index.of(shape).key.tolist()]
 
 
 def with_mix(seen, chance):
@@ -89,7 +89,7 @@ def test_a_task_without_gpus_leaves_cpu_for_free_gpus():
 
 def test_a_mix_of_whole_gpus_only_is_packed_without_a_scorer():
     state = mixed({WHOLE: 100}, node("a", 4), node("b", 2))
-    assert state.recall(NodeIndex).judge is None
+    assert state.recall(NodeIndex).scorer is None
     assert place_of(state, "one", WHOLE).node == "b"
 
 
@@ -118,19 +118,19 @@ def placed(state, name, request):
 
 
 def test_the_value_of_a_rest_is_the_best_set_of_shares_that_fits():
-    values = values_of_rests({500: 10})
+    values = remainder_values({500: 10})
     assert (values[499], values[500], values[999], values[1000]) == (0, 500, 500, 1000)
 
 
 def test_complementary_shares_add_up_to_the_value_of_a_whole_gpu():
     # 700 and 300 make a whole together: neither is worth more than the other leaves
-    values = values_of_rests({700: 10, 300: 10})
+    values = remainder_values({700: 10, 300: 10})
     assert values[700] + values[300] == 1000
 
 
 @given(st.dictionaries(st.integers(1, 99).map(lambda tenths: 10 * tenths), st.integers(1, 50)))
 def test_no_set_of_shares_that_fits_a_gpu_is_worth_more_than_the_gpu(demand):
-    values = values_of_rests(demand)
+    values = remainder_values(demand)
     assert list(values) == sorted(values)
     for many in (1, 2, 3):
         for shares in combinations_with_replacement(sorted(demand)[:8], many):
@@ -176,16 +176,16 @@ def test_extra_resources_and_ports_are_ignored_in_the_mix():
 
 
 def test_rare_requests_are_left_out_of_the_mix():
-    assert reckoned([(HALF, 97), (WHOLE, 3)], 10) == ((HALF, 97),)
+    assert expected_requests([(HALF, 97), (WHOLE, 3)], 10) == ((HALF, 97),)
 
 
 def test_all_different_requests_make_no_mix():
     different = [(replace(HALF, cpu_milli=at), 1) for at in range(1, 100)]
-    assert reckoned(different, 10) == ()
+    assert expected_requests(different, 10) == ()
 
 
 def test_the_mix_is_ignored_on_very_many_nodes():
-    assert reckoned([(HALF, 100)], MOST_NODES + 1) == ()
+    assert expected_requests([(HALF, 100)], MOST_NODES + 1) == ()
 
 
 def test_the_mix_survives_a_snapshot_file():

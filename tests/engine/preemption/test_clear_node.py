@@ -11,8 +11,8 @@ from windlass.engine.preemption.reclaim_memo import ReclaimRules
 from windlass.engine.preemption.victim_filter import RoomRequest, SearchScope, VictimFilter
 from windlass.engine.preemption.victim_index import CycleVictims
 from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.progress import progress
-from windlass.engine.queueing.shares import shares
+from windlass.engine.queueing.progress import gang_progress
+from windlass.engine.queueing.shares import compute_shares
 from windlass.model.jobs import GangId
 from windlass.state.cluster import Cluster
 
@@ -35,11 +35,11 @@ def racks_of_protected_and_preemptible_work() -> Cluster:
 
 def test_a_domain_of_over_512_impossible_nodes_is_cleared_last():
     there = racks_of_protected_and_preemptible_work()
-    limits, large = Limits(there), progress(there, GangId("large"))
+    limits, large = Limits(there), gang_progress(there, GangId("large"))
     draft = Draft(there)
-    rules = ReclaimRules(there, shares(there, limits))
+    rules = ReclaimRules(there, compute_shares(there, limits))
     need = limits.need(large.counts)
-    claim = rules.case(large.gang.queue, need, there.allocated, ())
+    claim = rules.claim_of(large.gang.queue, need, there.allocated, ())
     request = RoomRequest(large.gang, need, set(), grows=False, claim=claim)
     permits = VictimFilter(rules, set(), request, there.now, SearchScope.TAKE)
     clearing = NodeClearing(draft, CycleVictims(draft, rules, set()), permits)

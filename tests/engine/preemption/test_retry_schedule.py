@@ -10,8 +10,8 @@ from tests.support.preemption_given import ONE
 from windlass.engine.preemption.retry_schedule import RetrySchedule
 from windlass.engine.preemption.search import SearchResult
 from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.progress import progress
-from windlass.engine.queueing.shares import shares
+from windlass.engine.queueing.progress import gang_progress
+from windlass.engine.queueing.shares import compute_shares
 from windlass.model.jobs import GangId
 from windlass.model.settings import Settings
 from windlass.state.cluster import Cluster
@@ -30,7 +30,7 @@ def waiting(now: int = 1000, **settings: Any) -> Cluster:
 
 def schedule_of(there: Cluster) -> RetrySchedule:
     limits = Limits(there)
-    return RetrySchedule(there, limits, shares(there, limits))
+    return RetrySchedule(there, limits, compute_shares(there, limits))
 
 
 def test_a_gang_is_not_searched_for_before_displaces_after():
@@ -65,7 +65,7 @@ def test_the_backoff_is_bounded_on_both_sides():
 def test_a_gang_within_its_guarantee_is_searched_for_when_a_protection_ends():
     there = waiting()
     schedule = schedule_of(there)
-    schedule.postpone(progress(there, A), ready_at=1005)
+    schedule.postpone(gang_progress(there, A), ready_at=1005)
     assert schedule.searched == {A: FailedSearch(A, 1000, 1005)}
     there.searched = tuple(schedule.searched.values())
     there.advance(1005)

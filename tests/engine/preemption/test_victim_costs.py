@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.given import cluster, node
 from tests.support.preemption_given import LATER, runs
-from windlass.engine.draft.eviction_units import Units
+from windlass.engine.draft.eviction_units import RunningUnits
 from windlass.engine.preemption.victim_costs import (
     IMPOSSIBLE,
     MOVE_SURCHARGE,
@@ -53,7 +53,7 @@ def test_two_units_with_less_to_lose_are_cheaper_than_one_with_more():
 def test_the_cost_of_a_core_includes_elastic_members_that_leave_before_it():
     elastic = runs("a", 0, 1, tasks=2, minimum=1)
     there = cluster(node("n1", gpus=2), elastic, now=LATER)
-    tail, core = there.recall(Units).now()
+    tail, core = there.recall(RunningUnits).current()
     costs = VictimCosts(there, [tail, core], hurry_s=None)
     together = costs[tail] + costs[core]
     assert costs.with_earlier(core, VictimFate.EVICT) == together

@@ -8,7 +8,7 @@ import pytest
 
 from tests.given import Job, cluster, job, node
 from tests.support.preemption_given import LATER, ONE, OTHER, OWNER, TWO, runs
-from windlass.engine.draft.eviction_units import EvictionUnit, Units
+from windlass.engine.draft.eviction_units import EvictionUnit, RunningUnits
 from windlass.engine.preemption.reclaim_memo import ReclaimRules
 from windlass.engine.preemption.reclaim_rules import lacking
 from windlass.engine.preemption.victim_filter import (
@@ -18,8 +18,8 @@ from windlass.engine.preemption.victim_filter import (
     VictimFilter,
 )
 from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.progress import progress
-from windlass.engine.queueing.shares import shares
+from windlass.engine.queueing.progress import gang_progress
+from windlass.engine.queueing.shares import compute_shares
 from windlass.model.jobs import GangId
 from windlass.model.settings import Settings
 from windlass.state.cluster import Cluster
@@ -36,11 +36,11 @@ def crowded(victim: Job, preemptor: Job = DUE, **settings: Any) -> Cluster:
 
 def permits_of(there: Cluster, scope: SearchScope, **fields: Any) -> VictimFilter:
     """Return the filter of an attempt for the waiting gang `due`."""
-    limits, due = Limits(there), progress(there, GangId("due"))
-    rules = ReclaimRules(there, shares(there, limits))
+    limits, due = Limits(there), gang_progress(there, GangId("due"))
+    rules = ReclaimRules(there, compute_shares(there, limits))
     need = limits.need(due.counts)
     short = lacking(there.columns, need)
-    claim = rules.case(
+    claim = rules.claim_of(
         due.gang.queue, need, lambda q, d: there.allocated(q, d) + need.get(d, 0), short
     )
     request = RoomRequest(due.gang, need, short, fields.pop("grows", False), claim)
@@ -54,7 +54,7 @@ def fate_of(there: Cluster, scope: SearchScope, **fields: Any) -> VictimFate:
 
 
 def last_unit(there: Cluster) -> EvictionUnit:
-    return there.recall(Units).now()[-1]
+    return there.recall(RunningUnits).current()[-1]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_gang_never_evicts_its_own_members():
     half = job("due", 2, ONE, queue="owner", minimum=1).runs(0, on="n1", devices=[0])
     there = crowded(runs("loan", 1, queue="other"), half)
     permits = permits_of(there, SearchScope.BOTH)
-    own = [unit for unit in there.recall(Units).now() if unit.gang.id == "due"]
+    own = [unit for unit in there.recall(RunningUnits).current() if unit.gang.id == "due"]
     assert [permits.fate(unit) for unit in own] == [KEEP]
 
 

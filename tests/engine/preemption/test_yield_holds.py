@@ -10,7 +10,7 @@ from tests.given import Job, Outcome, ask, job, let_go, node, outcome_of, queue,
 from tests.support import kube_given as kube
 from tests.support.kube_given import Stage
 from tests.support.preemption_given import LATER, ONE, TWO, late, runs
-from windlass.engine.explain.preemption_preview import would
+from windlass.engine.explain.preemption_preview import preview_preemption
 from windlass.kube.writers.placement_promises import read
 from windlass.kube.writes import EvictRefused
 from windlass.model.actions import EvictionRule
@@ -199,7 +199,7 @@ def test_a_hold_and_running_work_give_way_together():
 def test_the_preview_counts_held_places_as_preemptible():
     there = promised().carried_out()
     submit(there, job("serve", 1, ONE, queue="serving", displaces_after_s=60))
-    found = would(outcome_of(there).carried_out(), GangId("serve"))
+    found = preview_preemption(outcome_of(there).carried_out(), GangId("serve"))
     assert found is not None
     research = next(each for each in found.sides if each.queue == "research")
     assert (research.rule, research.bar, research.may_lose) == (
@@ -229,10 +229,10 @@ def stage(**promises: str) -> Stage:
 def given_up() -> tuple[Stage, dict[str, str]]:
     """`high` was promised the place of `low`, and then `serve` was; what is written for each."""
     there = stage()
-    (clearing,) = there.step().work.clearings
+    (clearing,) = there.step().work.evictions
     there.see(kube.pod("serve", 1, queue="own"))
     work = there.step(2).work
-    assert work.clearings == []
+    assert work.evictions == []
     texts = {ref.name: text for ref, text in work.promises}
     assert texts["high"] == ""
     return there, {"high": clearing.promise, "serve": texts["serve"]}
@@ -248,7 +248,7 @@ def test_the_new_promise_names_the_pod_that_still_leaves():
 def test_a_new_search_follows_if_that_pod_does_not_leave():
     there, _ = given_up()
     there.see(EvictRefused(kube.task_id("low"), "a disruption budget says no"))
-    (clearing,) = there.step(31).work.clearings
+    (clearing,) = there.step(31).work.evictions
     assert clearing.gainer is not None
     assert (clearing.gainer.name, clearing.victims[0].rule) == ("serve", EvictionRule.GUARANTEE)
 

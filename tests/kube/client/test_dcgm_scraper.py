@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from windlass.kube.client import dcgm_scraper
-from windlass.kube.client.dcgm_scraper import AT_ONCE, Exporters
-from windlass.kube.writes import Measured
+from windlass.kube.client.dcgm_scraper import AT_ONCE, DcgmScraper
+from windlass.kube.writes import GpuReadings
 from windlass.workloads.nodes.dcgm import LONGEST, Exporter, Reading
 
 PATIENCE_S = 20.0
@@ -34,10 +34,10 @@ async def served(answer: Answer) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def scraping(*urls: str) -> AsyncIterator[tuple[Exporters, list[Measured]]]:
+async def scraping(*urls: str) -> AsyncIterator[tuple[DcgmScraper, list[GpuReadings]]]:
     """Yield a running scraper of these URLs, and the list of its reports."""
-    reports: list[Measured] = []
-    exporters = Exporters(reports.append, 0.05)
+    reports: list[GpuReadings] = []
+    exporters = DcgmScraper(reports.append, 0.05)
     exporters.ask([named(url, number) for number, url in enumerate(urls)])
     task = asyncio.create_task(exporters.run())
     try:
@@ -52,11 +52,11 @@ def named(url: str, number: int) -> Exporter:
     return Exporter(f"n{number}", url, "gpu-operator", "", (f"uid-{number}", 0))
 
 
-def nodes(reports: list[Measured]) -> set[str]:
+def nodes(reports: list[GpuReadings]) -> set[str]:
     return {exporter.node for report in reports for exporter, _ in report.readings}
 
 
-async def wait_all(exporters: Exporters) -> None:
+async def wait_all(exporters: DcgmScraper) -> None:
     async with asyncio.timeout(PATIENCE_S):
         await exporters.heard_all.wait()
 

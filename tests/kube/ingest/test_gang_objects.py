@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tests.support.kube_given import NAMESPACE, Stage, node, pod, queue
-from windlass.kube.refs import Lost, ObjectObserved
+from windlass.kube.refs import ObjectLost, ObjectObserved
 from windlass.model.jobs import Domain, Group
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.annotations import GANG, GROUP
@@ -115,7 +115,7 @@ def test_a_changed_gang_object_changes_the_gang():
 def test_a_gang_whose_object_is_deleted_is_refused_with_a_reason():
     there = stage(gang(minimum=2), member("a"))
     gone = gang(minimum=2)
-    there.brain.take([Lost(gone.kind, gone.object)])
+    there.brain.take([ObjectLost(gone.kind, gone.object)])
     assert "there is no Gang train" in str(there.gang_of("a").refusal)
 
 

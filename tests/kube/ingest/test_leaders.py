@@ -126,7 +126,7 @@ def test_holds_for_followers_end_when_they_do_not_come_in_time():
     assert len(stage.cluster.tasks) == 4
     step = stage.step(FOLLOW_WITHIN_S + 1)
     assert not stage.cluster.holds
-    victims = [each for clearing in step.work.clearings for each in clearing.victims]
+    victims = [each for clearing in step.work.evictions for each in clearing.victims]
     assert {(each.pod.name, each.rule) for each in victims} == {
         ("w0-0", EvictionRule.STALE),
         ("w1-0", EvictionRule.STALE),
@@ -162,7 +162,7 @@ def test_a_borrower_yields_the_places_of_missing_followers_to_a_guarantee():
     stage.see(*(pod(f"due-{at}", 2, **old) for at in (0, 1)))
     stage.step()
     step = stage.step()  # the third node is free, and one of the leaders makes room
-    victims = {each.pod.name for clearing in step.work.clearings for each in clearing.victims}
+    victims = {each.pod.name for clearing in step.work.evictions for each in clearing.victims}
     assert victims == {"w0-0", "w1-0"}
 
 

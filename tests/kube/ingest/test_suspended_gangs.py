@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tests.support.kube_given import Reading, container, job, marked, node
-from windlass.workloads.kinds.suspension import Mark
+from windlass.workloads.kinds.suspension import SuspensionMark
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.annotations import MINIMUM
 
@@ -17,7 +17,7 @@ GPU = container("main", **{"nvidia.com/gpu": "1"})
 def away(count: int = 3, notes: dict[str, str] | None = None, **fields: Any) -> wire.Owner:
     """Return a suspended Job of pods with a GPU each."""
     template = {"spec": {"containers": [GPU]}}
-    said = marked("away-uid", Mark(at=1)) | (notes or {})
+    said = marked("away-uid", SuspensionMark(at=1)) | (notes or {})
     return job("away", count, suspend=True, template=template, annotations=said, **fields)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.kube_given import NAMESPACE, Reading, crew, job, made_by, node, pod, task_id
-from windlass.crds.read import Users
+from windlass.crds.read import QueueUsers
 from windlass.kube.ingest.device_assignment import Allotments
 from windlass.kube.ingest.scope import Scope
 from windlass.model.actions import Bind, Evict, EvictionRule
@@ -291,7 +291,7 @@ def test_a_queue_observed_later_is_assigned_to_the_gangs_that_name_it():
     found = there.gang_of("a").refusal
     assert found is not None
     assert 'queue "late" does not exist' in str(found)
-    there.queue("late", Users(frozenset({NAMESPACE})))
+    there.queue("late", QueueUsers(frozenset({NAMESPACE})))
     assert (there.gang_of("a").queue, there.gang_of("a").refusal) == ("late", None)
 
 
@@ -306,7 +306,7 @@ def test_gangs_of_a_deleted_queue_are_refused():
 
 def test_a_gang_that_names_a_closed_queue_is_refused():
     there = Reading()
-    there.queue("closed", Users(frozenset({"other"})))
+    there.queue("closed", QueueUsers(frozenset({"other"})))
     there.see(pod("a", queue="closed"))
     assert f'namespace "{NAMESPACE}" may not use queue "closed"' in str(there.gang_of("a").refusal)
 
@@ -314,7 +314,7 @@ def test_a_gang_that_names_a_closed_queue_is_refused():
 def test_a_namespace_selected_by_label_gets_its_queue():
     there = Reading()
     there.apply(there.translator.gangs.queue_gone("team"))
-    there.queue("picked", Users(term=(Expression("team", Operator.IN, ("x",)),)))
+    there.queue("picked", QueueUsers(term=(Expression("team", Operator.IN, ("x",)),)))
     there.see(pod("a"))
     assert there.gang_of("a").queue == ""
     there.apply(there.translator.namespace_seen(NAMESPACE, {"team": "x"}))

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.support.kube_given import Json, Stage, container, node, pod, queue
-from windlass.kube.refs import Lost, ObjectObserved
+from windlass.kube.refs import ObjectLost, ObjectObserved
 from windlass.workloads.objects import storage_wire as stored
 from windlass.workloads.pods.volumes import BOUND, SELECTED
 
@@ -148,7 +148,7 @@ def test_the_reason_of_a_pod_names_what_its_claim_lacks(things: list[Any], words
 
 def test_a_pod_waits_again_when_its_claim_is_deleted():
     there = stage(volume("v"), claim("c", "v"), using("p", "c", schedulingGates=[{"name": "g"}]))
-    there.brain.take([Lost("claims", claim("c", "v").object)])
+    there.brain.take([ObjectLost("claims", claim("c", "v").object)])
     there.see(using("p", "c"))
     assert "claim c does not exist" in told(there)
 

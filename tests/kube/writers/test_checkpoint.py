@@ -28,15 +28,15 @@ from windlass.checkpoint.protocol import (
 )
 from windlass.daemon.decide.checkpoint_requests import RequestOutcome
 from windlass.kube.writers.placement_promises import read
-from windlass.kube.writes import Asking, EvictRefused, Heard, Unasked
+from windlass.kube.writes import EvictRefused, GangCheckpoint, Heard, RequestUnwritable
 from windlass.model.jobs import TaskState
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.annotations import LATENCY_CRITICAL, SAVED, STOPS
 from windlass.workloads.pods.checkpointing import (
     CheckpointSettings,
+    checkpoint_settings_of,
     complaints,
     endpoint_of,
-    saving_of,
 )
 
 OWN, LOAN = queue("team", "ml", guarantee={"gpu": 2}), queue("loan", "ml")
@@ -65,22 +65,22 @@ def crowded(**fields: Any) -> Stage:
     )
 
 
-def requested(stage: Stage) -> Asking:
-    (order,) = stage.step().work.askings
+def requested(stage: Stage) -> GangCheckpoint:
+    (order,) = stage.step().work.checkpoint_requests
     return order
 
 
-def observe_requests(stage: Stage, order: Asking, **notes: str) -> None:
+def observe_requests(stage: Stage, order: GangCheckpoint, **notes: str) -> None:
     """Let the pods be observed with their requests."""
     stage.see(*(low(i, {REQUEST: order.request.text()} | notes) for i in range(2)))
 
 
-def done(order: Asking, **fields: Any) -> Ack:
+def done(order: GangCheckpoint, **fields: Any) -> Ack:
     return replace(Ack(order.request.id, SaveState.DONE, 7, at=NOW), **fields)
 
 
 def evicted(stage: Stage, seconds: int = 0) -> set[str]:
-    clearings = stage.step(seconds).work.clearings
+    clearings = stage.step(seconds).work.evictions
     return {victim.pod.name for clearing in clearings for victim in clearing.victims}
 
 
@@ -106,7 +106,7 @@ def test_checkpoint_annotations_of_a_pod_are_read(
     notes: dict[str, str], expected: CheckpointSettings
 ):
     annotated = pod("a", annotations=notes, terminationGracePeriodSeconds=20)
-    assert saving_of(annotated) == expected
+    assert checkpoint_settings_of(annotated) == expected
 
 
 def test_termination_grace_and_allowed_stops_are_read():
@@ -172,8 +172,8 @@ def test_a_gang_checkpoints_as_slowly_as_its_slowest_pod_and_ignores_its_launche
 def test_a_checkpoint_is_requested_after_the_promise_and_before_any_eviction():
     stage = crowded()
     step = stage.step()
-    (order,) = step.work.askings
-    assert step.work.clearings == []
+    (order,) = step.work.checkpoint_requests
+    assert step.work.evictions == []
     assert [each.pod.name for each in order.pods] == ["low-0", "low-1"]
     assert order.request.deadline == stage.now + 60
     assert "make room for ml/w" in order.request.reason
@@ -181,7 +181,7 @@ def test_a_checkpoint_is_requested_after_the_promise_and_before_any_eviction():
     assert order.gainer.name == "w-0"
     promise = read(order.promise)
     assert promise is not None
-    (parting,) = promise.partings
+    (parting,) = promise.pending_checkpoints
     assert parting == stage.cluster.partings.now()[0]
     assert promise.evicts == ()
     assert ("low-0", "AskedToSave") in step.events
@@ -190,10 +190,10 @@ def test_a_checkpoint_is_requested_after_the_promise_and_before_any_eviction():
 def test_a_checkpoint_is_requested_only_once():
     stage = crowded()
     order = requested(stage)
-    assert stage.step(1).work.askings == []
+    assert stage.step(1).work.checkpoint_requests == []
     observe_requests(stage, order)
     work = stage.step(1).work
-    assert (work.askings, work.withdrawals, work.clearings) == ([], [], [])
+    assert (work.checkpoint_requests, work.checkpoint_withdrawals, work.evictions) == ([], [], [])
 
 
 def test_a_request_in_http_mode_names_the_endpoints():
@@ -207,14 +207,16 @@ def test_a_gang_is_evicted_once_every_pod_has_saved_and_the_answers_are_noted():
     observe_requests(stage, order)
     stage.see(low(0, {REQUEST: order.request.text(), ACK: done(order).text()}))
     step = stage.step(1)
-    assert [(each.pod.name, each.ack.step) for each in step.work.saved] == [("low-0", 7)]
-    assert step.work.clearings == []
+    assert [(each.pod.name, each.ack.step) for each in step.work.checkpoint_notes] == [("low-0", 7)]
+    assert step.work.evictions == []
     stage.see(low(1, {REQUEST: order.request.text(), ACK: done(order, at=NOW - 10).text()}))
     work = stage.step().work
-    assert {each.pod.name for each in work.clearings[0].victims} == {"low-0", "low-1"}
-    assert "make room for ml/w" in work.clearings[0].victims[0].message
-    assert [(each.outcome, each.waited_s) for each in work.ended] == [(RequestOutcome.SAVED, 1)]
-    promise = read(work.clearings[0].promise)
+    assert {each.pod.name for each in work.evictions[0].victims} == {"low-0", "low-1"}
+    assert "make room for ml/w" in work.evictions[0].victims[0].message
+    assert [(each.outcome, each.waited_s) for each in work.ended_requests] == [
+        (RequestOutcome.SAVED, 1)
+    ]
+    promise = read(work.evictions[0].promise)
     assert promise is not None
     assert (len(promise.evicts), promise.asks) == (2, ())
 
@@ -224,8 +226,8 @@ def test_a_gang_is_evicted_at_the_deadline_and_the_lost_work_is_counted():
     observe_requests(stage, requested(stage))
     assert evicted(stage, 59) == set()
     work = stage.step(1).work
-    assert {each.pod.name for each in work.clearings[0].victims} == {"low-0", "low-1"}
-    assert [each.outcome for each in work.ended] == [RequestOutcome.LATE]
+    assert {each.pod.name for each in work.evictions[0].victims} == {"low-0", "low-1"}
+    assert [each.outcome for each in work.ended_requests] == [RequestOutcome.LATE]
     assert set(work.lost) == {"guarantee"}
 
 
@@ -252,7 +254,7 @@ def test_a_request_that_can_never_be_written_is_not_waited_for():
     stage = crowded()
     order = requested(stage)
     stage.see(low(1, {REQUEST: order.request.text()}))
-    stage.see(Unasked(task_id("low-0"), order.request.id, "forbidden"))
+    stage.see(RequestUnwritable(task_id("low-0"), order.request.id, "forbidden"))
     assert evicted(stage) == {"low-0", "low-1"}
 
 
@@ -262,7 +264,7 @@ def test_if_the_promise_cannot_be_written_no_pod_is_evicted():
     stage.see(*(EvictRefused(each.pod.task, "no promise") for each in order.pods))
     assert stage.task("low-0").state is TaskState.RUNNING
     stage.lose(*urgent())
-    assert stage.step().work.askings == []
+    assert stage.step().work.checkpoint_requests == []
     assert stage.cluster.partings.now() == ()
 
 
@@ -298,8 +300,8 @@ def test_a_gang_that_saved_and_exited_is_not_evicted():
     for i in range(2):
         stage.see(low(i, {REQUEST: order.request.text()}, status=status, phase="Failed"))
     step = stage.step()
-    assert (step.bound, step.work.clearings) == ({"w-0": "n1", "w-1": "n1"}, [])
-    assert [each.outcome for each in step.work.ended] == [RequestOutcome.SAVED]
+    assert (step.bound, step.work.evictions) == ({"w-0": "n1", "w-1": "n1"}, [])
+    assert [each.outcome for each in step.work.ended_requests] == [RequestOutcome.SAVED]
     stage.see(pod("low-0b", 1, owner=LOW, queue="loan"), pod("low-1b", 1, owner=LOW, queue="loan"))
     assert stage.gang_of("low-0b").saved_at == stage.now  # replacement pods inherit it
 
@@ -319,8 +321,8 @@ def test_stale_and_forged_answers_are_refused_and_reported_once(wrong: dict[str,
     notes = {REQUEST: order.request.text(), ACK: bad}
     stage.see(*(low(i, notes, status=status) for i in range(2)))
     first, second = stage.step(1).work, stage.step(1).work
-    assert {each.task for each in first.disbelieved} == {task_id("low-0"), task_id("low-1")}
-    assert (first.clearings, second.clearings, second.disbelieved) == ([], [], [])
+    assert {each.task for each in first.refused_answers} == {task_id("low-0"), task_id("low-1")}
+    assert (first.evictions, second.evictions, second.refused_answers) == ([], [], [])
     assert evicted(stage, 60) == {"low-0", "low-1"}  # the deadline still holds
 
 
@@ -328,7 +330,7 @@ def test_an_answer_without_a_request_is_ignored():
     stage = crowded()
     stage.see(Heard(task_id("low-0"), Ack("x", SaveState.DONE, 9, at=NOW)))
     assert stage.gang_of("low-0").saved_at is None
-    assert len(stage.step().work.askings) == 1
+    assert len(stage.step().work.checkpoint_requests) == 1
 
 
 def test_the_time_of_a_checkpoint_is_clamped_between_its_request_and_now():
@@ -350,29 +352,31 @@ def test_a_request_that_is_no_longer_needed_is_withdrawn_from_every_pod():
     observe_requests(stage, order)
     stage.lose(*urgent())
     step = stage.step()
-    (withdrawal,) = step.work.withdrawals
+    (withdrawal,) = step.work.checkpoint_withdrawals
     assert withdrawal.id == order.request.id
     assert [each.pod.name for each in withdrawal.pods] == ["low-0", "low-1"]
-    assert [each.outcome for each in step.work.ended] == [RequestOutcome.WITHDRAWN]
+    assert [each.outcome for each in step.work.ended_requests] == [RequestOutcome.WITHDRAWN]
     assert ("low-0", "WorksOn") in step.events
     assert stage.task("low-0").state is TaskState.RUNNING
-    assert stage.step(1).work.withdrawals == []
+    assert stage.step(1).work.checkpoint_withdrawals == []
 
 
 def test_a_request_that_was_written_after_its_withdrawal_is_withdrawn_again():
     stage = crowded()
     order = requested(stage)
     stage.lose(*urgent())
-    assert len(stage.step().work.withdrawals) == 1
+    assert len(stage.step().work.checkpoint_withdrawals) == 1
     observe_requests(stage, order)
-    assert stage.step(5).work.withdrawals == []  # the first withdrawal may still be in flight
-    assert len(stage.step(5).work.withdrawals) == 1
+    assert (
+        stage.step(5).work.checkpoint_withdrawals == []
+    )  # the first withdrawal may still be in flight
+    assert len(stage.step(5).work.checkpoint_withdrawals) == 1
 
 
 # --- after a crash
 
 
-def successor(order: Asking, *pods: wire.Pod) -> Stage:
+def successor(order: GangCheckpoint, *pods: wire.Pod) -> Stage:
     """Return the stage of a new leader that finds these pods and the promise."""
     first, *rest = urgent()
     first = pod("w-0", 1, gang=("w", 2), queue="team", promise=order.promise)
@@ -414,7 +418,7 @@ def test_a_request_without_a_promise_is_withdrawn_by_a_new_leader():
     request = {REQUEST: order.request.text()}
     after = Stage(OWN, LOAN, node("n1", 2), LOW, low(0, request), low(1, request), now=NOW)
     after.brain.resume()
-    (withdrawal,) = after.step().work.withdrawals
+    (withdrawal,) = after.step().work.checkpoint_withdrawals
     assert (withdrawal.id, len(withdrawal.pods)) == (order.request.id, 2)
 
 
@@ -439,4 +443,4 @@ def test_no_checkpoint_is_requested_in_shadow_mode():
     assert gang_id("w") == f"{NAMESPACE}/w"
     stage = crowded()
     stage.brain._shadow = True
-    assert stage.step().work.askings == []
+    assert stage.step().work.checkpoint_requests == []

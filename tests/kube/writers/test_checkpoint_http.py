@@ -69,7 +69,7 @@ async def test_an_answer_to_another_request_is_reported_and_the_request_is_sent_
         await until(lambda: pod.request() == REQUEST, "the pod is asked")
         other = Ack("other", SaveState.DONE, 5, at=1_000_000_000)
         pod.answer(other)
-        pod.withdrawn("r1")  # as if the pod had been restarted
+        pod.withdraw("r1")  # as if the pod had been restarted
         await until(lambda: other in answers, "the other answer is told")
         await until(lambda: pod.request() == REQUEST, "the pod is asked again")
 

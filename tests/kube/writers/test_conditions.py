@@ -145,10 +145,10 @@ def waiting(*names: str, says: tuple[str, str] = ("", "")) -> list[WaitingPod]:
 
 def test_a_message_is_written_once_it_has_been_stable_for_a_moment():
     writer = ConditionWriter()
-    assert writer.read(plan_of(ROOM), [G], 100) == []
+    assert writer.update(plan_of(ROOM), [G], 100) == []
     assert writer.wake_at() == 100 + HOLDS_FOR_S
-    assert writer.read(plan_of(ROOM), [G], 101) == [G]
-    messages = writer.page(G, waiting("a", "b"), 2, 101)
+    assert writer.update(plan_of(ROOM), [G], 101) == [G]
+    messages = writer.messages_of(G, waiting("a", "b"), 2, 101)
     assert [each.pod.name for each in messages.conditions] == ["a", "b"]
     assert messages.note is not None
     assert (messages.note.pod.name, messages.note.reason) == ("a", "Unschedulable")
@@ -158,24 +158,24 @@ def test_a_message_is_written_once_it_has_been_stable_for_a_moment():
 def written_at(now: int) -> ConditionWriter:
     """Return a writer that has just written the conditions of the gang."""
     writer = ConditionWriter()
-    writer.read(plan_of(ROOM), [G], now - HOLDS_FOR_S)
-    assert writer.read(plan_of(ROOM), [G], now) == [G]
-    writer.page(G, waiting("a"), 1, now)
+    writer.update(plan_of(ROOM), [G], now - HOLDS_FOR_S)
+    assert writer.update(plan_of(ROOM), [G], now) == [G]
+    writer.messages_of(G, waiting("a"), 1, now)
     return writer
 
 
 def test_a_gang_that_starts_at_once_causes_no_write():
     writer = ConditionWriter()
-    writer.read(plan_of(ROOM), [G], 100)
-    assert writer.read(Plan(), [], 101) == []
+    writer.update(plan_of(ROOM), [G], 100)
+    assert writer.update(Plan(), [], 101) == []
     assert writer.started(G, [ref("a")], ["n1"]) is None
 
 
 def test_a_change_of_reason_is_written_with_an_event():
     writer = written_at(100)
-    assert writer.read(plan_of(FULL), [G], 105) == []
-    assert writer.read(plan_of(FULL), [G], 106) == [G]
-    messages = writer.page(G, waiting("a"), 1, 106)
+    assert writer.update(plan_of(FULL), [G], 105) == []
+    assert writer.update(plan_of(FULL), [G], 106) == [G]
+    messages = writer.messages_of(G, waiting("a"), 1, 106)
     assert [each.message.reason for each in messages.conditions] == [ConditionReason.QUEUE_FULL]
     assert messages.note is not None
     assert messages.note.reason == "QueueFull"
@@ -183,9 +183,9 @@ def test_a_change_of_reason_is_written_with_an_event():
 
 def test_numbers_alone_are_written_at_most_once_a_minute_and_without_an_event():
     writer, others = written_at(100), Reason(ReasonCode.NO_ROOM, {**ROOM.values, "room": 0})
-    assert writer.read(plan_of(others), [G], 100 + RENEW_AFTER_S - 1) == []
-    assert writer.read(plan_of(others), [G], 100 + RENEW_AFTER_S) == [G]
-    messages = writer.page(G, waiting("a"), 1, 100 + RENEW_AFTER_S)
+    assert writer.update(plan_of(others), [G], 100 + RENEW_AFTER_S - 1) == []
+    assert writer.update(plan_of(others), [G], 100 + RENEW_AFTER_S) == [G]
+    messages = writer.messages_of(G, waiting("a"), 1, 100 + RENEW_AFTER_S)
     assert "there is room for 0" in messages.conditions[0].message.text
     assert messages.note is None
 
@@ -193,23 +193,23 @@ def test_numbers_alone_are_written_at_most_once_a_minute_and_without_an_event():
 def test_an_unchanged_condition_is_not_written_again():
     writer = written_at(100)
     message = message_of(decision(ROOM))
-    writer.read(plan_of(ROOM), [G], 100 + RENEW_AFTER_S)
+    writer.update(plan_of(ROOM), [G], 100 + RENEW_AFTER_S)
     pods = waiting("a", says=(message.reason.value, message.text))
-    assert writer.page(G, pods, 1, 100 + RENEW_AFTER_S).conditions == ()
+    assert writer.messages_of(G, pods, 1, 100 + RENEW_AFTER_S).conditions == ()
 
 
 def test_a_pod_that_joins_later_gets_the_message_of_the_others_at_once():
     writer, others = ConditionWriter(), Reason(ReasonCode.NO_ROOM, {**ROOM.values, "room": 0})
     message = message_of(decision(ROOM))
-    writer.read(plan_of(ROOM), [G], 99, {G: 1})
-    assert writer.read(plan_of(ROOM), [G], 100, {G: 1}) == [G]
-    writer.page(G, waiting("a"), 1, 100)
-    assert writer.read(plan_of(others), [G], 101, {G: 1}) == []
-    assert writer.read(plan_of(others), [G], 102, {G: 2}) == [G]
+    writer.update(plan_of(ROOM), [G], 99, {G: 1})
+    assert writer.update(plan_of(ROOM), [G], 100, {G: 1}) == [G]
+    writer.messages_of(G, waiting("a"), 1, 100)
+    assert writer.update(plan_of(others), [G], 101, {G: 1}) == []
+    assert writer.update(plan_of(others), [G], 102, {G: 2}) == [G]
     pods = waiting("a", says=(message.reason.value, message.text)) + waiting("b")
-    messages = writer.page(G, pods, 2, 102)
+    messages = writer.messages_of(G, pods, 2, 102)
     assert [(each.pod.name, each.message) for each in messages.conditions] == [("b", message)]
-    assert writer.read(plan_of(others), [G], 103, {G: 2}) == []
+    assert writer.update(plan_of(others), [G], 103, {G: 2}) == []
 
 
 def test_a_gang_that_had_to_wait_gets_one_event_when_it_starts():

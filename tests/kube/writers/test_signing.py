@@ -13,13 +13,13 @@ from windlass.kube.client.leader_election import LeaseRecord
 from windlass.kube.ingest.scope import Scope
 from windlass.kube.writers.signing import PUBLIC_KEY, Signing, UnreadableKey
 from windlass.kube.writers.suspend import patch_of
-from windlass.kube.writes import To, Turn
-from windlass.workloads.kinds.suspension import Mark, text_of
+from windlass.kube.writes import OwnerChange, OwnerWrite
+from windlass.workloads.kinds.suspension import SuspensionMark, mark_text
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.annotations import MAX_RUN, SEAL, SUSPENDED
 
 GPU = container("main", **{"nvidia.com/gpu": "1"})
-MARK = text_of(Mark(at=1))
+MARK = mark_text(SuspensionMark(at=1))
 OTHER = Signing(b"another key, also of 32 bytes ..")
 TEAM = queue("team", "ml")
 
@@ -40,7 +40,7 @@ def test_a_signed_mark_keeps_the_queue_position():
         {SUSPENDED: MARK, SEAL: "not a signature"},
         marked("low-uid", MARK, OTHER),
         marked("another-uid", MARK),
-        marked("low-uid", MARK) | {SUSPENDED: text_of(Mark(at=1, since=1))},
+        marked("low-uid", MARK) | {SUSPENDED: mark_text(SuspensionMark(at=1, since=1))},
     ],
     ids=["unsigned", "garbage", "another key", "copied from another object", "changed"],
 )
@@ -64,7 +64,12 @@ def test_a_promise_in_an_unsigned_mark_holds_no_place():
 
 def test_a_signed_job_is_not_resumed_by_the_mark_of_another():
     low = owner(marked("another-uid", MARK))
-    assert patch_of(Turn(GANG, LOW, To.RESUMED, Mark(at=1, resumed_at=2)), low, KEY) is None
+    assert (
+        patch_of(
+            OwnerWrite(GANG, LOW, OwnerChange.RESUMED, SuspensionMark(at=1, resumed_at=2)), low, KEY
+        )
+        is None
+    )
 
 
 def test_a_public_key_verifies_signatures_and_cannot_sign():
@@ -112,25 +117,25 @@ def test_without_a_key_pods_are_evicted_one_by_one():
 
 def test_a_gang_that_ends_for_good_is_suspended_without_a_mark_or_key():
     step = keyless(**{MAX_RUN: "1s"}).stage.step()
-    turns = [victim.turn for evictions in step.work.clearings for victim in evictions.victims]
-    assert turns == [Turn(GANG, LOW, To.SUSPENDED, None)] * 2
-    patch = patch_of(Turn(GANG, LOW, To.SUSPENDED), job("low"), Scope().seal)
+    turns = [victim.turn for evictions in step.work.evictions for victim in evictions.victims]
+    assert turns == [OwnerWrite(GANG, LOW, OwnerChange.SUSPENDED, None)] * 2
+    patch = patch_of(OwnerWrite(GANG, LOW, OwnerChange.SUSPENDED), job("low"), Scope().seal)
     assert patch is not None
     assert patch["spec"] == {"suspend": True}
 
 
 def test_an_unsigned_mark_is_logged_once_with_the_command_to_resume():
     stage = Stage(node("n1", gpus=2), TEAM, owner({SUSPENDED: MARK}))
-    (unsigned,) = stage.step().work.unsigned
+    (unsigned,) = stage.step().work.unsigned_marks
     fields = unsigned_log_fields(unsigned)
     assert fields["owner"] == "ml/low"
     command = 'kubectl patch job.batch low -n ml --type merge -p \'{"spec":{"suspend":false}}\''
     assert fields["advice"] == command
     stage.see(owner({SUSPENDED: MARK, "more": "1"}))
-    assert stage.step().work.unsigned == []
+    assert stage.step().work.unsigned_marks == []
 
 
 def test_an_unsigned_mark_on_a_running_owner_is_not_logged():
     low = owner({SUSPENDED: MARK})
     runs = msgspec.structs.replace(low, spec={**low.spec, "suspend": False})
-    assert Stage(node("n1", gpus=2), TEAM, runs).step().work.unsigned == []
+    assert Stage(node("n1", gpus=2), TEAM, runs).step().work.unsigned_marks == []

@@ -13,10 +13,16 @@ from starlette.applications import Starlette
 
 from tests.support.asgi import Told, ask
 from tests.web.redact.test_redaction import BOARD
-from windlass.model.viewers import CannotAsk, Right, Viewer
-from windlass.web.auth.authentication import MOST_AT_ONCE, NOBODY, UNKNOWN, AccessDenied, Door
+from windlass.model.viewers import ReviewUnavailable, Right, Viewer
+from windlass.web.auth.authentication import (
+    MOST_AT_ONCE,
+    NOBODY,
+    UNKNOWN,
+    AccessDenied,
+    Authenticator,
+)
 from windlass.web.auth.sessions import LONGEST_S, MOST, Sessions
-from windlass.web.server.app import Guests, application, events
+from windlass.web.server.app import DashboardAccess, application, events
 
 PATHS = (
     *("cluster", "queues", "jobs", "job?gang=a", "decisions", "decisions/1"),
@@ -38,7 +44,7 @@ class Judge:
         self.reviews += 1
         await self.gate.wait()
         if self.is_away:
-            raise CannotAsk("the API server cannot be asked: it does not answer")
+            raise ReviewUnavailable("the API server cannot be asked: it does not answer")
         return None if token in self.strangers else Viewer(token[:20])
 
     async def may(self, viewer: Viewer, right: Right) -> bool:
@@ -52,8 +58,10 @@ class House:
         self.now = 1000.0
         self.judge = Judge()
         self.looked = 0
-        self.door = Door(self.judge, lambda: self.now, lambda: self.now)
-        self.app: Starlette = application(BOARD, Path("/nowhere"), Guests(self.door, self.look))
+        self.door = Authenticator(self.judge, lambda: self.now, lambda: self.now)
+        self.app: Starlette = application(
+            BOARD, Path("/nowhere"), DashboardAccess(self.door, self.look)
+        )
 
     async def look(self) -> None:
         self.looked += 1
@@ -209,7 +217,7 @@ async def test_events_end_with_the_session():
 
     stream = events(BOARD, is_welcome)
     assert b"data: " in await anext(stream)
-    BOARD.bell.ring()
+    BOARD.change_signal.ring()
     assert [each async for each in stream] == []
 
 
@@ -225,6 +233,6 @@ async def test_a_replica_with_nothing_to_show_says_why():
         raise AccessDenied(503, "r0 leads, and this replica stands by: look there.")
 
     judge: Any = Judge()
-    app = application(BOARD, Path("/nowhere"), Guests(Door(judge), refuse))
+    app = application(BOARD, Path("/nowhere"), DashboardAccess(Authenticator(judge), refuse))
     told = await ask(app, "/api/jobs", authorization="Bearer ann")
     assert (told.status, told.json["error"][:8]) == (503, "r0 leads")

@@ -20,7 +20,7 @@ from windlass.web.documents.map_nodes import CORDONED, GONE, IN_SERVICE
 from windlass.web.documents.queues import queue_rows
 from windlass.web.feed.gang_members import GangMemberIndex
 from windlass.web.feed.timeseries import MOST_SAMPLES, Timeseries, past_of
-from windlass.web.feed.view import Beside, ClusterView, take_view
+from windlass.web.feed.view import ClusterView, ViewExtras, take_view
 from windlass.web.schema.documents import Eta, FinishedJob, QueueRow, Stamp
 
 STAMP = Stamp("run", 1, 1, 0, True)
@@ -32,7 +32,7 @@ def map_of(*things, **options):
 
 
 def view_of(cluster: Cluster, plan: Plan, **beside: Any) -> ClusterView:
-    return take_view(cluster, plan, STAMP, Beside(**beside))
+    return take_view(cluster, plan, STAMP, ViewExtras(**beside))
 
 
 def members(view: ClusterView) -> GangMemberIndex:

@@ -21,7 +21,7 @@ from windlass.web.auth.authentication import AccessDenied
 from windlass.web.auth.authorization import AccessRights, VisibleScope
 from windlass.web.documents.decisions import cycle_document
 from windlass.web.feed.live_state import LiveState
-from windlass.web.feed.replay_source import CannotTell
+from windlass.web.feed.replay_source import ReplayUnavailable
 from windlass.web.redact.viewer import ViewReader
 from windlass.web.schema.cycles import CycleDocument
 from windlass.web.server.app import application
@@ -138,6 +138,6 @@ def test_a_long_replay_is_done_in_parts_of_bounded_time(day: Day, monkeypatch: A
     record, last = ReplayReader(day.store), day.store.stretches()[-1]
     key = f"{last.first + last.cycles - 1}~one"
     for _ in range(last.cycles - 1):
-        with pytest.raises(CannotTell, match="still being played"):
+        with pytest.raises(ReplayUnavailable, match="still being played"):
             record.cycle(key)
     assert record.cycle(key) == day.made[-1]

@@ -28,17 +28,17 @@ from windlass.model.jobs import GangId, TaskId
 from windlass.model.queues import GPU, Queue
 from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.topology import Topology
-from windlass.web.auth.authentication import Door
+from windlass.web.auth.authentication import Authenticator
 from windlass.web.auth.authorization import AccessRights, VisibleScope
 from windlass.web.documents.jobs import ListWindow
 from windlass.web.feed import throttle
 from windlass.web.feed.live_state import LiveState
-from windlass.web.feed.view import Beside, ClusterView
+from windlass.web.feed.view import ClusterView, ViewExtras
 from windlass.web.redact.view import ViewRedactor
 from windlass.web.redact.viewer import ViewReader
 from windlass.web.schema.documents import Eta, FinishedJob
 from windlass.web.schema.openapi import description
-from windlass.web.server.app import Guests, application
+from windlass.web.server.app import DashboardAccess, application
 
 TEAMS = ("crimson", "azure", "olive")
 QUEUES = ("company", "division", *(f"queue-of-{team}" for team in TEAMS))
@@ -101,7 +101,7 @@ def board() -> LiveState:
     made.show(
         there,
         planned,
-        Beside(
+        ViewExtras(
             away=[node(f"lost-of-{team}", gpus=1, labels=racks[team]) for team in TEAMS],
             finished=[
                 FinishedJob(f"{t}/old", "old", f"queue-of-{t}", f"user-of-{t}", t, 0, 1, 2)
@@ -115,7 +115,7 @@ def board() -> LiveState:
 
 
 def whole_view() -> ClusterView:
-    shown = board().pages.shown
+    shown = board().documents.shown
     assert shown is not None
     return shown.view
 
@@ -153,7 +153,7 @@ async def answers(scope: VisibleScope) -> dict[str, str]:
     async def look() -> None:
         pass
 
-    app = application(board(), Path("/nowhere"), Guests(Door(Judge(scope)), look))
+    app = application(board(), Path("/nowhere"), DashboardAccess(Authenticator(Judge(scope)), look))
     bodies: dict[str, str] = {}
     for request in requests():
         answer = await asgi.ask(app, request, authorization="Bearer ann")
@@ -188,7 +188,9 @@ def test_every_address_with_data_is_in_the_description():
     async def look() -> None:
         pass
 
-    app = application(board(), Path("/nowhere"), Guests(Door(Judge(VisibleScope())), look))
+    app = application(
+        board(), Path("/nowhere"), DashboardAccess(Authenticator(Judge(VisibleScope())), look)
+    )
     paths = {str(getattr(route, "path", "")) for route in app.routes}
     paths = {path.replace("{number}", "{cycle}") for path in paths if path.startswith("/api/")}
     signing_in = {"/api/viewer", "/api/sign-in", "/api/sign-out"}

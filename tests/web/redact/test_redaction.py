@@ -17,14 +17,14 @@ from tests.given import ask, job, node, schedule
 from windlass.model.jobs import GangId
 from windlass.model.queues import Queue
 from windlass.model.topology import Topology
-from windlass.model.viewers import CannotAsk, Right, Viewer
+from windlass.model.viewers import ReviewUnavailable, Right, Viewer
 from windlass.state.cluster import Cluster
 from windlass.web.auth.authorization import AccessRights, VisibleScope, namespace_of
 from windlass.web.auth.ttl_cache import TtlCache, for_seconds
 from windlass.web.documents.jobs import TOP, JobLists
 from windlass.web.feed.gang_members import GangMemberIndex
 from windlass.web.feed.live_state import LiveState
-from windlass.web.feed.view import Beside, ClusterView
+from windlass.web.feed.view import ClusterView, ViewExtras
 from windlass.web.redact.text import redact_room, redact_sentence
 from windlass.web.redact.viewer import MOST_KEPT, VersionedDocument, ViewReader
 from windlass.web.schema.documents import ClusterDocument, FinishedJob, RoomDocument, StartRow
@@ -88,7 +88,7 @@ def shown() -> LiveState:
         FinishedJob(f"{team}/old", "old", f"q-{team}", f"user-of-{team}", team, 0, 1, 2)
         for team in TEAMS
     ]
-    made.show(after, there.plan, Beside(finished=ended))
+    made.show(after, there.plan, ViewExtras(finished=ended))
     return made
 
 
@@ -99,8 +99,8 @@ def members_of(view: ClusterView) -> GangMemberIndex:
 
 
 BOARD = shown()
-assert BOARD.pages.shown is not None
-VIEW = BOARD.pages.shown.view
+assert BOARD.documents.shown is not None
+VIEW = BOARD.documents.shown.view
 RACKS_OF = {team: set[str]() for team in TEAMS}
 """The racks on which the gangs of each team run."""
 for each in msgspec.to_builtins(JobLists(VIEW, members_of(VIEW)).document())["running"]:
@@ -188,7 +188,7 @@ def _check(seen: ClusterDocument) -> None:
 async def test_viewers_who_may_see_everything_share_the_cached_documents():
     reader = ViewReader(BOARD, AccessRights(Judge(VisibleScope())))
     for name in ("cluster", "queues", "decisions"):
-        shared = BOARD.pages.answer(name)
+        shared = BOARD.documents.answer(name)
         assert shared is not None
         assert (await reader.document(ANN, name)).body is shared.body
 
@@ -320,10 +320,10 @@ async def test_ttl_cache_does_not_keep_a_failure():
 
     async def ask_about() -> int:
         if not (found := answers.pop(0)):
-            raise CannotAsk("not now")
+            raise ReviewUnavailable("not now")
         return found
 
-    with pytest.raises(CannotAsk):
+    with pytest.raises(ReviewUnavailable):
         await shared.of(1, ask_about)
     assert await shared.of(1, ask_about) == 7
 

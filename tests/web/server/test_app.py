@@ -26,7 +26,7 @@ from windlass.web.documents.jobs import start_rows
 from windlass.web.feed.live_state import MOST_CYCLES, LiveState
 from windlass.web.schema.openapi import description
 from windlass.web.server.app import application, events
-from windlass.web.server.local_server import PortTaken, served
+from windlass.web.server.local_server import PortTaken, run_local_server
 from windlass.web.server.security_headers import is_local
 
 NOWHERE = Path("/nonexistent")
@@ -223,7 +223,7 @@ async def test_a_request_with_since_is_answered_with_a_delta(name: str):
 
 
 def test_a_document_is_made_once_for_concurrent_requests():
-    pages = board().pages
+    pages = board().documents
     with ThreadPoolExecutor(8) as viewers:
         answers = [viewers.submit(pages.answer, "cluster") for _ in range(32)]
         bodies = {id(found.body) for each in answers if (found := each.result())}
@@ -261,7 +261,7 @@ async def test_events_end_when_the_server_stops():
     shown = board()
     stream = events(shown)
     await anext(stream)
-    shown.bell.silence()
+    shown.change_signal.silence()
     assert [each async for each in stream] == []
 
 
@@ -294,7 +294,7 @@ async def test_every_error_is_a_problem_document(path: str):
 
 async def test_an_internal_error_is_a_problem_document(monkeypatch: pytest.MonkeyPatch):
     shown, answer = board(), Answer()
-    monkeypatch.setattr(shown.pages, "jobs", None)
+    monkeypatch.setattr(shown.documents, "jobs", None)
     with pytest.raises(TypeError):  # the server logs it, after the answer
         await get(shown, "/api/jobs", into=answer)
     assert (answer.status, set(answer.json)) == (500, {"error"})
@@ -319,7 +319,7 @@ async def test_the_built_page_is_served(tmp_path: Path):
 
 
 def test_local_server_listens_on_loopback_and_stops_with_its_context():
-    with served(board(), port=0) as address:
+    with run_local_server(board(), port=0) as address:
         assert address.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(f"{address}api/jobs", timeout=10) as answer:
             assert json.load(answer)["waiting_in_all"] == 1
@@ -328,7 +328,7 @@ def test_local_server_listens_on_loopback_and_stops_with_its_context():
 
 
 def test_a_port_in_use_is_named_in_the_error():
-    with served(board(), port=0) as address:
+    with run_local_server(board(), port=0) as address:
         port = int(address.rstrip("/").rpartition(":")[2])
-        with pytest.raises(PortTaken, match=str(port)), served(board(), port):
+        with pytest.raises(PortTaken, match=str(port)), run_local_server(board(), port):
             pass

@@ -9,16 +9,16 @@ import pytest
 
 from tests.support.kube_given import KEY, Json, Reading, marked, node
 from windlass.config.job_kinds import OwnKind, kinds_of
-from windlass.engine.preemption.graceful_eviction import siblings_that_go
+from windlass.engine.preemption.graceful_eviction import sibling_evictions
 from windlass.kube.ingest.scope import Scope
-from windlass.kube.refs import Switch
+from windlass.kube.refs import OwnerSwitch
 from windlass.kube.writers.disruption_budgets import allow
-from windlass.kube.writers.evictor import Rates
+from windlass.kube.writers.evictor import EvictionRates
 from windlass.model.actions import Evict, EvictionRule
 from windlass.model.jobs import TaskState
-from windlass.workloads.kinds.suspension import Mark
+from windlass.workloads.kinds.suspension import SuspensionMark
 from windlass.workloads.kinds.table import KINDS, Key, Kinds
-from windlass.workloads.manifests.expand import ClusterDefaults, made
+from windlass.workloads.manifests.expand import ClusterDefaults, expand_manifests
 from windlass.workloads.objects import wire
 
 TEMPLATE = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]}}
@@ -68,7 +68,7 @@ class Running:
         self.there = Reading(node("n1"), scope=Scope(kinds=OWN, seal=KEY))
         manifest = {"kind": kind, "apiVersion": api, "metadata": {"name": "x"}, "spec": spec}
         terms = ClusterDefaults("ml", "windlass", "2026-01-01T00:00:00Z", {}, OWN)
-        found = made([manifest], terms)
+        found = expand_manifests([manifest], terms)
         self.key, self.owner = found.owners[0]
         if above is not None:
             self.owner = below(self.owner, above)
@@ -82,7 +82,7 @@ class Running:
     def gangs(self) -> set[str]:
         return {str(each) for each in self.there.cluster.gangs}
 
-    def switch(self) -> Switch | None:
+    def switch(self) -> OwnerSwitch | None:
         (gang,) = self.there.cluster.gangs
         return self.there.translator.switch(gang, set(self.there.cluster.tasks))
 
@@ -118,7 +118,7 @@ def suspended(owner: wire.Owner, field: str) -> wire.Owner:
     for step in way:
         inner[step] = inner = dict(inner.get(step, {}))
     inner[last] = True
-    notes = marked(owner.metadata.uid, Mark(at=1, gainer="ml/other"))
+    notes = marked(owner.metadata.uid, SuspensionMark(at=1, gainer="ml/other"))
     meta = msgspec.structs.replace(owner.metadata, annotations=notes)
     return msgspec.structs.replace(owner, metadata=meta, spec=spec)
 
@@ -129,7 +129,7 @@ def test_a_resumed_owner_creates_the_same_gang(kind: str):
     running = Running(kind, api, spec)
     before = running.gangs
     path = f"/apis/{api}/namespaces/ml/{kind.lower()}s/x"
-    assert running.switch() == Switch(path, running.owner.metadata.uid, field)
+    assert running.switch() == OwnerSwitch(path, running.owner.metadata.uid, field)
     running.suspend(running.key, running.owner)
     assert running.gangs == before
     states = [task.state for task in running.there.cluster.tasks.values()]
@@ -140,7 +140,7 @@ def test_of_nested_owners_the_topmost_is_suspended():
     running = Running("JobSet", "jobset.x-k8s.io/v1alpha2", JOBSET, TRAIN)
     before = running.gangs
     path = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/ml/trainjobs/t"
-    assert running.switch() == Switch(path, "t-uid", "spec.suspend")
+    assert running.switch() == OwnerSwitch(path, "t-uid", "spec.suspend")
     running.suspend(TRAIN_JOB, TRAIN)
     assert running.gangs == before
     assert len(running.there.cluster.tasks) == SIZE
@@ -201,7 +201,7 @@ def test_disruption_budgets_are_checked_for_all_pods_of_a_gang_together():
 
 
 def test_the_eviction_rate_counts_every_pod_of_a_suspended_gang():
-    rates = Rates(per_minute=4)
+    rates = EvictionRates(per_minute=4)
     assert rates.wait_s("q", 0.0, 3) == 0
     assert rates.wait_s("q", 10.0, 2) == 50
     assert rates.wait_s("q", 10.0) == 0
@@ -255,7 +255,7 @@ def test_all_gangs_of_one_owner_are_suspended_together():
     cluster, translator = running.there.cluster, running.there.translator
     driver, workers = sorted(cluster.gangs)
     leaving = [Evict(task.id, EvictionRule.LEAVING) for task in cluster.members(workers)]
-    more = siblings_that_go(cluster, leaving)
+    more = sibling_evictions(cluster, leaving)
     assert [each.task for each in more] == [task.id for task in cluster.members(driver)]
     tasks = {each.task for each in (*leaving, *more)}
     assert translator.switch(workers, tasks) == translator.switch(driver, tasks) != None  # noqa: E711
@@ -266,4 +266,4 @@ def test_shrinking_a_gang_evicts_no_other_gang_of_its_owner():
     cluster = running.there.cluster
     _, workers = sorted(cluster.gangs)
     first, *_ = cluster.members(workers)
-    assert siblings_that_go(cluster, [Evict(first.id, EvictionRule.SHARE)]) == []
+    assert sibling_evictions(cluster, [Evict(first.id, EvictionRule.SHARE)]) == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.kube_given import NAMESPACE, Reading, Stage, job, made_by, node, pod, queue
-from windlass.crds.read import Users
+from windlass.crds.read import QueueUsers
 from windlass.model.reasons import ReasonCode
 from windlass.workloads.kinds.eviction_survival import Survives
 from windlass.workloads.kinds.table import Membership, membership
@@ -211,8 +211,8 @@ def test_a_gang_takes_the_minimum_that_its_members_finally_agree_on():
 
 def test_members_in_different_queues_get_a_reason():
     there = Reading()
-    there.queue("one", Users(term=()))
-    there.queue("two", Users(term=()))
+    there.queue("one", QueueUsers(term=()))
+    there.queue("two", QueueUsers(term=()))
     there.see(pod("a", gang=("train", 2), queue="one"), pod("b", gang=("train", 2), queue="two"))
     assert "its pods name different queues, one and two" in str(there.gang_of("a").refusal)
     there.see(pod("c", gang=("train", 2), queue="one", annotations={"windlass.dev/duration": "2h"}))

@@ -15,9 +15,9 @@ from windlass.workloads.nodes.dcgm import (
     LONGEST,
     Reading,
     exporter_of,
-    read,
+    read_report,
     suspects,
-    trouble_of,
+    trouble_of_gpus,
 )
 
 MORE = 'UUID="GPU-5c1e",device="nvidia3",modelName="NVIDIA H100 80GB HBM3",Hostname="n1"'
@@ -32,7 +32,7 @@ def failed(gpu: object, xid: object, labels: str = MORE) -> str:
 
 
 def told(*lines: str) -> Reading | None:
-    return read("".join(lines).encode())
+    return read_report("".join(lines).encode())
 
 
 # --- texts
@@ -100,7 +100,7 @@ def test_a_malformed_row_is_ignored(line: str):
 def test_an_oversized_report_is_read_in_part_and_quickly():
     assert told(used(0, 5), "x" * LONGEST, "\n", used(1, 5)) == Reading((50,))
     for part in ("a", '"', "\\", 'a="', '\\"', "{", "}", " ", "\n", used(0, 5)):
-        read(b"DCGM_FI_DEV_GPU_UTIL{" + (part * (LONGEST // len(part))).encode())
+        read_report(b"DCGM_FI_DEV_GPU_UTIL{" + (part * (LONGEST // len(part))).encode())
 
 
 SCRAPS = st.sampled_from(
@@ -110,11 +110,11 @@ SCRAPS = st.sampled_from(
 
 @given(st.one_of(st.binary(max_size=500), st.lists(SCRAPS).map("".join).map(str.encode)))
 def test_arbitrary_bytes_give_a_valid_reading_or_none(text: bytes):
-    found = read(text)
+    found = read_report(text)
     if found is not None:
         assert all(-1 <= each <= 1000 for each in found.utilisation)
         assert all(0 <= gpu < 512 and xid >= 0 for gpu, xid in found.xids)
-        trouble_of(suspects({}, found), 1)
+        trouble_of_gpus(suspects({}, found), 1)
 
 
 # --- suspects
@@ -144,11 +144,11 @@ def test_a_gpu_is_suspect_until_its_exporter_reports_0(
 
 def test_a_node_with_a_suspect_gpu_is_avoided_with_a_reason():
     why = "ill: GPU 3 reports XID 79 (fell off the bus)"
-    assert trouble_of({3: 79}, 7) == NodeTrouble(NodeStanding.AVOIDED, why, 7)
-    several = trouble_of({5: 48, 3: 79, 4: 79}, 7)
+    assert trouble_of_gpus({3: 79}, 7) == NodeTrouble(NodeStanding.AVOIDED, why, 7)
+    several = trouble_of_gpus({5: 48, 3: 79, 4: 79}, 7)
     assert several is not None
     assert several.what == f"{why}, and 2 more do so too"
-    assert trouble_of({}, 7) is None
+    assert trouble_of_gpus({}, 7) is None
 
 
 def test_errors_of_applications_are_not_in_the_table():

@@ -33,27 +33,31 @@ async def _instructions(config: Config) -> str:
     import time
 
     from windlass.daemon.loop.main import replica_of
-    from windlass.daemon.loop.read_cluster import CannotLook, opened
+    from windlass.daemon.loop.read_cluster import ClusterUnreadable, open_api
     from windlass.daemon.serving.leader_info import DASHBOARD, leader_of, read_lease
 
-    async with opened(config) as api:
+    async with open_api(config) as api:
         lease = await read_lease(api, config)
     leader = leader_of(lease, int(time.time()))
     if lease is None or leader is None:
-        raise CannotLook(
+        raise ClusterUnreadable(
             f"The Lease {config.lease.name} may not be read, so the leader is not known; ask for "
             "that right, or for the address at which the dashboard is published."
         )
     if not leader:
-        raise CannotLook("No replica leads; `windlass run` or `windlass install` starts one.")
+        raise ClusterUnreadable(
+            "No replica leads; `windlass run` or `windlass install` starts one."
+        )
     address = (lease.metadata.annotations or {}).get(DASHBOARD, "")
     if not address:
         name = replica_of(leader)
-        raise CannotLook(f"{name} leads, and serves no dashboard; see the setting dashboard.port.")
-    return way(replica_of(leader), address, lease.metadata.namespace)
+        raise ClusterUnreadable(
+            f"{name} leads, and serves no dashboard; see the setting dashboard.port."
+        )
+    return dashboard_instructions(replica_of(leader), address, lease.metadata.namespace)
 
 
-def way(leader: str, address: str, namespace: str) -> str:
+def dashboard_instructions(leader: str, address: str, namespace: str) -> str:
     """Return the commands that lead to the dashboard which a leader serves at an address."""
     if address.startswith("127."):  # `windlass run` on a host, not in a pod
         return (

@@ -61,10 +61,10 @@ def _account(text: str | None) -> Account | None:
 
 
 async def _collect(config: Config, account: Account | None) -> Evidence:
-    from windlass.daemon.loop.read_cluster import opened
+    from windlass.daemon.loop.read_cluster import open_api
     from windlass.doctor.collect import read
 
-    async with opened(config) as api:
+    async with open_api(config) as api:
         return await read(api, config, account)
 
 

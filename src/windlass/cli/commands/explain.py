@@ -33,12 +33,12 @@ from windlass.cli.render.evictions import eviction_cause, list_nodes
 from windlass.cli.render.queue_table import QueueTableRow, queue_as_json, queue_rows, queue_sentence
 from windlass.engine.plan import Decision, Verdict
 from windlass.model.actions import Evict
-from windlass.model.display_names import known_as
+from windlass.model.display_names import display_name
 from windlass.model.errors import UnknownName
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import ACTIVE, Gang, GangId, Task, TaskState
 from windlass.model.queues import GPU
-from windlass.model.validation.problems import listed
+from windlass.model.validation.problems import join_names
 
 if TYPE_CHECKING:
     from windlass.config import Config
@@ -165,12 +165,12 @@ def _explain_on_cluster(config: Config, job: str, namespace: str | None) -> _Exp
 
     A user who may read only its namespace gets the conditions that the scheduler wrote on its pods.
     """
-    from windlass.daemon.loop.read_cluster import MayNotLook
+    from windlass.daemon.loop.read_cluster import ReadForbidden
 
     name = job if "/" in job else f"{namespace_or_default(config, namespace)}/{job}"
     try:
         return _explain_job(cluster_context(config), name)
-    except MayNotLook as error:
+    except ReadForbidden as error:
         from windlass.cli.render.pod_conditions import stories_on_pods
 
         now, stories = stories_on_pods(config, name)
@@ -257,20 +257,20 @@ def _room(context: ExplainContext, gang: GangId, decision: Decision | None) -> d
     """Return the tasks that are evicted for a waiting gang, or a preview of its preemption."""
     from windlass.cli.render.preemption_preview import (
         preemption_as_json,
+        preemption_clauses,
         tasks_being_freed,
-        would_told,
     )
-    from windlass.engine.explain.preemption_preview import would
+    from windlass.engine.explain.preemption_preview import preview_preemption
 
     cluster, plan = context.cluster, context.plan
     if decision is None or decision.verdict != Verdict.WAITS:
         return {}
     if any(hold.gang == gang and hold.firm for hold in plan.holds):
         return {"freed": tasks_being_freed(cluster, plan, gang)}
-    preview = would(context.after, gang)
+    preview = preview_preemption(context.after, gang)
     if preview is None:
         return {}
-    sentences = list(would_told(preview, cluster.now))
+    sentences = list(preemption_clauses(preview, cluster.now))
     return {"would": preemption_as_json(preview) | {"sentences": sentences}}
 
 
@@ -330,7 +330,7 @@ def _place(task: Task, node: str, devices: str, verb: str) -> dict[str, Any]:
 
 def _story_lines(story: dict[str, Any]) -> Iterator[str]:
     """Yield a headline, a list of sentences, and the places of the tasks."""
-    yield f"{known_as(story['gang'])} {_headline(story)}"
+    yield f"{display_name(story['gang'])} {_headline(story)}"
     for reason in story.get("reasons", ()):
         yield _item(reason_sentence(reason["sentence"], reason.get("values", {})))
     for text in _story_sentences(story):
@@ -352,7 +352,7 @@ def _story_sentences(story: dict[str, Any]) -> Iterator[str]:
         yield sentence(checkpoint_sentence(story["asked"]))
     yield from map(sentence, _past_evictions(story))
     if story.get("makes_room_for") and not story["displaced"]:
-        preemptors = listed(map(known_as, story["makes_room_for"]))
+        preemptors = join_names(map(display_name, story["makes_room_for"]))
         yield sentence(f"the places it leaves are held for {preemptors}")
     if story.get("eta"):
         yield sentence(story["eta"]["sentence"])

@@ -18,11 +18,11 @@ from windlass.cli.options import (
     namespace_option,
     namespace_or_default,
 )
-from windlass.model.display_names import known_as
+from windlass.model.display_names import display_name
 from windlass.model.errors import one_line
 
 if TYPE_CHECKING:
-    from windlass.daemon.loop.read_cluster import Sight
+    from windlass.daemon.loop.read_cluster import ClusterReading
     from windlass.model.jobs import Gang, Task
 
 STATES = ("waiting", "running", "leaving")
@@ -78,11 +78,11 @@ def command(
     the one that the scheduler wrote on its pods; `windlass explain` says more. Rights to one
     namespace are enough to see its jobs.
     """
-    from windlass.daemon.loop.read_cluster import look
+    from windlass.daemon.loop.read_cluster import read_cluster
 
     config = load_config(**cluster)
     where = "" if everywhere else namespace_or_default(config, namespace)
-    sight = asyncio.run(look(config, where))
+    sight = asyncio.run(read_cluster(config, where))
     rows = [
         row
         for row in rows_of(sight)
@@ -97,7 +97,7 @@ def command(
         click.echo(line)
 
 
-def rows_of(sight: Sight) -> list[JobRow]:
+def rows_of(sight: ClusterReading) -> list[JobRow]:
     """Return the gangs of this scheduler: waiting ones first, in each state the oldest first."""
     schedulers = sight.config.scheduler_names
     rows = [
@@ -113,8 +113,8 @@ def rows_of(sight: Sight) -> list[JobRow]:
     )
 
 
-def _row(sight: Sight, gang: Gang) -> JobRow:
-    from windlass.forecast.text import found_in
+def _row(sight: ClusterReading, gang: Gang) -> JobRow:
+    from windlass.forecast.text import eta_in_message
     from windlass.model.jobs import ACTIVE, OCCUPYING
     from windlass.workloads.objects.annotations import QUEUE, mark
 
@@ -126,7 +126,7 @@ def _row(sight: Sight, gang: Gang) -> JobRow:
     namespace, _, name = gang.id.partition("/")
     return JobRow(
         namespace=namespace,
-        name=known_as(name),
+        name=display_name(name),
         job=gang.job.partition("/")[2],
         queue=gang.queue or mark(sight.pods[tasks[0].id].metadata, QUEUE),
         state=state,
@@ -139,7 +139,7 @@ def _row(sight: Sight, gang: Gang) -> JobRow:
         created_at=gang.created_at,
         reason=reason,
         message=message,
-        eta=found_in(message, sight.cluster.now),
+        eta=eta_in_message(message, sight.cluster.now),
     )
 
 
@@ -155,7 +155,7 @@ def _state(gang: Gang, tasks: list[Task]) -> str:
     return "leaving" if is_leaving and not waits else "waiting"
 
 
-def _condition(sight: Sight, tasks: list[Task]) -> tuple[str, str]:
+def _condition(sight: ClusterReading, tasks: list[Task]) -> tuple[str, str]:
     """Return reason and message that the scheduler wrote on the first waiting pod that has them."""
     from windlass.model.jobs import TaskState
     from windlass.workloads.objects.wire import condition
@@ -168,7 +168,7 @@ def _condition(sight: Sight, tasks: list[Task]) -> tuple[str, str]:
     return "", ""
 
 
-def _path(sight: Sight, queue: str) -> Iterator[str]:
+def _path(sight: ClusterReading, queue: str) -> Iterator[str]:
     """Yield a queue and all queues above it; a circle of parents is left after one round."""
     seen: set[str] = set()
     while queue and queue not in seen:

@@ -19,7 +19,7 @@ from windlass.cli.render.evictions import (
 from windlass.cli.render.queue_table import queue_as_json, queue_rows, queue_table
 from windlass.engine.plan import Decision, Plan, Verdict
 from windlass.model.actions import Bind
-from windlass.model.display_names import known_as
+from windlass.model.display_names import display_name
 from windlass.model.jobs import GangId
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _starts(cluster: Cluster, plan: Plan) -> Iterator[str]:
     yield "\nStarts now"
     for gang, binds in _by_gang(cluster, plan).items():
         queue = cluster.gangs[gang].queue
-        yield f"  {known_as(gang)} (queue {queue}): {counted(len(binds), 'task')}"
+        yield f"  {display_name(gang)} (queue {queue}): {counted(len(binds), 'task')}"
         for bind in binds[:MOST_TASKS]:
             yield f"    {pod_of(bind.task)} on {bind.node}, {slices_in_words(bind.devices)}"
         if len(binds) > MOST_TASKS:
@@ -153,7 +153,7 @@ def _alike(decisions: Iterable[Decision]) -> list[tuple[Decision, int]]:
 def _decision_lines(decision: Decision, number: str, more: int) -> Iterator[str]:
     """Yield a gang that waits with its reasons; `more` gangs wait for the same ones."""
     queue = f"queue {decision.queue}" if decision.queue else "no queue"
-    yield f"  {number}{known_as(decision.gang)} ({queue})"
+    yield f"  {number}{display_name(decision.gang)} ({queue})"
     for reason in decision.reasons:
         text = reason_sentence(str(reason), reason.values)
         yield click.wrap_text(text, 78, "     ", "     ")

@@ -24,12 +24,12 @@ from windlass.cli.render.evictions import (
 )
 from windlass.cli.render.queue_table import QueueTableRow, queue_as_json, queue_rows
 from windlass.engine.plan import Decision, Verdict
-from windlass.model.display_names import known_as
+from windlass.model.display_names import display_name
 from windlass.model.errors import InputError
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import ACTIVE, GangId
 from windlass.model.units import duration_in_words
-from windlass.model.validation.problems import listed
+from windlass.model.validation.problems import join_names
 
 if TYPE_CHECKING:
     from windlass.model.queues import Queue
@@ -130,7 +130,7 @@ def preview(before: Snapshot, after: Snapshot) -> Preview:
 def preview_lines(comparison: Preview) -> Iterator[str]:
     """Yield the differences, evictions first."""
     changed = comparison.changed
-    yield f"Changes {listed(changed)}" if changed else "Changes nothing"
+    yield f"Changes {join_names(changed)}" if changed else "Changes nothing"
     lists: list[tuple[str, list[str]]] = [
         ("Would be evicted", list(eviction_lines(comparison.evicted))),
         ("Would no longer be evicted", list(eviction_lines(comparison.spared))),
@@ -248,13 +248,13 @@ def _kind(decision: Decision) -> tuple[str, str, object]:
 
 def _start_line(start: GangStart) -> str:
     tasks, nodes = counted(start.tasks, "task"), list_nodes(start.nodes)
-    text = f"{known_as(start.gang)} (queue {start.queue}): {tasks} on {nodes}"
+    text = f"{display_name(start.gang)} (queue {start.queue}): {tasks} on {nodes}"
     return click.wrap_text(text, 78, "  ", "     ")
 
 
 def _reason_lines(before: Decision, after: Decision) -> str:
     """Return the first reasons of a gang without and with the change: the first one decides."""
-    lines = [f"  {known_as(after.gang)} (queue {after.queue})"]
+    lines = [f"  {display_name(after.gang)} (queue {after.queue})"]
     for label, decision in (("now", before), ("then", after)):
         text = f"{label}: {decision.reasons[0] if decision.reasons else decision.verdict}"
         lines.append(click.wrap_text(text, 78, "     ", "       "))

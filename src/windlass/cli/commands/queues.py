@@ -63,29 +63,29 @@ def command(json_: bool, **cluster: str | None) -> None:
 
 async def _read(config: Config) -> list[Owner]:
     from windlass.crds.definitions import QUEUE
-    from windlass.daemon.loop.read_cluster import NO_CRDS, CannotLook, opened
+    from windlass.daemon.loop.read_cluster import NO_CRDS, ClusterUnreadable, open_api
     from windlass.kube.client.client import list_all
     from windlass.kube.client.errors import NotFound
     from windlass.workloads.objects.wire import Owner
 
-    async with opened(config) as api:
+    async with open_api(config) as api:
         try:
             return await list_all(api, QUEUE.path(), Owner)
         except NotFound:
-            raise CannotLook(f"queues: {NO_CRDS}") from None
+            raise ClusterUnreadable(f"queues: {NO_CRDS}") from None
 
 
 def lines_of(objects: Iterable[Owner]) -> list[QueueLine]:
     """Return all queues in the order of the tree; a queue in a circle of parents as well."""
     from windlass.cli.render.queue_table import in_tree
-    from windlass.crds.queue_validation import mended
+    from windlass.crds.queue_validation import with_usable_parents
     from windlass.crds.read import read_queue
     from windlass.model.queues import Queue
 
     by_name = {queue.metadata.name: queue for queue in objects}
-    parsed = {name: read_queue(name, queue.spec).noun for name, queue in by_name.items()}
+    parsed = {name: read_queue(name, queue.spec).value for name, queue in by_name.items()}
     queues = [owned.queue if owned else Queue(name) for name, owned in sorted(parsed.items())]
-    tree = {queue.name: queue for queue in mended(queues)}
+    tree = {queue.name: queue for queue in with_usable_parents(queues)}
     return [_line(queue, depth, by_name[queue.name]) for queue, depth in in_tree(tree)]
 
 

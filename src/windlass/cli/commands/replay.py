@@ -148,12 +148,12 @@ def _stretch_table(stretches: Sequence[Stretch]) -> str:
 
 def _decide_again(store: HistoryStore, window: ReplayWindow, json_: bool) -> None:
     """Decide the cycles of a window again and print the outcome; exit with 1 if a plan differs."""
-    from windlass.history.replay import again
+    from windlass.history.replay import replay_stretch
 
     cycles = same = end = 0
     first: dict[str, Any] | None = None
     for stretch in window.stretches:
-        for replayed in again(store.start(stretch), store.cycles(stretch)):
+        for replayed in replay_stretch(store.start(stretch), store.cycles(stretch)):
             cycle = replayed.cycle
             if cycle.at > window.until:
                 break

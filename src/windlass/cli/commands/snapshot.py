@@ -20,10 +20,10 @@ def command(out: str | None, **cluster: str | None) -> None:
     windlass snapshot --out now.json && windlass plan now.json --with change.yaml
     """
     from windlass.cli.output import write_file
-    from windlass.daemon.loop.read_cluster import look
+    from windlass.daemon.loop.read_cluster import read_cluster
     from windlass.state.snapshot import to_json
 
-    data = to_json(asyncio.run(look(load_config(**cluster))).cluster.snapshot())
+    data = to_json(asyncio.run(read_cluster(load_config(**cluster))).cluster.snapshot())
     if out is None:
         click.echo(data)
     else:

@@ -163,13 +163,13 @@ async def _submit(config: Config, request: SubmitRequest) -> None:
     The Job is created first, because the Service names it as its owner and is deleted with it.
     """
     from windlass.crds.definitions import QUEUE
-    from windlass.daemon.loop.read_cluster import opened
+    from windlass.daemon.loop.read_cluster import open_api
     from windlass.daemon.serving.leader_info import as_leader, read_lease
     from windlass.kube.client.errors import ApiError
     from windlass.workloads.manifests.submit import job_of, service_of
 
     jobs = f"/apis/batch/v1/namespaces/{request.namespace}/jobs"
-    async with opened(config) as api:
+    async with open_api(config) as api:
         if request.queue:
             await _check_name(api, "queue", request.queue, QUEUE.path())
         if request.priority_class:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from windlass.cli.live_view.view import TerminalSize
     from windlass.config import Config
-    from windlass.daemon.loop.read_cluster import Sight
+    from windlass.daemon.loop.read_cluster import ClusterReading
 
 
 @click.command("top")
@@ -54,17 +54,17 @@ def command(once: bool, every: float, **cluster: str | None) -> None:
 
 def _show_once(config: Config, console: Console) -> None:
     from windlass.cli.live_view.view import TerminalSize
-    from windlass.daemon.loop.read_cluster import look
+    from windlass.daemon.loop.read_cluster import read_cluster
 
     size = TerminalSize(console.width, max(24, console.height))
-    console.print(frame(asyncio.run(look(config)), size))
+    console.print(frame(asyncio.run(read_cluster(config)), size))
 
 
 def _show_live(config: Config, console: Console, every_s: float) -> None:
     from rich.live import Live
 
     from windlass.cli.live_view.view import TerminalSize
-    from windlass.daemon.loop.read_cluster import follow
+    from windlass.daemon.loop.read_cluster import follow_cluster
 
     # Ctrl-C is the normal end.
     with (
@@ -72,13 +72,13 @@ def _show_live(config: Config, console: Console, every_s: float) -> None:
         Live(console=console, screen=True, auto_refresh=False) as live,
     ):
 
-        def show(sight: Sight) -> None:
+        def show(sight: ClusterReading) -> None:
             live.update(frame(sight, TerminalSize(console.width, console.height)), refresh=True)
 
-        asyncio.run(follow(config, every_s, show))
+        asyncio.run(follow_cluster(config, every_s, show))
 
 
-def frame(sight: Sight, size: TerminalSize) -> Group:
+def frame(sight: ClusterReading, size: TerminalSize) -> Group:
     """Return one frame that fits the terminal."""
     from rich.console import Group
 
@@ -90,7 +90,7 @@ def frame(sight: Sight, size: TerminalSize) -> Group:
     return Group(*(fitted(line, size.width) for line in lines))
 
 
-def _header(sight: Sight, width: int) -> list[Text]:
+def _header(sight: ClusterReading, width: int) -> list[Text]:
     from rich.text import Text
 
     from windlass.cli.format import gpus
@@ -114,7 +114,7 @@ def _header(sight: Sight, width: int) -> list[Text]:
     return [line, Text("─" * width, FAINT)]
 
 
-def _warnings(sight: Sight) -> list[str]:
+def _warnings(sight: ClusterReading) -> list[str]:
     """Return what an administrator should know, in a few words each."""
     warnings = {
         "no leader": sight.leader == "",

@@ -48,9 +48,9 @@ class SimulationDashboard:
 
     def show(self, simulation: Simulation) -> None:
         """Show the present cluster, unless it is shown already; request ETAs if a page is open."""
-        from windlass.web.feed.view import Beside, ending
+        from windlass.web.feed.view import ViewExtras, bounded_etas
 
-        if self._expected and self.board.bell.is_heard:
+        if self._expected and self.board.change_signal.is_heard:
             self._expected.update(simulation.cluster)
         etas: Mapping[GangId, StartEta] = self._expected.etas if self._expected else {}
         if self._shown == (simulation.cycles, etas):
@@ -58,10 +58,10 @@ class SimulationDashboard:
         self._shown = (simulation.cycles, etas)
         moment = simulation.moment()
         now = simulation.cluster.now
-        beside = Beside(
+        beside = ViewExtras(
             away=moment.away,
             finished=_finished(simulation),
-            etas={gang: eta for gang, eta in ending(etas).items() if eta.late >= now},
+            etas={gang: eta for gang, eta in bounded_etas(etas).items() if eta.late >= now},
         )
         self.board.show(moment.cluster, moment.plan, beside)
 
@@ -82,11 +82,11 @@ def served_if_wanted(
 @contextmanager
 def _served(port: int | None) -> Generator[SimulationDashboard, None, None]:
     from windlass.cli.demo_support.background_eta import BackgroundEta
-    from windlass.web.server.local_server import served
+    from windlass.web.server.local_server import run_local_server
 
     expected = BackgroundEta()
     dashboard = SimulationDashboard(expected)
-    with closing(expected), served(dashboard.board, port) as address:
+    with closing(expected), run_local_server(dashboard.board, port) as address:
         dashboard.address = address
         yield dashboard
 

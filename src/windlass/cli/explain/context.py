@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from windlass.model.actions import Evict
-from windlass.model.display_names import known_as
+from windlass.model.display_names import display_name
 from windlass.model.events import Event
 
 if TYPE_CHECKING:
     from windlass.config import Config
-    from windlass.daemon.loop.read_cluster import Sight
+    from windlass.daemon.loop.read_cluster import ClusterReading
     from windlass.engine.plan import Plan
     from windlass.forecast.experience import Experience
     from windlass.sim.records import GangRecord
@@ -118,12 +118,12 @@ def cluster_context(config: Config) -> ExplainContext:
     """Read a live cluster once, and return it with the plan for it."""
     import asyncio
 
-    from windlass.daemon.loop.read_cluster import look
+    from windlass.daemon.loop.read_cluster import read_cluster
 
-    return observed_context(asyncio.run(look(config)))
+    return observed_context(asyncio.run(read_cluster(config)))
 
 
-def observed_context(sight: Sight) -> ExplainContext:
+def observed_context(sight: ClusterReading) -> ExplainContext:
     """Return the context of a live cluster that was just read."""
     from windlass.cli.render.eta import etas_on_pods
 
@@ -155,7 +155,7 @@ def _context_of(cluster: Cluster, plan: Plan, notice: str = "") -> ExplainContex
     for gang in sorted(cluster.gangs.values(), key=lambda gang: gang.id):
         gangs_by_job.setdefault(gang.job, []).append(gang.id)
         if "~" in gang.id:
-            jobs.setdefault(known_as(gang.id), []).append(gang.id)
+            jobs.setdefault(display_name(gang.id), []).append(gang.id)
         for task in cluster.members(gang.id):
             jobs.setdefault(pod_of(task.id), [gang.id])
     after = _after(cluster, plan)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from windlass.config import Config
     from windlass.daemon.decide.inputs import StepInput
     from windlass.state.cluster import Cluster
-    from windlass.workloads.manifests.expand import ClusterDefaults, Made
+    from windlass.workloads.manifests.expand import ClusterDefaults, ExpandedManifests
 
 
 def submit_to_context(
@@ -52,12 +52,12 @@ def submit_to_cluster(
     """
     import asyncio
 
-    from windlass.daemon.loop.read_cluster import look
+    from windlass.daemon.loop.read_cluster import read_cluster
     from windlass.workloads.pods.task import task_id
 
     if not manifests.is_kubernetes:
-        return submit_to_context(observed_context(asyncio.run(look(config))), manifests)
-    expanded: list[tuple[Made, str]] = []
+        return submit_to_context(observed_context(asyncio.run(read_cluster(config))), manifests)
+    expanded: list[tuple[ExpandedManifests, str]] = []
 
     def add_job(inputs: Sequence[StepInput], config: Config, now: int) -> list[StepInput]:
         defaults = _cluster_defaults(config, namespace, now, inputs)
@@ -65,7 +65,7 @@ def submit_to_cluster(
         expanded.append((objects, " ".join(_remarks(manifests, defaults, objects, inputs))))
         return _as_inputs(objects)
 
-    context = observed_context(asyncio.run(look(config, more=add_job)))
+    context = observed_context(asyncio.run(read_cluster(config, more=add_job)))
     objects, remarks = expanded[0]
     tasks = (context.cluster.tasks.get(task_id(pod)) for pod in objects.pods)
     gangs = (str(task.gang) for task in tasks if task is not None)
@@ -73,11 +73,14 @@ def submit_to_cluster(
 
 
 def _remarks(
-    manifests: ManifestFile, defaults: ClusterDefaults, objects: Made, inputs: Sequence[StepInput]
+    manifests: ManifestFile,
+    defaults: ClusterDefaults,
+    objects: ExpandedManifests,
+    inputs: Sequence[StepInput],
 ) -> Iterator[str]:
     """Yield sentences about documents that are left out, and objects that exist already."""
     from windlass.kube.refs import ObjectObserved
-    from windlass.model.validation.problems import listed
+    from windlass.model.validation.problems import join_names
     from windlass.workloads.objects.wire import Owner, Pod
 
     if others := kinds_without_pods(manifests, defaults.kinds):
@@ -94,14 +97,14 @@ def _remarks(
         if (kind, meta.namespace, meta.name) in existing
     ]
     if names:
-        yield f"{listed(names)} exists already; the answer is for another job beside it."
+        yield f"{join_names(names)} exists already; the answer is for another job beside it."
 
 
 def _with_notice(context: ExplainContext, notice: str) -> ExplainContext:
     return replace(context, notice=" ".join(filter(None, (context.notice, notice))))
 
 
-def _as_inputs(objects: Made) -> list[StepInput]:
+def _as_inputs(objects: ExpandedManifests) -> list[StepInput]:
     """Return the expanded objects as the watches of the scheduler would report them."""
     from windlass.kube.refs import ObjectObserved
 
@@ -136,7 +139,7 @@ def _events_of_manifests(manifests: ManifestFile, cluster: Cluster, namespace: s
     Such a cluster has no namespaces, so every queue is open to the pods.
     """
     from windlass.config import Config
-    from windlass.crds.read import OwnedQueue, Users
+    from windlass.crds.read import OwnedQueue, QueueUsers
     from windlass.daemon.serving.context import scope_of
     from windlass.kube.ingest.translator import Translator
 
@@ -147,7 +150,7 @@ def _events_of_manifests(manifests: ManifestFile, cluster: Cluster, namespace: s
     for name in cluster.topologies:
         events += translator.gangs.topology_seen(name)
     for queue in cluster.queues.values():
-        users = Users(frozenset(pod.metadata.namespace for pod in objects.pods))
+        users = QueueUsers(frozenset(pod.metadata.namespace for pod in objects.pods))
         events += translator.gangs.queue_seen(OwnedQueue(queue, users))
     for key, owner in objects.owners:
         events += translator.owner_seen(key, owner)

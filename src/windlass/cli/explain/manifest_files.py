@@ -13,7 +13,7 @@ from windlass.model.errors import InputError
 if TYPE_CHECKING:
     from windlass.sim.scenario.yaml_lines import Spot
     from windlass.workloads.kinds.table import Kinds
-    from windlass.workloads.manifests.expand import ClusterDefaults, Made
+    from windlass.workloads.manifests.expand import ClusterDefaults, ExpandedManifests
 
 _SEPARATOR = re.compile(rb"^---.*$", re.MULTILINE)
 ADVICE = "write a manifest of a kind that makes pods, or a job of a scenario"
@@ -58,19 +58,19 @@ def read_manifest_file(file: str) -> ManifestFile:
     return ManifestFile(name, documents)
 
 
-def expand_manifests(manifests: ManifestFile, defaults: ClusterDefaults) -> Made:
+def expand_manifests(manifests: ManifestFile, defaults: ClusterDefaults) -> ExpandedManifests:
     """Return the owners and pods that controllers would create from the manifests.
 
     Raise an InputError for the first thing that the API server would refuse.
     """
-    from windlass.workloads.manifests.expand import CannotMake, made
+    from windlass.workloads.manifests.expand import CannotMake, expand_manifests
 
     problems = sorted(_problems(manifests, defaults))
     if problems:
         line, problem = problems[0]
         raise InputError(manifests.file, line, problem, more=len(problems) - 1)
     try:
-        objects = made(manifests.mappings, defaults)
+        objects = expand_manifests(manifests.mappings, defaults)
     except CannotMake as error:
         raise InputError(manifests.file, None, str(error)) from None
     if not objects.pods:
@@ -81,20 +81,20 @@ def expand_manifests(manifests: ManifestFile, defaults: ClusterDefaults) -> Made
 
 def kinds_without_pods(manifests: ManifestFile, kinds: Kinds) -> str:
     """Return a clause that names the kinds that cannot be explained; empty if there are none."""
-    from windlass.model.validation.problems import listed
+    from windlass.model.validation.problems import join_names
     from windlass.workloads.manifests.expand import is_read, key_of
 
     keys = [key_of(mapping) for mapping in manifests.mappings if not is_read(mapping, kinds)]
     names = list(dict.fromkeys(str(key).rstrip(".") for key in keys))
     verb = "makes" if len(names) == 1 else "make"
-    return f"{listed(names)} {verb} no pods that can be explained" if names else ""
+    return f"{join_names(names)} {verb} no pods that can be explained" if names else ""
 
 
 def _problems(manifests: ManifestFile, defaults: ClusterDefaults) -> Iterator[tuple[int, str]]:
     """Yield the line and the text of everything that the API server would refuse."""
     from windlass.crds.read import read_gang
     from windlass.workloads.manifests.expand import GANG, ROWS, is_read, key_of, name_of
-    from windlass.workloads.manifests.validate import COUNTS, problems, repeated
+    from windlass.workloads.manifests.validate import COUNTS, problems, repeated_names
 
     for spot, mapping in zip(manifests.documents, manifests.mappings, strict=True):
         key, name = key_of(mapping), name_of(mapping, defaults)
@@ -108,5 +108,5 @@ def _problems(manifests: ManifestFile, defaults: ClusterDefaults) -> Iterator[tu
             for complaint in read_gang(name, mapping.get("spec") or {}).complaints:
                 yield spot.line_of(("spec",)), complaint
     names = [(str(key_of(mapping)), name_of(mapping, defaults)) for mapping in manifests.mappings]
-    for index, problem in repeated(names):
+    for index, problem in repeated_names(names):
         yield manifests.documents[index].line_of(problem.path), str(problem)

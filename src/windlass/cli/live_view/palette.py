@@ -22,7 +22,7 @@ HUES = (
     ("#1FA37C", "#86E5C7"),
     ("#A8467F", "#EE9AB5"),
 )
-NINE = tuple(step for hue in HUES for step in hue)
+ALL_STEPS = tuple(step for hue in HUES for step in hue)
 """All steps of all hues, for clusters with more top queues than hues."""
 
 
@@ -58,7 +58,7 @@ def _parent(queue: Queue, queues: Mapping[str, Queue]) -> str:
 
 def _single_colours(count: int) -> list[tuple[str, ...]]:
     """Return one colour per top queue, with no steps for its children."""
-    return [(NINE[i],) if i < len(NINE) else (QUIET,) for i in range(count)]
+    return [(ALL_STEPS[i],) if i < len(ALL_STEPS) else (QUIET,) for i in range(count)]
 
 
 def _descendants(top: str, queues: Mapping[str, Queue]) -> list[str]:

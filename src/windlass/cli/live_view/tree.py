@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from windlass.cli.format import about
+from windlass.cli.format import rounded
 from windlass.cli.live_view.frame import DrawableCluster
 from windlass.cli.live_view.palette import FAINT, INK, QUIET, in_tree_order
 from windlass.model.gpus import WHOLE
@@ -81,15 +81,15 @@ def _numbers(moment: DrawableCluster, queue: Queue) -> _QueueNumbers:
 def _cell(numbers: _QueueNumbers, column: str) -> str:
     match column:
         case "has":
-            return about(numbers.allocated / WHOLE)
+            return rounded(numbers.allocated / WHOLE)
         case "share":
-            return about(numbers.share / WHOLE)
+            return rounded(numbers.share / WHOLE)
         case "guar":
-            return about(numbers.guarantee / WHOLE)
+            return rounded(numbers.guarantee / WHOLE)
         case "limit":
-            return "–" if numbers.limit is None else about(numbers.limit / WHOLE)
+            return "–" if numbers.limit is None else rounded(numbers.limit / WHOLE)
         case _:
-            return about(numbers.used_hours)
+            return rounded(numbers.used_hours)
 
 
 def _bar(numbers: _QueueNumbers, axis: int, width: int, colour: str) -> Text:

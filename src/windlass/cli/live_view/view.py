@@ -18,7 +18,7 @@ from textwrap import wrap
 from rich.console import Group
 from rich.text import Text
 
-from windlass.cli.format import about, clock, counted, duration, gpus
+from windlass.cli.format import clock, counted, duration, gpus, rounded
 from windlass.cli.live_view.frame import DrawableCluster
 from windlass.cli.live_view.map import draw_map, map_legend
 from windlass.cli.live_view.palette import FAINT, INK, QUIET, colours
@@ -26,7 +26,7 @@ from windlass.cli.live_view.tree import draw_queues, queue_legend
 from windlass.cli.output import reason_sentence
 from windlass.engine.plan import Decision, Verdict
 from windlass.model.actions import EvictionRule
-from windlass.model.display_names import known_as
+from windlass.model.display_names import display_name
 from windlass.model.gpu_resources import is_gpu, short_name
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import JobId, Task, TaskState
@@ -139,7 +139,7 @@ def _requested_gpus(moment: DrawableCluster, decisions: Iterable[Decision]) -> s
         task.shape.request for decision in decisions for task in _waiting_tasks(moment, decision)
     )
     milli = sum(requested(request.gpu, cards) + extra(request) for request in requests)
-    return about(milli / WHOLE)
+    return rounded(milli / WHOLE)
 
 
 def _by_job(moment: DrawableCluster, decisions: Iterable[Decision]) -> list[list[Decision]]:
@@ -176,7 +176,7 @@ def _waiting_rows(moment: DrawableCluster, decisions: Sequence[Decision], width:
 
 def _short_name(name: str) -> str:
     """Return the name of a gang or job of a live cluster without its namespace and uid."""
-    return known_as(name).rpartition("/")[2]
+    return display_name(name).rpartition("/")[2]
 
 
 def _total_request(tasks: Sequence[Task]) -> str:
@@ -272,7 +272,7 @@ def _note_text(notes: Sequence[RunNote]) -> str:
 def _cause(notes: Sequence[RunNote]) -> str:
     """Return the cause of evictions; several preemptors are counted."""
     preemptors = list(dict.fromkeys(note.gainer for note in notes))
-    name = known_as(preemptors[0]) if len(preemptors) == 1 else f"{len(preemptors)} gangs"
+    name = display_name(preemptors[0]) if len(preemptors) == 1 else f"{len(preemptors)} gangs"
     return RULES[notes[0].rule or EvictionRule.STALE].format(gainer=name)
 
 

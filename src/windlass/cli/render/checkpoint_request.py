@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.cli.format import counted
 from windlass.cli.render.evictions import eviction_cause
-from windlass.model.validation.problems import listed
+from windlass.model.validation.problems import join_names
 
 if TYPE_CHECKING:
     from windlass.engine.plan import Plan
@@ -41,7 +41,7 @@ def checkpoint_sentence(request: dict[str, Any]) -> str:
     from windlass.cli.options import format_time
 
     asked_at, deadline = format_time(request["asked_at"]), format_time(request["deadline"])
-    causes, saved = listed(request["for"]), request["saved"]
+    causes, saved = join_names(request["for"]), request["saved"]
     progress = f"{saved} of {counted(request['tasks'], 'task')} {'has' if saved == 1 else 'have'}"
     refused = "; one of them refuses" if request["refused"] else ""
     return (

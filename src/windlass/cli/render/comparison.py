@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from windlass.cli.format import about, counted, duration
+from windlass.cli.format import counted, duration, rounded
 from windlass.cli.output import table
 from windlass.sim.comparison import GangSubset, Versus
 
@@ -34,7 +34,7 @@ def _subset_row(subset: GangSubset) -> tuple[str, ...]:
         f"{subset.gangs:,}",
         _change(duration(before.wait_seconds.p50), duration(after.wait_seconds.p50)),
         _change(duration(before.wait_seconds.p90), duration(after.wait_seconds.p90)),
-        _change(about(before.gpu_hours), about(after.gpu_hours)),
+        _change(rounded(before.gpu_hours), rounded(after.gpu_hours)),
         _change(f"{before.stops:,}", f"{after.stops:,}"),
         subset.verdict.value,
     )
@@ -49,7 +49,7 @@ def _gang_lines(gangs: Sequence[GangSubset]) -> Iterator[str]:
         (
             gang.name,
             _change(duration(gang.before.waited_seconds), duration(gang.after.waited_seconds)),
-            _change(about(gang.before.gpu_hours), about(gang.after.gpu_hours)),
+            _change(rounded(gang.before.gpu_hours), rounded(gang.after.gpu_hours)),
             _change(f"{gang.before.stops}", f"{gang.after.stops}"),
             gang.verdict.value,
         )

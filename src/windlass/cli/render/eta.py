@@ -10,7 +10,7 @@ from windlass.model.reasons import ReasonCode
 
 if TYPE_CHECKING:
     from windlass.cli.explain.context import ExplainContext
-    from windlass.daemon.loop.read_cluster import Sight
+    from windlass.daemon.loop.read_cluster import ClusterReading
     from windlass.forecast.eta import StartEta
     from windlass.forecast.experience import Experience
     from windlass.model.jobs import GangId
@@ -48,12 +48,12 @@ def forecast_etas(cluster: Cluster, experience: Experience | None = None) -> dic
     return forecast.etas() if len(forecast.starts) >= LEAST_RUNS else {}
 
 
-def etas_on_pods(sight: Sight) -> dict[str, str]:
+def etas_on_pods(sight: ClusterReading) -> dict[str, str]:
     """Return, by gang, the ETA that the leader wrote into the conditions of its pods.
 
     The leader has observed the cluster for longer than this command, so its forecast is better.
     """
-    from windlass.forecast.text import found_in
+    from windlass.forecast.text import eta_in_message
     from windlass.workloads.objects.wire import condition
 
     etas: dict[str, str] = {}
@@ -62,7 +62,7 @@ def etas_on_pods(sight: Sight) -> dict[str, str]:
         scheduled = None if pod is None else condition(pod, "PodScheduled")
         if scheduled is None or scheduled.status != "False":
             continue
-        if eta := found_in(scheduled.message or "", sight.cluster.now):
+        if eta := eta_in_message(scheduled.message or "", sight.cluster.now):
             etas[task.gang] = eta
     return etas
 

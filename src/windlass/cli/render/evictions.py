@@ -12,7 +12,7 @@ import click
 from windlass.cli.format import counted, sentence
 from windlass.engine.draft.restart_cost import harm
 from windlass.model.actions import Evict, EvictionRule, Hold
-from windlass.model.display_names import known_as
+from windlass.model.display_names import display_name
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import COUNTED, Gang, GangId, Task, TaskId
 from windlass.model.units import duration_in_words
@@ -115,7 +115,7 @@ def eviction_sentence(summary: EvictionSummary) -> str:
         )
     elif not summary.stops:
         then = "; it runs on with the others"
-    name = known_as(summary.gang)
+    name = display_name(summary.gang)
     cause = eviction_cause(summary.rule, summary.gainer)
     return sentence(f"{name} (queue {summary.queue}): {tasks}, {cause}; {cost}{then}", name)
 
@@ -124,7 +124,7 @@ def eviction_cause(rule: EvictionRule, preemptor: str) -> str:
     """Return the rule and the preemptor as a clause, in the words of the live view."""
     from windlass.cli.live_view.view import RULES
 
-    return RULES[rule].format(gainer=known_as(preemptor))
+    return RULES[rule].format(gainer=display_name(preemptor))
 
 
 def eviction_as_json(summary: EvictionSummary) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def hold_lines(cluster: Cluster, holds: Iterable[Hold]) -> Iterator[str]:
         if not hold.firm and wait > 0:
             delay = duration_in_words(wait)
             when = f"reserved for it in {delay}; until then for work that ends in time"
-        name = known_as(hold.gang)
+        name = display_name(hold.gang)
         line = sentence(f"{name}{queue}: {places}, {when}", name, f"{name}:")
         yield click.wrap_text(line, 78, "  ", "     ")
 

@@ -10,22 +10,22 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli.commands.jobs import JobRow, rows_of
-from windlass.model.display_names import known_as
+from windlass.model.display_names import display_name
 from windlass.model.errors import UnknownName
 from windlass.model.jobs import ACTIVE
 
 if TYPE_CHECKING:
     from windlass.config import Config
-    from windlass.daemon.loop.read_cluster import Sight
+    from windlass.daemon.loop.read_cluster import ClusterReading
 
 STATES = {"waiting": "Waits", "running": "Running", "leaving": "Leaves"}
 
 
 def stories_on_pods(config: Config, job: str) -> tuple[int, list[dict[str, Any]]]:
     """Return the time, and a story for each gang of a job, as `windlass explain` makes them."""
-    from windlass.daemon.loop.read_cluster import look
+    from windlass.daemon.loop.read_cluster import read_cluster
 
-    sight = asyncio.run(look(config, job.partition("/")[0]))
+    sight = asyncio.run(read_cluster(config, job.partition("/")[0]))
     rows = rows_of(sight)
     name = job.partition("/")[2]
     matching = [row for row in rows if name in (row.job, row.name)]
@@ -34,7 +34,7 @@ def stories_on_pods(config: Config, job: str) -> tuple[int, list[dict[str, Any]]
     return sight.now, [_story(sight, row) for row in matching]
 
 
-def _story(sight: Sight, row: JobRow) -> dict[str, Any]:
+def _story(sight: ClusterReading, row: JobRow) -> dict[str, Any]:
     return {
         "gang": f"{row.namespace}/{row.name}",
         "now": sight.now,
@@ -49,12 +49,12 @@ def _story(sight: Sight, row: JobRow) -> dict[str, Any]:
     }
 
 
-def _places(sight: Sight, row: JobRow) -> list[dict[str, Any]]:
+def _places(sight: ClusterReading, row: JobRow) -> list[dict[str, Any]]:
     """Return the nodes of the tasks, without devices: these follow only from all pods of a node."""
     tasks = [
         task
         for gang in sight.cluster.gangs.values()
-        if known_as(gang.id) == f"{row.namespace}/{row.name}"
+        if display_name(gang.id) == f"{row.namespace}/{row.name}"
         for task in sight.cluster.members(gang.id)
         if task.state in ACTIVE
     ]

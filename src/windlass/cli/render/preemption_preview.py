@@ -13,16 +13,16 @@ from windlass.engine.explain.preemption_preview import (
     PreemptionPreview,
     QueueComparison,
     QueueSide,
-    would,
+    preview_preemption,
 )
 from windlass.engine.plan import Plan
 from windlass.model.actions import EvictionRule
-from windlass.model.display_names import known_as
+from windlass.model.display_names import display_name
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import GangId, Task, TaskState
 from windlass.model.queues import GPU
 from windlass.model.units import duration_in_words
-from windlass.model.validation.problems import amount, listed
+from windlass.model.validation.problems import amount_in_words, join_names
 
 if TYPE_CHECKING:
     from windlass.state.cluster import Cluster
@@ -72,8 +72,8 @@ def room_clauses(cluster: Cluster, plan: Plan, gang: GangId) -> list[str]:
     """
     if any(hold.gang == gang and hold.firm for hold in plan.holds):
         return list(freed_sentences(tasks_being_freed(cluster, plan, gang)))
-    preview = would(cluster, gang)
-    return list(would_told(preview, cluster.now)) if preview else []
+    preview = preview_preemption(cluster, gang)
+    return list(preemption_clauses(preview, cluster.now)) if preview else []
 
 
 def gangs_awaiting_places(cluster: Cluster, plan: Plan, gang: GangId) -> list[str]:
@@ -117,7 +117,7 @@ def preemption_as_json(preview: PreemptionPreview) -> dict[str, Any]:
     }
 
 
-def would_told(preview: PreemptionPreview, now: int) -> Iterator[str]:
+def preemption_clauses(preview: PreemptionPreview, now: int) -> Iterator[str]:
     """Yield the sums first, then a clause per queue that has something, then the conclusion."""
     taken = _none_or(preview.may_take)
     if preview.full:
@@ -128,7 +128,8 @@ def would_told(preview: PreemptionPreview, now: int) -> Iterator[str]:
     else:
         free = f"{_none_or(preview.free)} {'is' if preview.free <= WHOLE else 'are'} free"
         then = ", once evicted tasks are gone and holds are used" if preview.settles else ""
-        yield f"it needs {amount(GPU, preview.need)}: {free}{then}, and others may lose {taken}"
+        need = amount_in_words(GPU, preview.need)
+        yield f"it needs {need}: {free}{then}, and others may lose {taken}"
     sides = sorted(preview.sides, key=lambda side: (-side.may_lose, -side.has, side.queue))
     for side in sides[:MOST_ROWS]:
         yield _side(side, now, "will have" if preview.settles else "has")
@@ -145,11 +146,12 @@ def _conclusion(preview: PreemptionPreview, now: int) -> Iterator[str]:
         wait = duration_in_words(preview.ready_at - now)
         yield f"its own setting says that it waits for free room first, for {wait} more"
     if preview.ways:
-        victims = dict.fromkeys(f"{known_as(way.gang)} ({way.rule})" for way in preview.ways)
+        victims = dict.fromkeys(f"{display_name(way.gang)} ({way.rule})" for way in preview.ways)
         if preview.ready_at is None:
-            yield f"otherwise it would evict {listed(victims)}"
+            yield f"otherwise it would evict {join_names(victims)}"
         else:
-            yield f"{'then' if preview.ready_at > now else 'next'} it would evict {listed(victims)}"
+            when = "then" if preview.ready_at > now else "next"
+            yield f"{when} it would evict {join_names(victims)}"
     elif preview.patient_until is not None:
         wait = duration_in_words(preview.patient_until - now)
         yield f"others would lose far more than it needs: it waits {wait} more for a smaller loss"
@@ -164,7 +166,7 @@ def _conclusion(preview: PreemptionPreview, now: int) -> Iterator[str]:
 
 def _side(side: QueueSide, now: int, verb: str) -> str:
     """Return what one queue has, may lose and why, as a clause."""
-    has = f"{verb} {amount(GPU, side.has)}"
+    has = f"{verb} {amount_in_words(GPU, side.has)}"
     wait = duration_in_words(side.until - now) if side.until is not None else ""
     if side.bar is None and side.rule is not None:
         more = f"; more of it may go in {wait}" if wait else ""
@@ -226,7 +228,7 @@ def _line_as_json(line: QueueComparison) -> dict[str, Any]:
 
 
 def _none_or(milli: int) -> str:
-    return amount(GPU, milli) if milli else "none"
+    return amount_in_words(GPU, milli) if milli else "none"
 
 
 def _gpus(milli: int) -> str:

@@ -10,7 +10,7 @@ from windlass.cli.output import table
 from windlass.engine.plan import Plan
 from windlass.model.gpus import WHOLE
 from windlass.model.queues import GPU, ROOT, Queue, guaranteed
-from windlass.model.validation.problems import amount
+from windlass.model.validation.problems import amount_in_words
 
 if TYPE_CHECKING:
     from windlass.state.cluster import Cluster
@@ -60,10 +60,10 @@ def queue_table(rows: list[QueueTableRow]) -> str:
 
 def queue_sentence(row: QueueTableRow, planned: int) -> str:
     """Return one queue as a sentence; `planned` is its allocation after the plan."""
-    limit = "no limit" if row.limit is None else f"a limit of {amount(GPU, row.limit)}"
+    limit = "no limit" if row.limit is None else f"a limit of {amount_in_words(GPU, row.limit)}"
     then = "" if planned == row.allocated else f" now and {_gpus(planned)} with what starts now"
     return (
-        f"Queue {row.name} has {amount(GPU, row.allocated)}{then}: its guarantee is "
+        f"Queue {row.name} has {amount_in_words(GPU, row.allocated)}{then}: its guarantee is "
         f"{_gpus(row.guarantee)}, its share now {_gpus(row.share)}, and it has {limit}."
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from windlass.cli.format import about, counted, duration, percent
+from windlass.cli.format import counted, duration, percent, rounded
 from windlass.cli.output import table
 from windlass.sim.report import Comparison, QueueReport, Report, Times
 
@@ -24,7 +24,7 @@ def full_report(offered_gpu_hours: float, reports: Sequence[Report]) -> str:
     head = (
         f"{counted(first.nodes, 'node')}, {counted(first.gpus, 'GPU')}, "
         f"{duration(first.window_seconds)}; {counted(first.gangs.submitted, 'gang')} requested "
-        f"{about(offered_gpu_hours)} GPU-hours ({percent(part)} of capacity)"
+        f"{rounded(offered_gpu_hours)} GPU-hours ({percent(part)} of capacity)"
     )
     tables = [
         text for report in reports for text in (queue_table(report), eviction_table(report)) if text
@@ -93,27 +93,27 @@ def _beyond(report: Report) -> str:
     """Return the GPU-hours that were allocated beyond the requests, such as the rest of a GPU."""
     hours = report.gpu_hours
     accounted = hours.useful + hours.idle + hours.lost + hours.displaced
-    return about(max(0.0, hours.allocated - accounted))
+    return rounded(max(0.0, hours.allocated - accounted))
 
 
 SHORT: tuple[Line, ...] = (
     ("GPUs doing useful work", lambda r: percent(r.utilisation)),
-    ("useful GPU-hours", lambda r: about(r.gpu_hours.useful)),
+    ("useful GPU-hours", lambda r: rounded(r.gpu_hours.useful)),
     ("jobs finished", lambda r: f"{r.gangs.finished:,}"),
     ("half of the gangs ran within", lambda r: duration(r.gang_wait_seconds.p50)),
     ("nine of ten gangs ran within", lambda r: duration(r.gang_wait_seconds.p90)),
-    ("GPU-hours held by gangs that could not start", lambda r: about(r.gpu_hours.idle)),
+    ("GPU-hours held by gangs that could not start", lambda r: rounded(r.gpu_hours.idle)),
     ("gangs stuck half-started at the end", lambda r: f"{r.gangs.half_started}"),
 )
 
 FULL: tuple[Line, ...] = (
     ("GPU utilisation (useful work)", lambda r: percent(r.utilisation)),
     ("GPUs allocated", lambda r: percent(r.allocation)),
-    ("GPU-hours useful", lambda r: about(r.gpu_hours.useful)),
-    ("  held by tasks that could not work", lambda r: about(r.gpu_hours.idle)),
+    ("GPU-hours useful", lambda r: rounded(r.gpu_hours.useful)),
+    ("  held by tasks that could not work", lambda r: rounded(r.gpu_hours.idle)),
     ("  allocated beyond the requests", _beyond),
-    ("  lost to failures and done again", lambda r: about(r.gpu_hours.lost)),
-    ("  lost to evictions for others", lambda r: about(r.gpu_hours.displaced)),
+    ("  lost to failures and done again", lambda r: rounded(r.gpu_hours.lost)),
+    ("  lost to evictions for others", lambda r: rounded(r.gpu_hours.displaced)),
     ("free GPU time that is fragmented", lambda r: percent(r.fragmentation)),
     ("gangs finished", lambda r: f"{r.gangs.finished:,}"),
     ("  running at the end", lambda r: f"{r.gangs.running}"),
@@ -136,14 +136,14 @@ FULL: tuple[Line, ...] = (
 def _queue_row(queue: QueueReport) -> tuple[str, ...]:
     amounts = (queue.guarantee_gpus, queue.share_gpus, queue.allocated_gpus, queue.useful_gpus)
     waits = (duration(queue.wait_seconds.p50), duration(queue.wait_seconds.p90))
-    return (*(about(amount) if amount else "–" for amount in amounts), f"{queue.gangs}", *waits)
+    return (*(rounded(amount) if amount else "–" for amount in amounts), f"{queue.gangs}", *waits)
 
 
 def _eviction_row(queue: QueueReport) -> tuple[str, ...]:
     evictions = queue.displaced
     counts = (evictions.tasks_evicted, evictions.gangs_stopped, evictions.tasks_moved)
     lost = evictions.gpu_hours_lost
-    return (*(f"{count:,}" if count else "–" for count in counts), about(lost) if lost else "–")
+    return (*(f"{count:,}" if count else "–" for count in counts), rounded(lost) if lost else "–")
 
 
 def _by_tree(

@@ -9,7 +9,7 @@ from windlass.model.jobs import GangId
 
 if TYPE_CHECKING:
     from windlass.cli.explain.context import ExplainContext
-    from windlass.engine.explain.suggest import Suggested
+    from windlass.engine.explain.suggest import Suggestions
 
 MOST_GANGS = 3
 """The number of waiting gangs of one job for which changes are searched; a search is slow."""
@@ -33,7 +33,7 @@ def add_suggestions(context: ExplainContext, stories: Sequence[dict[str, Any]]) 
         story["would_start"] = _as_json(suggest(snapshot, gang.id, queues=queues))
 
 
-def _as_json(result: Suggested) -> dict[str, Any]:
+def _as_json(result: Suggestions) -> dict[str, Any]:
     """Return all suggestions, and whether every change was tried."""
     return {
         "complete": result.complete,

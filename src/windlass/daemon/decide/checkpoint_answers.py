@@ -23,14 +23,14 @@ from windlass.checkpoint.protocol import (
 )
 from windlass.kube.refs import PodRef
 from windlass.kube.writers.conditions import EventMessage, GangMessages
-from windlass.kube.writes import Heard, Unasked
+from windlass.kube.writes import Heard, RequestUnwritable
 from windlass.model import events
 from windlass.model.actions import PendingCheckpoint
 from windlass.model.jobs import Gang, GangId, TaskId
 from windlass.state.cluster import Cluster
 from windlass.workloads.objects.annotations import SAVED
 from windlass.workloads.objects.wire import Pod, condition
-from windlass.workloads.pods.checkpointing import answers, complaints, saving_of
+from windlass.workloads.pods.checkpointing import answers, checkpoint_settings_of, complaints
 from windlass.workloads.pods.task import task_id
 
 MOST = 10_000
@@ -38,7 +38,7 @@ MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Disbelieved:
+class RefusedAnswer:
     """An answer that is refused, because it is stale or forged."""
 
     task: TaskId
@@ -55,7 +55,7 @@ class CheckpointAnswers:
         self._cluster, self._pod_of = cluster, pod_of
         self.carries: dict[TaskId, str] = {}
         """The id of the request on each pod, as it was observed last."""
-        self._disbelieved: list[Disbelieved] = []
+        self._disbelieved: list[RefusedAnswer] = []
         self._unnoted: list[tuple[TaskId, Ack]] = []
         """Accepted answers that are not yet noted on their pods."""
         self._accepted: dict[TaskId, Ack] = {}
@@ -73,7 +73,7 @@ class CheckpointAnswers:
     def see(self, pod: Pod) -> None:
         """Take note of the request and the answers on a pod; call it before the cluster changes."""
         notes = pod.metadata.annotations
-        if not notes or (REQUEST not in notes and not saving_of(pod).saves):
+        if not notes or (REQUEST not in notes and not checkpoint_settings_of(pod).saves):
             return
         task = task_id(pod)
         request = read_request(notes.get(REQUEST, ""))
@@ -92,7 +92,7 @@ class CheckpointAnswers:
         """Take note of the answer of a pod's endpoint."""
         self._judge(heard.task, self._pending(heard.task), heard.ack)
 
-    def cannot(self, unasked: Unasked) -> None:
+    def cannot(self, unasked: RequestUnwritable) -> None:
         """Take note that a request can never be written on a pod: it is not waited for."""
         self._cannot.add((unasked.task, unasked.id))
         self._outcomes[unasked.task] = (unasked.id, False)
@@ -129,7 +129,7 @@ class CheckpointAnswers:
                 if name == pending.id and task not in pending.saved:
                     self._cluster.apply(events.Answered(task, name, saved))
 
-    def take_results(self) -> tuple[list[tuple[TaskId, Ack]], list[Disbelieved]]:
+    def take_results(self) -> tuple[list[tuple[TaskId, Ack]], list[RefusedAnswer]]:
         """Return the accepted and the refused answers since the last call."""
         accepted, refused = self._unnoted, self._disbelieved
         self._unnoted, self._disbelieved = [], []
@@ -156,7 +156,7 @@ class CheckpointAnswers:
             return
         request = CheckpointRequest(pending.id, pending.deadline)
         if not accepts(request, ack, self._accepted.get(task)):
-            self._disbelieved.append(Disbelieved(task, ack.id, pending.id))
+            self._disbelieved.append(RefusedAnswer(task, ack.id, pending.id))
         elif ack.state is SaveState.REFUSED:
             self._outcomes[task] = (pending.id, False)
         elif ack.state is SaveState.DONE:
@@ -210,7 +210,9 @@ class CheckpointAnswers:
 
     def _can_be_asked(self, task: TaskId) -> bool:
         pod = self._pod_of(task)
-        return task in self.carries or (pod is not None and saving_of(pod).within_s is not None)
+        return task in self.carries or (
+            pod is not None and checkpoint_settings_of(pod).within_s is not None
+        )
 
 
 class CheckpointComplaints:

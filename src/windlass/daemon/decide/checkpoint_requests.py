@@ -15,15 +15,15 @@ from windlass.checkpoint.protocol import CheckpointRequest
 from windlass.daemon.decide.checkpoint_answers import CheckpointAnswers
 from windlass.engine.draft.eviction_units import is_torn
 from windlass.engine.draft.restart_cost import harm
-from windlass.engine.explain.reasons import displaced
+from windlass.engine.explain.reasons import eviction_decisions
 from windlass.engine.plan import Plan
 from windlass.kube.refs import PodRef
-from windlass.kube.writes import Asking, CheckpointTarget, Withdrawal
+from windlass.kube.writes import CheckpointTarget, CheckpointWithdrawal, GangCheckpoint
 from windlass.model.actions import Evict, PendingCheckpoint
 from windlass.model.jobs import ACTIVE, GangId, TaskId
 from windlass.state.cluster import Cluster
 from windlass.workloads.objects.wire import Pod
-from windlass.workloads.pods.checkpointing import endpoint_of, saving_of
+from windlass.workloads.pods.checkpointing import checkpoint_settings_of, endpoint_of
 
 AGAIN_S = 10
 """Seconds after which a withdrawn request that is still there was written late."""
@@ -85,7 +85,7 @@ class OpenRequests:
                 ended.append(EndedRequest(last or pending, outcome, now - pending.asked_at))
         return ended
 
-    def asks(self, promises: Mapping[GangId, tuple[PodRef, str]]) -> Iterator[Asking]:
+    def asks(self, promises: Mapping[GangId, tuple[PodRef, str]]) -> Iterator[GangCheckpoint]:
         """Yield the requests to write, each with the promise to write before it.
 
         Call it after the plan is assumed.
@@ -106,9 +106,9 @@ class OpenRequests:
                 gainers = (promises.get(each.gainer) for each in pending.evictions)
                 gainer, promise = next((each for each in gainers if each), (None, ""))
                 request = CheckpointRequest(pending.id, pending.deadline, self._reason(pending))
-                yield Asking(request, tuple(pods), gainer, promise)
+                yield GangCheckpoint(request, tuple(pods), gainer, promise)
 
-    def withdrawals(self) -> Iterator[Withdrawal]:
+    def withdrawals(self) -> Iterator[CheckpointWithdrawal]:
         """Yield the requests on running pods that are not pending any more."""
         tasks, now = self._cluster.tasks, self._cluster.now
         self._sent = {each for each in self._sent if each[0] in tasks}
@@ -127,17 +127,19 @@ class OpenRequests:
                 if pod := self._pod_of(task):
                     withdrawn.setdefault(name, []).append(_target_of(pod))
         for name, pods in withdrawn.items():
-            yield Withdrawal(name, tuple(pods))
+            yield CheckpointWithdrawal(name, tuple(pods))
 
     def _target(self, task: TaskId) -> CheckpointTarget | None:
         pod = self._pod_of(task)
-        if pod is None or saving_of(pod).within_s is None:
+        if pod is None or checkpoint_settings_of(pod).within_s is None:
             return None
         return _target_of(pod)
 
     def _reason(self, pending: PendingCheckpoint) -> str:
         there = [each for each in pending.evictions if each.task in self._cluster.tasks]
-        reasons = [str(why) for each in displaced(self._cluster, there) for why in each.reasons]
+        reasons = [
+            str(why) for each in eviction_decisions(self._cluster, there) for why in each.reasons
+        ]
         return "; ".join(reasons)[:LONGEST_REASON]
 
     def _is_left(self, pending: PendingCheckpoint) -> bool:

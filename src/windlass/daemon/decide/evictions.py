@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence, Set
 
 from windlass.daemon.decide.nominations import Nominations
 from windlass.daemon.decide.pod_refs import PodRefs
-from windlass.engine.explain.reasons import displaced as losing
+from windlass.engine.explain.reasons import eviction_decisions as losing
 from windlass.engine.plan import Plan
 from windlass.kube.ingest.translator import Translator
 from windlass.kube.refs import PodRef
-from windlass.kube.writers.conditions import GangMessages, displaced
-from windlass.kube.writes import GangEvictions, To, Turn, Victim
+from windlass.kube.writers.conditions import GangMessages, displaced_event
+from windlass.kube.writes import GangEvictions, OwnerChange, OwnerWrite, Victim
 from windlass.model.actions import Evict, EvictionRule
 from windlass.model.jobs import Gang, GangId, Overrun, TaskId
 from windlass.state.cluster import Cluster
-from windlass.workloads.kinds.suspension import Mark
+from windlass.workloads.kinds.suspension import SuspensionMark
 from windlass.workloads.pods.checkpointing import GRACE_S, grace_of
 
 Promises = Mapping[GangId, tuple[PodRef, str]]
@@ -46,7 +46,7 @@ class EvictionPlanner:
                 promises[preemptor] = (pod, text)
         return promises
 
-    def clearings(self, decided: Plan, promises: Promises) -> list[GangEvictions]:
+    def evictions_of(self, decided: Plan, promises: Promises) -> list[GangEvictions]:
         """Return the victims of each preemptor, with its promise and the reason for each victim."""
         reasons = {each.gang: each for each in losing(self._cluster, decided.evictions)}
         by_preemptor: dict[GangId, list[Victim]] = {}
@@ -67,7 +67,7 @@ class EvictionPlanner:
         """Return the Events about the victims of a plan, evicted now or after a checkpoint."""
         asked = {each.gang: each for each in decided.asks}
         return [
-            GangMessages(note=displaced(decision, pod, asked.get(decision.gang)))
+            GangMessages(note=displaced_event(decision, pod, asked.get(decision.gang)))
             for decision in losing(self._cluster, decided.going)
             if (pod := self._pods.first(decision.gang))
         ]
@@ -87,7 +87,9 @@ class EvictionPlanner:
                 unfinished.append(GangEvictions(tuple(victims)))
         return unfinished
 
-    def _failing(self, evictions: Sequence[Evict], turns: Mapping[GangId, Turn]) -> set[GangId]:
+    def _failing(
+        self, evictions: Sequence[Evict], turns: Mapping[GangId, OwnerWrite]
+    ) -> set[GangId]:
         """Return the gangs whose owners would fail for good if they were evicted pod by pod."""
         counts = {gang: len(some) for gang, some in self._cluster.by_gang(evictions).items()}
         one_by_one = {gang: count for gang, count in counts.items() if gang not in turns}
@@ -96,9 +98,9 @@ class EvictionPlanner:
             failing |= self._translator.failing({gang: counts[gang]})
         return failing
 
-    def _turns(self, evictions: Sequence[Evict]) -> dict[GangId, Turn]:
+    def _turns(self, evictions: Sequence[Evict]) -> dict[GangId, OwnerWrite]:
         """Return how gangs are stopped whole, where their owners can be suspended."""
-        turns: dict[GangId, Turn] = {}
+        turns: dict[GangId, OwnerWrite] = {}
         leaving = {each.task for each in evictions}
         for gang, some in self._cluster.by_gang(evictions).items():
             switch = self._translator.switch(gang, leaving)
@@ -108,20 +110,20 @@ class EvictionPlanner:
                 mark = self._mark(self._cluster.gangs[gang], some[0], scheduler)
                 # an unsigned mark would not be trusted later: the pods are evicted instead
                 if mark is None or self._translator.scope.seal.can_sign:
-                    turns[gang] = Turn(gang, switch, To.SUSPENDED, mark)
+                    turns[gang] = OwnerWrite(gang, switch, OwnerChange.SUSPENDED, mark)
         return turns
 
-    def _mark(self, gang: Gang, evict: Evict, scheduler: str) -> Mark | None:
+    def _mark(self, gang: Gang, evict: Evict, scheduler: str) -> SuspensionMark | None:
         """Return the mark by which an owner is resumed later; None if it is not to be resumed."""
         now, since = self._cluster.now, gang.created_at
         if evict.rule is EvictionRule.OVERRUN:
             if gang.overrun is Overrun.END:
                 return None
             since = now  # it is queued again as if it had been created just now
-        return Mark(now, evict.rule, evict.gainer, since, by=scheduler)
+        return SuspensionMark(now, evict.rule, evict.gainer, since, by=scheduler)
 
     def _victim(
-        self, evict: Evict, why: str, turns: Mapping[GangId, Turn], failing: Set[GangId]
+        self, evict: Evict, why: str, turns: Mapping[GangId, OwnerWrite], failing: Set[GangId]
     ) -> Victim:
         gang = self._cluster.gangs[self._cluster.tasks[evict.task].gang]
         pod, turn = self._pods.surely(evict.task), turns.get(gang.id)

@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeAlias
 from windlass.crds.definitions import GANG
 from windlass.crds.gang import GangStatus
 from windlass.crds.queue_validation import QueueVerdict as Judgement
-from windlass.crds.queue_validation import condition, unreadable
+from windlass.crds.queue_validation import ready_condition, unreadable_verdict
 from windlass.crds.read import read_gang
-from windlass.daemon.decide.queue_status import SOONEST_S, Written, ready_in
+from windlass.daemon.decide.queue_status import SOONEST_S, StatusWrite, ready_in
 from windlass.engine.plan import Decision, Plan
 from windlass.kube.ingest.gangs import gang_id
 from windlass.kube.writers.conditions import ConditionReason, message_of
@@ -48,7 +48,7 @@ class GangStatuses:
     def read(self, owner: wire.Owner) -> None:
         """Take note of an object that is new or has changed."""
         read = read_gang(owner.metadata.name, owner.spec)
-        judgement = unreadable(read.complaints) if read.complaints else SOUND
+        judgement = unreadable_verdict(read.complaints) if read.complaints else SOUND
         before = self._objects.get(gang_id(owner.metadata))
         written, at = (before.written, before.written_at) if before else (owner.status, 0)
         self._objects[gang_id(owner.metadata)] = _GangStatusWritten(owner, judgement, written, at)
@@ -57,10 +57,10 @@ class GangStatuses:
         """Forget an object that was deleted."""
         self._objects.pop(gang_id(owner.metadata), None)
 
-    def due(self, cluster: Cluster, plan: Plan) -> list[Written]:
+    def due(self, cluster: Cluster, plan: Plan) -> list[StatusWrite]:
         """Return the statuses to write now."""
         decisions = {each.gang: each for each in plan.decisions} if self._objects else {}
-        due: list[Written] = []
+        due: list[StatusWrite] = []
         for gang, known in sorted(self._objects.items()):
             seen = (cluster.stamps.get(gang, 0), decisions.get(gang))
             if cluster.now < known.written_at + SOONEST_S or seen == known.seen:
@@ -70,7 +70,7 @@ class GangStatuses:
             if status != known.written:
                 known.written, known.written_at = status, cluster.now
                 meta = known.object.metadata
-                due.append(Written(GANG.path(meta.name, meta.namespace, "status"), status))
+                due.append(StatusWrite(GANG.path(meta.name, meta.namespace, "status"), status))
         return due
 
 
@@ -79,7 +79,7 @@ def _status(
 ) -> dict[str, Any]:
     meta, members = known.object.metadata, list(cluster.members(gang))
     judgement = _judged(known.judgement, cluster, gang)
-    ready = condition(
+    ready = ready_condition(
         judgement, meta.generation, units.format_timestamp(cluster.now), ready_in(known.written)
     )
     state, reason = _state_of(members, decision, str(known.written.get("state", "")))
@@ -98,7 +98,7 @@ def _judged(judgement: Judgement, cluster: Cluster, gang: GangId) -> Judgement:
     made = cluster.gangs.get(gang)
     refusal = made.refusal if made else None
     if judgement.ready and refusal is not None and refusal.why is ReasonCode.UNREADABLE:
-        return unreadable([str(refusal)])
+        return unreadable_verdict([str(refusal)])
     return judgement
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from windlass.kube.ingest.translator import Translator
 from windlass.model.events import Event
-from windlass.workloads.nodes.dcgm import Exporter, Reading, exporter_of, suspects, trouble_of
+from windlass.workloads.nodes.dcgm import Exporter, Reading, exporter_of, suspects, trouble_of_gpus
 from windlass.workloads.objects import wire
 from windlass.workloads.pods.task import task_id
 
@@ -116,7 +116,7 @@ class GpuHealth:
         for node in [node for node, last in self._readings.items() if now >= last.at + KEPT_S]:
             del self._readings[node]
             self.utilisation.pop(node, None)
-            self._apply(self._translator.node_ill(node, None))
+            self._apply(self._translator.node_trouble_seen(node, None))
 
     def _hear(self, exporter: Exporter, reading: Reading, now: int) -> None:
         node, before = exporter.node, self._readings.get(exporter.node)
@@ -127,4 +127,4 @@ class GpuHealth:
         self.utilisation.pop(node, None)
         if reading.utilisation:
             self.utilisation[node] = reading.utilisation
-        self._apply(self._translator.node_ill(node, trouble_of(suspected, since)))
+        self._apply(self._translator.node_trouble_seen(node, trouble_of_gpus(suspected, since)))

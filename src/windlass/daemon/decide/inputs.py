@@ -24,8 +24,14 @@ from windlass.daemon.decide.suspended_gangs import GangResumer
 from windlass.engine.preemption.repeat_protection import DisplacedGangs
 from windlass.kube.ingest.gangs import GANGS
 from windlass.kube.ingest.translator import Translator
-from windlass.kube.refs import Kind, Lost, ObjectObserved, Observation, PodLost, PodRead
-from windlass.kube.writes import EvictRefused, Heard, Measured, TurnFailed, Unasked
+from windlass.kube.refs import Kind, ObjectLost, ObjectObserved, Observation, PodLost, PodRead
+from windlass.kube.writes import (
+    EvictRefused,
+    GpuReadings,
+    Heard,
+    OwnerWriteFailed,
+    RequestUnwritable,
+)
 from windlass.model import events
 from windlass.model.events import BindFailed, Event
 from windlass.model.reasons import ReasonCode
@@ -40,9 +46,9 @@ StepInput: TypeAlias = (
     | PodLost
     | EvictRefused
     | Heard
-    | Unasked
-    | TurnFailed
-    | Measured
+    | RequestUnwritable
+    | OwnerWriteFailed
+    | GpuReadings
 )
 Apply: TypeAlias = Callable[[Iterable[Event]], None]
 """Applies events to the cluster."""
@@ -125,15 +131,15 @@ class InputHandler:
         """Handle one input: change the cluster, and remember what the step needs later."""
         parts = self._parts
         match given:
-            case ObjectObserved() | Lost():
+            case ObjectObserved() | ObjectLost():
                 self._observe(given)
             case Heard():
                 parts.answers.hear(given)
-            case Unasked():
+            case RequestUnwritable():
                 parts.answers.cannot(given)
-            case TurnFailed():
+            case OwnerWriteFailed():
                 parts.resumer.failed(given)
-            case Measured(readings):
+            case GpuReadings(readings):
                 parts.gpu_health.hear(readings, self._cluster.now)
             case _:
                 self._take_result(given)
@@ -163,7 +169,7 @@ class InputHandler:
             self._set(self._settings)
 
     def _observe(self, observation: Observation) -> None:
-        gone = isinstance(observation, Lost)
+        gone = isinstance(observation, ObjectLost)
         match observation.object:
             case wire.Pod() as pod:
                 self._observe_pod(observation, pod, gone)
@@ -208,7 +214,7 @@ class InputHandler:
                 else:
                     parts.queue_statuses.read(owner)
             case "policies" if name == POLICY:
-                settings = Settings() if gone else read_settings(name, owner.spec).noun
+                settings = Settings() if gone else read_settings(name, owner.spec).value
                 if settings is not None:
                     self._set(settings)
             case _ if kind == str(GANGS) and gone:

@@ -16,13 +16,13 @@ from typing import Any
 
 import msgspec
 
-from windlass.controllers.quarantine import due
+from windlass.controllers.quarantine import quarantine_changes
 from windlass.kube.ingest.translator import Translator
 from windlass.model import units
 from windlass.model.events import Event, NodeTrusted
 from windlass.model.nodes import Quarantine
 from windlass.state.cluster import Cluster
-from windlass.workloads.nodes.health import quarantine_of, text_of
+from windlass.workloads.nodes.health import quarantine_of, quarantine_text
 from windlass.workloads.objects import wire
 from windlass.workloads.objects.annotations import QUARANTINE, TRUSTED
 
@@ -53,7 +53,7 @@ class NodeMark:
             "message": found.what if found else "",
             "lastTransitionTime": at,
         }
-        annotations = {QUARANTINE: text_of(found) if found else None}
+        annotations = {QUARANTINE: quarantine_text(found) if found else None}
         if found is None:
             annotations[TRUSTED] = at
         return {"metadata": {"annotations": annotations}, "status": {"conditions": [condition]}}
@@ -101,7 +101,7 @@ class QuarantineMarks:
             self._trust(name)
             marks.append(NodeMark(name, None, now))
         self._freed.clear()
-        for node in due(self._cluster):
+        for node in quarantine_changes(self._cluster):
             if (known := self._translator.node(node.name)) is None:
                 continue
             self._ahead[node.name] = node.quarantine
@@ -119,6 +119,6 @@ def _marked(node: wire.NodeObject, quarantine: Quarantine | None) -> wire.NodeOb
     annotations = dict(node.metadata.annotations or {})
     annotations.pop(QUARANTINE, None)
     if quarantine is not None:
-        annotations[QUARANTINE] = text_of(quarantine)
+        annotations[QUARANTINE] = quarantine_text(quarantine)
     meta = msgspec.structs.replace(node.metadata, annotations=annotations)
     return msgspec.structs.replace(node, metadata=meta)

@@ -12,7 +12,12 @@ from windlass.controllers.queue_status import queue_numbers
 from windlass.crds.base import StatusCondition
 from windlass.crds.definitions import QUEUE
 from windlass.crds.queue_status import queue_status, read_ledger
-from windlass.crds.queue_validation import QueueVerdict, condition, judge, unreadable
+from windlass.crds.queue_validation import (
+    QueueVerdict,
+    ready_condition,
+    unreadable_verdict,
+    validate_queues,
+)
 from windlass.crds.read import read_queue
 from windlass.engine.plan import Plan
 from windlass.model import units
@@ -30,7 +35,7 @@ _MOVES_ALWAYS = ("ledger", "usage")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class StatusWrite:
     """A status to write, and the path of its object."""
 
     path: str
@@ -59,7 +64,7 @@ class QueueStatuses:
         name = owner.metadata.name
         read = read_queue(name, owner.spec)
         before = self._objects.get(name)
-        queue = read.noun.queue if read.noun else before.queue if before else None
+        queue = read.value.queue if read.value else before.queue if before else None
         written, at = (before.written, before.written_at) if before else (_steady(owner.status), 0)
         self._objects[name] = _QueueStatusWritten(owner, queue, read.complaints, written, at)
 
@@ -75,7 +80,7 @@ class QueueStatuses:
                 holder = Holder(name, used.user, used.model)
                 cluster.ledger.restore(holder, used.milli_seconds, cluster.now)
 
-    def due(self, cluster: Cluster, plan: Plan) -> list[Written]:
+    def due(self, cluster: Cluster, plan: Plan) -> list[StatusWrite]:
         """Return the statuses to write now."""
         now = cluster.now
         waiting = [
@@ -85,12 +90,12 @@ class QueueStatuses:
             return []
         numbers = queue_numbers(cluster, plan)
         verdicts = self._verdicts()
-        due: list[Written] = []
+        due: list[StatusWrite] = []
         for name in sorted(waiting):
             known = self._objects[name]
             if name not in numbers:
                 continue
-            ready = condition(
+            ready = ready_condition(
                 verdicts[name],
                 _generation(known),
                 units.format_timestamp(now),
@@ -99,16 +104,16 @@ class QueueStatuses:
             status = queue_status(numbers[name], now, _generation(known), [ready]).as_json()
             if _steady(status) != known.written or now >= known.written_at + LATEST_S:
                 known.written, known.written_at = _steady(status), now
-                due.append(Written(QUEUE.path(name, sub="status"), status))
+                due.append(StatusWrite(QUEUE.path(name, sub="status"), status))
         return due
 
     def _verdicts(self) -> dict[str, QueueVerdict]:
         # the oldest first: of queues that ask for too much together, the newest gets the verdict
         queues = sorted(self._objects.items(), key=lambda each: (_age(each[1]), each[0]))
-        verdicts = judge([known.queue for _, known in queues if known.queue is not None])
+        verdicts = validate_queues([known.queue for _, known in queues if known.queue is not None])
         for name, known in queues:
             if known.complaints:
-                verdicts[name] = unreadable(known.complaints)
+                verdicts[name] = unreadable_verdict(known.complaints)
         return verdicts
 
 

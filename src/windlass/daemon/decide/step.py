@@ -33,7 +33,7 @@ from typing import TypeAlias
 from windlass.daemon.decide.checkpoint_answers import (
     CheckpointAnswers,
     CheckpointComplaints,
-    Disbelieved,
+    RefusedAnswer,
 )
 from windlass.daemon.decide.checkpoint_requests import EndedRequest, OpenRequests, lost_by_rule
 from windlass.daemon.decide.evictions import EvictionPlanner, Promises
@@ -44,28 +44,28 @@ from windlass.daemon.decide.inputs import ClusterFeed, InputHandler, InputParts,
 from windlass.daemon.decide.nominations import FailedBindHolds, Nominations
 from windlass.daemon.decide.pod_refs import PodRefs
 from windlass.daemon.decide.quarantine import NodeMark, QuarantineMarks
-from windlass.daemon.decide.queue_status import QueueStatuses, Written
+from windlass.daemon.decide.queue_status import QueueStatuses, StatusWrite
 from windlass.daemon.decide.stuck_pods import OverlongTerminations, Shortening, StuckPods
 from windlass.daemon.decide.suspended_gangs import GangResumer, HeldBack
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan, Verdict
 from windlass.engine.preemption.repeat_protection import DisplacedGangs
 from windlass.forecast.eta import StartEta
-from windlass.kube.ingest.owners import Unsigned
+from windlass.kube.ingest.owners import UnsignedMark
 from windlass.kube.ingest.scope import Scope
 from windlass.kube.ingest.translator import Translator
 from windlass.kube.refs import PodRef
-from windlass.kube.writers.conditions import ConditionWriter, GangMessages, works_on
+from windlass.kube.writers.conditions import ConditionWriter, GangMessages, withdrawn_event
 from windlass.kube.writers.placement_promises import promise_of, text_of
 from windlass.kube.writes import (
-    Asking,
     Binding,
+    CheckpointSaved,
+    CheckpointWithdrawal,
     GangBinds,
+    GangCheckpoint,
     GangEvictions,
-    Saved,
-    Stranded,
-    Turn,
-    Withdrawal,
+    OwnerWrite,
+    StuckPod,
 )
 from windlass.model import events
 from windlass.model.actions import Bind, EvictionRule, PlaceClaim
@@ -74,7 +74,7 @@ from windlass.model.settings import Settings
 from windlass.state.cluster import Cluster
 from windlass.workloads.objects import wire
 
-Note: TypeAlias = Callable[[Cluster, Plan], None]
+RecordPlan: TypeAlias = Callable[[Cluster, Plan], None]
 """Records a plan before it is assumed."""
 
 
@@ -84,32 +84,34 @@ class StepOutput:
 
     plan: Plan
     starts: list[GangBinds] = field(default_factory=list[GangBinds])
-    clearings: list[GangEvictions] = field(default_factory=list[GangEvictions])
-    askings: list[Asking] = field(default_factory=list[Asking])
+    evictions: list[GangEvictions] = field(default_factory=list[GangEvictions])
+    checkpoint_requests: list[GangCheckpoint] = field(default_factory=list[GangCheckpoint])
     """Checkpoint requests to write."""
-    withdrawals: list[Withdrawal] = field(default_factory=list[Withdrawal])
-    saved: list[Saved] = field(default_factory=list[Saved])
+    checkpoint_withdrawals: list[CheckpointWithdrawal] = field(
+        default_factory=list[CheckpointWithdrawal]
+    )
+    checkpoint_notes: list[CheckpointSaved] = field(default_factory=list[CheckpointSaved])
     """Accepted answers to note on their pods."""
-    disbelieved: list[Disbelieved] = field(default_factory=list[Disbelieved])
-    ended: list[EndedRequest] = field(default_factory=list[EndedRequest])
+    refused_answers: list[RefusedAnswer] = field(default_factory=list[RefusedAnswer])
+    ended_requests: list[EndedRequest] = field(default_factory=list[EndedRequest])
     """Checkpoint requests that have ended."""
     lost: dict[str, int] = field(default_factory=dict[str, int])
     """Thousandths of GPU-seconds that are lost by evictions, by rule."""
     promises: list[tuple[PodRef, str]] = field(default_factory=list[tuple[PodRef, str]])
     """Promises to write on pods; an empty text clears the promise."""
-    turns: list[Turn] = field(default_factory=list[Turn])
+    owner_writes: list[OwnerWrite] = field(default_factory=list[OwnerWrite])
     """Owners to resume, to suspend again or to unmark."""
-    unsigned: list[Unsigned] = field(default_factory=list[Unsigned])
+    unsigned_marks: list[UnsignedMark] = field(default_factory=list[UnsignedMark])
     """Suspended owners whose marks are not signed, to be logged."""
-    pages: list[GangMessages] = field(default_factory=list[GangMessages])
+    messages: list[GangMessages] = field(default_factory=list[GangMessages])
     """Conditions and Events to write."""
-    statuses: list[Written] = field(default_factory=list[Written])
-    marks: list[NodeMark] = field(default_factory=list[NodeMark])
+    statuses: list[StatusWrite] = field(default_factory=list[StatusWrite])
+    node_marks: list[NodeMark] = field(default_factory=list[NodeMark])
     """Quarantine marks to write on nodes."""
-    overdue: list[PodRef] = field(default_factory=list[PodRef])
+    overdue_binds: list[PodRef] = field(default_factory=list[PodRef])
     """Pods whose bind was not confirmed for long, to be read again."""
-    stranded: list[Stranded] = field(default_factory=list[Stranded])
-    overlong: list[Shortening] = field(default_factory=list[Shortening])
+    stuck_pods: list[StuckPod] = field(default_factory=list[StuckPod])
+    overlong_terminations: list[Shortening] = field(default_factory=list[Shortening])
     """Terminating pods that have more time for that than the Policy allows."""
     wake_at: int | None = None
     """The second at which the next step is due without any input; None if there is none."""
@@ -124,7 +126,7 @@ class SchedulerStep:
         now: int,
         *,
         shadow: bool = False,
-        note: Note | None = None,
+        note: RecordPlan | None = None,
         exporters_in: Collection[str] = (),
     ) -> None:
         self.cluster = Cluster(Settings(), now)
@@ -133,14 +135,14 @@ class SchedulerStep:
         self._translator = translator = Translator(scope)
         self._displaced = DisplacedGangs()
         self._answers = CheckpointAnswers(self.cluster, translator.pod)
-        self.endings = FinishedGangs(self.cluster)
-        feed = ClusterFeed(self.cluster, self._displaced, self._answers, self.endings)
+        self.finished = FinishedGangs(self.cluster)
+        feed = ClusterFeed(self.cluster, self._displaced, self._answers, self.finished)
         self._apply = feed.apply
         self._apply(translator.advance(now))
         self._pods = PodRefs(self.cluster, translator)
         self._nominations = Nominations(self.cluster, self._apply)
         self._failed_binds = FailedBindHolds(self.cluster, self._apply)
-        self.evicting = EvictionPlanner(self.cluster, translator, self._nominations, self._pods)
+        self.evictions = EvictionPlanner(self.cluster, translator, self._nominations, self._pods)
         self._resumer = GangResumer(self.cluster, translator, self._apply)
         self._complaints = CheckpointComplaints(translator.gang)
         self._requests = OpenRequests(self.cluster, self._answers, translator.pod)
@@ -149,11 +151,11 @@ class SchedulerStep:
         self._stuck_pods = StuckPods(self.cluster, translator)
         self._overlong = OverlongTerminations(self.cluster, translator)
         self._quarantines = QuarantineMarks(self.cluster, translator, self._apply)
-        self.measures = GpuHealth(translator, self._apply, exporters_in)
+        self.gpu_health = GpuHealth(translator, self._apply, exporters_in)
         parts = InputParts(
             self._answers,
             self._complaints,
-            self.measures,
+            self.gpu_health,
             self._quarantines,
             self._queue_statuses,
             self._gang_statuses,
@@ -174,11 +176,11 @@ class SchedulerStep:
         """Plan no evictions while paused."""
         self._inputs.pause(paused)
 
-    def open_to(self, namespace: str) -> list[str]:
+    def queues_open_to(self, namespace: str) -> list[str]:
         """Return the queues that jobs of a namespace may name."""
         return self._translator.gangs.open_to(namespace)
 
-    def without_pods(self) -> dict[TaskId, wire.Pod]:
+    def placeholders(self) -> dict[TaskId, wire.Pod]:
         """Return the placeholders, each with the pod that it stands for."""
         return self._translator.placeholders.all()
 
@@ -199,7 +201,7 @@ class SchedulerStep:
         self._answers.resume()
         self._resumer.honour()
         self._queue_statuses.restore(self.cluster)
-        self.endings.is_on = True
+        self.finished.is_on = True
 
     def _honour(self, gang: GangId, task: TaskId, text: str) -> None:
         promise = self._nominations.honour(gang, task, text)
@@ -207,7 +209,7 @@ class SchedulerStep:
             return
         for victim in promise.evicts:
             self._apply(self._translator.evict_again(TaskId(victim)))
-        for pending in promise.partings:
+        for pending in promise.pending_checkpoints:
             if any(evict.task in self.cluster.tasks for evict in pending.evictions):
                 for evict in pending.evictions:
                     self._apply(self._translator.evict_again(evict.task))
@@ -225,15 +227,15 @@ class SchedulerStep:
             return StepOutput(held.plan, wake_at=held.plan.wake_at)
         if self._note is not None:
             self._note(self.cluster, wanted)
-        output = StepOutput(held.plan, marks=marks)
+        output = StepOutput(held.plan, node_marks=marks)
         self._start(held, output)
         promises = self._evict(output)
         self._assume(wanted, held)
         self._nominate(output)
         self._explain(output)
         self._request_checkpoints(promises, output)
-        output.turns = self._resumer.turns(held)
-        output.unsigned = self._translator.marks.due()
+        output.owner_writes = self._resumer.turns(held)
+        output.unsigned_marks = self._translator.marks.due()
         output.statuses = self._queue_statuses.due(self.cluster, held.plan)
         output.statuses += self._gang_statuses.due(self.cluster, held.plan)
         self._hasten(output, now)
@@ -244,7 +246,7 @@ class SchedulerStep:
         """Move the clock, and end all waits that have expired."""
         self.cluster.advance(now)
         self._apply(self._translator.advance(now))
-        self.measures.advance(now)
+        self.gpu_health.advance(now)
         self._failed_binds.let_go()
         for gang in self._displaced.changes(self.cluster):
             self.cluster.apply(events.GangSeen(gang))
@@ -266,7 +268,7 @@ class SchedulerStep:
             output.starts.append(GangBinds(bindings, promise))
             refs = [binding.pod for binding in bindings]
             if note := self._conditions.started(gang, refs, [bind.node for bind in binds]):
-                output.pages.append(GangMessages(note=note))
+                output.messages.append(GangMessages(note=note))
 
     def _binding(self, bind: Bind) -> Binding:
         claims = self._translator.selecting(bind.task)
@@ -278,11 +280,11 @@ class SchedulerStep:
         Both compare the plan with the cluster, so they come before the plan is assumed.
         """
         decided = output.plan
-        output.ended = self._requests.ended(decided)
+        output.ended_requests = self._requests.ended(decided)
         output.lost = lost_by_rule(self.cluster, decided.evictions)
-        promises = self.evicting.promises(decided)
-        output.clearings = self.evicting.clearings(decided, promises)
-        output.pages += self.evicting.pages(decided)
+        promises = self.evictions.promises(decided)
+        output.evictions = self.evictions.evictions_of(decided, promises)
+        output.messages += self.evictions.pages(decided)
         return promises
 
     def _assume(self, wanted: Plan, held: HeldBack) -> None:
@@ -316,12 +318,12 @@ class SchedulerStep:
         """Write the reasons of the plan on the pods of gangs that wait."""
         waiting = [gang for line in self.cluster.waiting.values() for gang in line]
         now = self.cluster.now
-        for gang in self._conditions.read(output.plan, waiting, now, self.cluster.stamps):
+        for gang in self._conditions.update(output.plan, waiting, now, self.cluster.stamps):
             pods = self._pods.waiting(gang)
             # a refusal concerns all pods of a gang, also those beyond its minimum
             is_refused = self.cluster.gangs[gang].refusal is not None
             needed = len(pods) if is_refused else self._needed(gang)
-            output.pages.append(self._conditions.page(gang, pods, needed, now))
+            output.messages.append(self._conditions.messages_of(gang, pods, needed, now))
 
     def _needed(self, gang: GangId) -> int:
         counted = sum(task.state in COUNTED for task in self.cluster.members(gang))
@@ -329,21 +331,26 @@ class SchedulerStep:
 
     def _request_checkpoints(self, promises: Promises, output: StepOutput) -> None:
         """Set the checkpoint requests, withdrawals and notes, now that the plan is assumed."""
-        output.pages += self._complaints.due()
-        output.askings = list(self._requests.asks(promises))
-        output.withdrawals = list(self._requests.withdrawals())
+        output.messages += self._complaints.due()
+        output.checkpoint_requests = list(self._requests.asks(promises))
+        output.checkpoint_withdrawals = list(self._requests.withdrawals())
         for withdrawn in output.plan.withdrawals:
             if pod := self._pods.first(withdrawn.gang):
-                output.pages.append(GangMessages(note=works_on(pod)))
-        accepted, output.disbelieved = self._answers.take_results()
-        output.saved = [Saved(ref, ack) for task, ack in accepted if (ref := self._pods.of(task))]
+                output.messages.append(GangMessages(note=withdrawn_event(pod)))
+        accepted, output.refused_answers = self._answers.take_results()
+        output.checkpoint_notes = [
+            CheckpointSaved(ref, ack) for task, ack in accepted if (ref := self._pods.of(task))
+        ]
 
     def _hasten(self, output: StepOutput, now: int) -> None:
         """Set the pods to delete again or to read again, because something takes too long."""
         if not self._inputs.paused:
-            output.stranded, output.overlong = self._stuck_pods.due(now), self._overlong.due(now)
+            output.stuck_pods, output.overlong_terminations = (
+                self._stuck_pods.due(now),
+                self._overlong.due(now),
+            )
         late = self._translator.assumed.overdue(now)
-        output.overdue = [ref for task in late if (ref := self._pods.of(task))]
+        output.overdue_binds = [ref for task in late if (ref := self._pods.of(task))]
 
     def _wake_at(self, decided: Plan, now: int) -> int | None:
         instants = (

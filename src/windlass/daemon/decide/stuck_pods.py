@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from windlass.kube.ingest.translator import Translator
 from windlass.kube.refs import PodRef
-from windlass.kube.writes import Stranded, is_dead
+from windlass.kube.writes import StuckPod, is_dead
 from windlass.model.jobs import TaskId
 from windlass.model.units import parse_timestamp_or_none
 from windlass.state.cluster import Cluster
@@ -35,7 +35,7 @@ class StuckPods:
         self._tried: dict[TaskId, int] = {}
         """The second of the last attempt; only pods that are still stuck."""
 
-    def due(self, now: int) -> list[Stranded]:
+    def due(self, now: int) -> list[StuckPod]:
         """Return the pods to delete now, each at most once in `AGAIN_S`."""
         stuck = {each.pod.task: each for each in self._stuck(now)}
         self._tried = {task: at for task, at in self._tried.items() if task in stuck}
@@ -49,12 +49,12 @@ class StuckPods:
         instants += [end for _, _, end in self._terminating() if end > now]
         return min(instants, default=None)
 
-    def _stuck(self, now: int) -> Iterator[Stranded]:
+    def _stuck(self, now: int) -> Iterator[StuckPod]:
         silent_before = self._silent_before(now)
         for pod, name, end in self._terminating():
             node = self._cluster.nodes.get(name)
             if end <= now and (node is None or is_dead(node.trouble, silent_before)):
-                yield Stranded(PodRef.of(pod), name, silent_before)
+                yield StuckPod(PodRef.of(pod), name, silent_before)
 
     def _silent_before(self, now: int) -> int | None:
         """Return since when a node must be silent to count as dead; None: silence is no proof."""

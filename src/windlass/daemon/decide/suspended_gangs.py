@@ -23,7 +23,7 @@ from windlass.kube.ingest.suspended_gangs import COME_WITHIN_S, SuspendedGang
 from windlass.kube.ingest.translator import Translator
 from windlass.kube.writers.conditions import lacks_nodes
 from windlass.kube.writers.placement_promises import Promise, hold_of, promise_of, read
-from windlass.kube.writes import To, Turn, TurnFailed
+from windlass.kube.writes import OwnerChange, OwnerWrite, OwnerWriteFailed
 from windlass.model import events
 from windlass.model.actions import Bind, EvictionRule, Hold, PlaceClaim
 from windlass.model.events import Event
@@ -33,7 +33,7 @@ from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.resources import Request
 from windlass.model.units import duration_in_words
 from windlass.state.cluster import Cluster
-from windlass.workloads.kinds.suspension import Mark, OwnerState, again
+from windlass.workloads.kinds.suspension import OwnerState, SuspensionMark, with_resumption
 
 YIELDS_AGAIN_S = 600
 """Seconds between two times that a borrower yields the places of its missing pods, at least."""
@@ -65,7 +65,7 @@ class GangResumer:
         self._cluster, self._translator, self._apply = cluster, translator, apply
         self._since: dict[GangId, int] = {}
         """The second since which the places of a gang are held."""
-        self._said: dict[str, tuple[To | None, OwnerState, Mark]] = {}
+        self._said: dict[str, tuple[OwnerChange | None, OwnerState, SuspensionMark]] = {}
         """The last change of an owner that was asked for, by its uid, and its state at the time."""
         self._later: dict[str, int] = {}
         """The second at which a change that failed is tried again, by the uid of the owner."""
@@ -165,11 +165,11 @@ class GangResumer:
                 self._apply([events.HoldSeen(replace(hold, starts_at=now, firm=True))])
                 self._since[gang] = now
 
-    def turns(self, held: HeldBack) -> list[Turn]:
+    def turns(self, held: HeldBack) -> list[OwnerWrite]:
         """Return the changes of owners to write now, each once."""
         holds = {hold.gang: hold for hold in held.holds}
         lacking = {each.gang: each.verdict for each in held.plan.decisions if lacks_nodes(each)}
-        turns: list[Turn] = []
+        turns: list[OwnerWrite] = []
         now, self._shown_at = self._cluster.now, None
         owners = {
             gangs[0].switch.uid: gangs for gangs in self._translator.suspended.by_owner() if gangs
@@ -189,10 +189,10 @@ class GangResumer:
             self._later.pop(uid, None)
         return turns
 
-    def failed(self, failed: TurnFailed) -> None:
+    def failed(self, failed: OwnerWriteFailed) -> None:
         """Take note that an owner could not be changed."""
         uid = failed.turn.switch.uid
-        if failed.turn.to is not To.RESUMED:
+        if failed.turn.to is not OwnerChange.RESUMED:
             self._later[uid] = self._cluster.now + COME_WITHIN_S
             return
         self._said.pop(uid, None)
@@ -221,19 +221,19 @@ class GangResumer:
         gangs: Sequence[SuspendedGang],
         holds: Mapping[GangId, Hold],
         lacking: Mapping[GangId, Verdict],
-    ) -> To | None:
+    ) -> OwnerChange | None:
         """Return the state that the owner of these gangs is changed to; None: it stays as it is."""
         if not any(map(self._is_away, gangs)):
-            return To.UNMARKED
+            return OwnerChange.UNMARKED
         if gangs[0].standing is OwnerState.SUSPENDED:
             may_start = any(e.gang in holds or self._is_shown(e, lacking) for e in gangs)
             has_left = may_start and self._translator.has_left(gangs[0].switch.uid)
-            return To.RESUMED if has_left else None
+            return OwnerChange.RESUMED if has_left else None
         if not self._is_late(gangs[0]):
             return None
         # enough pods for one gang have come: the owner creates no more, or creates them later
         is_there = any(self._has_enough(each.gang) for each in gangs)
-        return To.UNMARKED if is_there else To.SUSPENDED_AGAIN
+        return OwnerChange.UNMARKED if is_there else OwnerChange.SUSPENDED_AGAIN
 
     def _is_shown(self, suspended: SuspendedGang, lacking: Mapping[GangId, Verdict]) -> bool:
         """Return whether a gang that lacks nodes is to be resumed now, for autoscalers to see."""
@@ -251,16 +251,16 @@ class GangResumer:
         pods = [task for task in self._cluster.members(gang) if task.id not in placeholders]
         return gang in self._cluster.gangs and len(pods) >= self._cluster.gangs[gang].needed()
 
-    def _turn(self, suspended: SuspendedGang, to: To, hold: Hold | None) -> Turn:
-        mark: Mark | None = None
-        if to is To.RESUMED:
+    def _turn(self, suspended: SuspendedGang, to: OwnerChange, hold: Hold | None) -> OwnerWrite:
+        mark: SuspensionMark | None = None
+        if to is OwnerChange.RESUMED:
             promise = promise_of(hold.claims, hold, ()) if hold else ""
-            mark = again(suspended.mark, resumed_at=self._cluster.now, promise=promise)
-        elif to is To.SUSPENDED_AGAIN:
+            mark = with_resumption(suspended.mark, resumed_at=self._cluster.now, promise=promise)
+        elif to is OwnerChange.SUSPENDED_AGAIN:
             within = f"within {suspended.comes_within_s} s after its owner was resumed"
             self._back_off(suspended.gang, f"its pods did not come {within}")
-            mark = again(suspended.mark, resumed_at=0, promise="")
-        return Turn(suspended.gang, suspended.switch, to, mark)
+            mark = with_resumption(suspended.mark, resumed_at=0, promise="")
+        return OwnerWrite(suspended.gang, suspended.switch, to, mark)
 
     def _back_off(self, gang: GangId, why: str, retry_searches: bool = False) -> None:
         """End the hold of a gang, and let it wait for a moment before its next try."""
@@ -317,7 +317,7 @@ class GangResumer:
         return {e.id: e.shape.request for e in members if e.state == TaskState.WAITING}
 
 
-def _why(mark: Mark) -> str:
+def _why(mark: SuspensionMark) -> str:
     """Return in words why an owner was suspended, by its mark; a user may have written that."""
     if mark.rule == EvictionRule.OVERRUN:
         return "because it had run for as long as it may"

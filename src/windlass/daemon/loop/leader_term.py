@@ -25,10 +25,10 @@ from windlass.daemon.loop.watches import Watches, paths_of, sort_inputs
 from windlass.daemon.loop.writers import ClusterWriters
 from windlass.daemon.serving.context import DaemonContext, scope_of
 from windlass.daemon.serving.forecaster import Forecaster
-from windlass.daemon.serving.recorder import Recording
+from windlass.daemon.serving.recorder import TermRecorder
 from windlass.daemon.shadow.compare import Shadow
 from windlass.daemon.shadow.report import report_of, sum_up
-from windlass.kube.client.dcgm_scraper import Exporters
+from windlass.kube.client.dcgm_scraper import DcgmScraper
 from windlass.state.snapshot import to_json
 
 FIRST_READINGS_S = 5.0
@@ -56,7 +56,7 @@ class LeaderTerm:
             note=note,
             exporters_in=config.dcgm.namespaces,
         )
-        self._exporters = Exporters(self._inbox.put, config.dcgm.every_s)
+        self._exporters = DcgmScraper(self._inbox.put, config.dcgm.every_s)
         self._shadow = Shadow(context.clock.now()) if config.shadow else None
         self._forecaster = Forecaster(self._no_forecast)
         self._term_number = context.election.term_number
@@ -154,7 +154,7 @@ class LeaderTerm:
         self._scheduler.pause(self._paused)
         await asyncio.to_thread(_in_bulk, self._scheduler, inputs)
         self._context.log.line("read", objects=len(inputs))
-        for evictions in self._scheduler.evicting.unfinished():
+        for evictions in self._scheduler.evictions.unfinished():
             self._writes.evictor.evict(evictions)
 
     def _ask_exporters(self) -> bool:
@@ -162,7 +162,7 @@ class LeaderTerm:
 
         False also if they have not changed.
         """
-        due = self._scheduler.measures.due() if self._context.config.dcgm.enabled else None
+        due = self._scheduler.gpu_health.due() if self._context.config.dcgm.enabled else None
         if due is not None:
             self._exporters.ask(due)
         return bool(due)
@@ -208,7 +208,7 @@ class LeaderTerm:
             self._snapshot_asked = False
             self._write_snapshot(now)
         if self._shadow is None:
-            self._scheduler.expect(self._forecaster.etas, self._forecaster.told)
+            self._scheduler.expect(self._forecaster.etas, self._forecaster.texts)
             output = self._scheduler.step(now)
             self._forecaster.look(self._scheduler.cluster)
             return output
@@ -281,7 +281,7 @@ def _in_bulk(scheduler: SchedulerStep, inputs: list[StepInput]) -> None:
         gc.freeze()
 
 
-def _recording(context: DaemonContext) -> Recording | None:
+def _recording(context: DaemonContext) -> TermRecorder | None:
     """Return the recorder of this term; None if no history is kept.
 
     Each term is a writer of its own in the history.
@@ -289,7 +289,7 @@ def _recording(context: DaemonContext) -> Recording | None:
     if not context.config.history.url or context.config.shadow:
         return None
     name = f"{context.election.identity}/{context.election.term_number}"
-    return Recording(context.config, name, context.metrics, context.log)
+    return TermRecorder(context.config, name, context.metrics, context.log)
 
 
 async def _at_most(event: asyncio.Event, seconds: float) -> None:

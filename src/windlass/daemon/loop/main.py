@@ -28,7 +28,7 @@ from windlass.kube.client.client import connect
 from windlass.kube.client.errors import ApiError, NotAllowed
 from windlass.kube.client.leader_election import Election, LeaseTerms
 from windlass.metrics import Metrics
-from windlass.web.feed.live_state import Told
+from windlass.web.feed.live_state import RoomExplainer
 
 LOOK_EVERY_S = 0.25
 """The interval of the checks for a stuck decision."""
@@ -39,7 +39,7 @@ SWITCH_S = 0.001
 event loop must get its turn often, to read the watches and renew the lease."""
 
 
-async def run(config: Config, tell_room: Told | None = None) -> None:
+async def run(config: Config, tell_room: RoomExplainer | None = None) -> None:
     """Run until a signal stops it; `tell_room` formats preemption previews for the dashboard."""
     check(config)
     sys.setswitchinterval(SWITCH_S)
@@ -54,7 +54,7 @@ async def run(config: Config, tell_room: Told | None = None) -> None:
 class _Daemon:
     """The process: election, ports and one term after the other."""
 
-    def __init__(self, config: Config, tell_room: Told | None) -> None:
+    def __init__(self, config: Config, tell_room: RoomExplainer | None) -> None:
         self._config = config
         self._log = StructuredLog(config.log.format, config.log.level)
         self._dashboard = (

@@ -41,16 +41,16 @@ _UNSEEN = frozenset({"budgets"})
 """Kinds that only the evictor needs: they are no part of the state."""
 
 
-class CannotLook(WindlassError):
+class ClusterUnreadable(WindlassError):
     """The cluster cannot be read; the text says why, and what to do."""
 
 
-class MayNotLook(CannotLook):
+class ReadForbidden(ClusterUnreadable):
     """The user lacks the right to read the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ClusterReading:
     """The state of a cluster at a moment, and the plan that the engine would make for it."""
 
     cluster: Cluster
@@ -80,7 +80,7 @@ More: TypeAlias = Callable[[Sequence[StepInput], Config, int], list[StepInput]]
 
 
 @asynccontextmanager
-async def opened(config: Config) -> AsyncGenerator[Api, None]:
+async def open_api(config: Config) -> AsyncGenerator[Api, None]:
     """Open a session with the configured cluster; API errors become `CannotLook`."""
     access = load(config.kubeconfig or None, config.context or None)
     try:
@@ -88,16 +88,18 @@ async def opened(config: Config) -> AsyncGenerator[Api, None]:
             yield api
     except ApiError as error:
         sentence = one_line(f"{access.server}: {error.message}{_advice(error)}")
-        raise _KINDS.get(type(error), CannotLook)(sentence) from None
+        raise _KINDS.get(type(error), ClusterUnreadable)(sentence) from None
 
 
-async def look(config: Config, namespace: str = "", more: More | None = None) -> Sight:
+async def read_cluster(
+    config: Config, namespace: str = "", more: More | None = None
+) -> ClusterReading:
     """Read the whole cluster or, if a namespace is named, as much as its users may see of it.
 
     `more` adds objects that do not exist, such as a job that may be submitted later, to see what
     the engine would decide about them.
     """
-    async with opened(config) as api:
+    async with open_api(config) as api:
         lease = await read_lease(api, config)
         config = as_leader(config, lease)
         inputs = await _read(api, config, namespace)
@@ -105,27 +107,29 @@ async def look(config: Config, namespace: str = "", more: More | None = None) ->
     if more is not None:
         inputs += more(inputs, config, now)
     scheduler = _awake(config, inputs, is_paused(lease), seal_of(lease))
-    return Sight(
+    return ClusterReading(
         scheduler.cluster,
         scheduler.step(now).plan,
-        {task_id(pod): pod for pod in _pods(inputs)} | scheduler.without_pods(),
+        {task_id(pod): pod for pod in _pods(inputs)} | scheduler.placeholders(),
         leader_of(lease, now),
         is_paused(lease),
         config=config,
-        open_to=scheduler.open_to,
+        open_to=scheduler.queues_open_to,
     )
 
 
-async def follow(config: Config, every_s: float, show: Callable[[Sight], None]) -> None:
+async def follow_cluster(
+    config: Config, every_s: float, show: Callable[[ClusterReading], None]
+) -> None:
     """Show the whole cluster every `every_s` seconds, until cancelled.
 
     The cluster is watched after the first read, so that nothing is read twice.
     """
-    show(last := await look(config))
+    show(last := await read_cluster(config))
     config = last.config
     inputs: list[StepInput] = []
     scheduler: SchedulerStep | None = None
-    async with opened(config) as api, asyncio.TaskGroup() as group:
+    async with open_api(config) as api, asyncio.TaskGroup() as group:
         owners = paths_of(scope_of(config).kinds)
         seal = seal_of(await read_lease(api, config))
         watches = Watches(api, inputs.extend, Random(), owners)
@@ -151,7 +155,7 @@ def _taken(inputs: list[StepInput]) -> list[StepInput]:
     return taken
 
 
-async def _with_lease(api: Api, config: Config, sight: Sight) -> Sight:
+async def _with_lease(api: Api, config: Config, sight: ClusterReading) -> ClusterReading:
     with suppress(ApiError):  # the watches report what is wrong
         lease = await read_lease(api, config)
         leader = leader_of(lease, int(time.time()))
@@ -200,7 +204,7 @@ async def _list(api: Api, row: tuple[str, type[Any]], namespace: str, must: bool
         try:
             return await list_all(api, path, struct)
         except NotFound:
-            raise CannotLook(f"{path}: {NO_CRDS}") from None
+            raise ClusterUnreadable(f"{path}: {NO_CRDS}") from None
     for place in (_inside(path, namespace), path):
         with suppress(Forbidden, NotFound):
             return await list_all(api, place, struct)
@@ -230,7 +234,7 @@ def _inside(path: str, namespace: str) -> str:
     return f"{folder}/namespaces/{namespace}/{plural}"
 
 
-_KINDS: dict[type[ApiError], type[CannotLook]] = {Forbidden: MayNotLook}
+_KINDS: dict[type[ApiError], type[ClusterUnreadable]] = {Forbidden: ReadForbidden}
 
 
 def _advice(error: ApiError) -> str:

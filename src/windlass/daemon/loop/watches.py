@@ -21,7 +21,7 @@ from windlass.kube.client.client import Api
 from windlass.kube.client.errors import ApiError, NotFound
 from windlass.kube.client.object_cache import key_of
 from windlass.kube.client.watch import Change, ObjectGone, Watch
-from windlass.kube.refs import Lost, ObjectObserved, PodRef
+from windlass.kube.refs import ObjectLost, ObjectObserved, PodRef
 from windlass.kube.writers.disruption_budgets import allow
 from windlass.workloads.kinds.table import KINDS, Kinds
 from windlass.workloads.objects import storage_wire, wire
@@ -179,7 +179,7 @@ class Watches:
                 return  # no input of the step: `has_budget` and `budgets_allow` read the cache
             self._see(
                 [
-                    Lost(kind, change.object)
+                    ObjectLost(kind, change.object)
                     if isinstance(change, ObjectGone)
                     else ObjectObserved(kind, change.object)
                     for change in changes
@@ -202,7 +202,7 @@ def sort_inputs(inputs: list[StepInput]) -> list[StepInput]:
         inputs,
         key=lambda item: (
             rank.get(item.kind, len(first))
-            if isinstance(item, ObjectObserved | Lost)
+            if isinstance(item, ObjectObserved | ObjectLost)
             else len(first) + 2
         ),
     )

@@ -17,17 +17,24 @@ from windlass.daemon.loop.watches import Watches
 from windlass.daemon.serving.context import DaemonContext
 from windlass.kube.client.errors import ApiError
 from windlass.kube.client.write_queue import WriteQueue
-from windlass.kube.ingest.owners import Unsigned
+from windlass.kube.ingest.owners import UnsignedMark
 from windlass.kube.refs import PodRead
 from windlass.kube.writers.binder import Binder
 from windlass.kube.writers.checkpoint import CheckpointRequester
 from windlass.kube.writers.evictor import EvictionLimits, Evictor
 from windlass.kube.writers.force_delete import ForceDeleter
 from windlass.kube.writers.status_writer import StatusWriter
-from windlass.kube.writers.suspend import Turner
-from windlass.kube.writes import BindResult, EvictRefused, Heard, TurnFailed, Unasked, Victim
+from windlass.kube.writers.suspend import OwnerWriter
+from windlass.kube.writes import (
+    BindResult,
+    EvictRefused,
+    Heard,
+    OwnerWriteFailed,
+    RequestUnwritable,
+    Victim,
+)
 from windlass.model.events import BindFailed
-from windlass.workloads.kinds.suspension import with_field
+from windlass.workloads.kinds.suspension import field_patch
 from windlass.workloads.objects.annotations import SUSPENDED
 
 
@@ -47,7 +54,7 @@ class ClusterWriters:
         self.evictor.evicted = self._evicted
         self.checkpoints = CheckpointRequester(api, self.workers, self._binder, self._answered)
         self._force_deleter = ForceDeleter(api, self.workers, self._binder)
-        self._turner = Turner(api, self.workers, self._binder, self._not_turned)
+        self._turner = OwnerWriter(api, self.workers, self._binder, self._not_turned)
         self.evictor.seal = self._turner.seal = context.signing
         self._status = StatusWriter(api, self.workers, self._binder)
 
@@ -55,21 +62,21 @@ class ClusterWriters:
         """Queue all writes of a step."""
         for start in output.starts:
             self._binder.start(start)
-        for evictions in output.clearings:
+        for evictions in output.evictions:
             self.evictor.evict(evictions)
         self._write_checkpoints(output)
         self._delete_stuck_pods(output)
-        for turn in output.turns:
+        for turn in output.owner_writes:
             self._turner.turn(turn)
-        for pod in output.overdue:
+        for pod in output.overdue_binds:
             self._binder.read(pod)
         for pod, text in output.promises:
             self._binder.promise(pod, text, _nothing, _ignore)
         for status in output.statuses:
             self._status.status(status.path, status.status)
-        for messages in output.pages:
+        for messages in output.messages:
             self._status.messages(messages)
-        for mark in output.marks:
+        for mark in output.node_marks:
             quarantine = mark.quarantine.what if mark.quarantine else "over"
             self._context.log.line("quarantine", node=mark.node, why=quarantine)
             self._status.patch(mark.path, mark.body())
@@ -77,33 +84,33 @@ class ClusterWriters:
     def _write_checkpoints(self, output: StepOutput) -> None:
         """End, write and withdraw checkpoint requests; log and count what happened to them."""
         log, metrics = self._context.log, self._context.metrics
-        for unsigned in output.unsigned:
+        for unsigned in output.unsigned_marks:
             log.line("mark not signed", level="warning", **unsigned_log_fields(unsigned))
         for rule, milli in output.lost.items():
             metrics.lost.labels(rule).inc(milli / 1000)
-        for wrong in output.disbelieved:
+        for wrong in output.refused_answers:
             metrics.disbelieved.inc()
             log.line("answer refused", task=wrong.task, named=wrong.named, asked=wrong.asked)
-        for ended in output.ended:
+        for ended in output.ended_requests:
             name, outcome, waited_s = ended.parting.gang, ended.outcome, ended.waited_s
             metrics.save_ended(outcome, waited_s)
             log.line("save ended", gang=name, outcome=outcome, waited_s=waited_s)
             tasks = [evict.task for evict in ended.parting.evictions]
             self.checkpoints.end(ended.parting.id, tasks)
-        for asking in output.askings:
+        for asking in output.checkpoint_requests:
             pods, request = len(asking.pods), asking.request
             log.line("asked to save", id=request.id, pods=pods, reason=request.reason)
             self.checkpoints.ask(asking)
-        for withdrawal in output.withdrawals:
+        for withdrawal in output.checkpoint_withdrawals:
             self.checkpoints.withdraw(withdrawal)
-        for saved in output.saved:
+        for saved in output.checkpoint_notes:
             self.checkpoints.note(saved)
 
     def _delete_stuck_pods(self, output: StepOutput) -> None:
         """Delete again pods that terminate and do not end in time."""
-        for stranded in output.stranded:
+        for stranded in output.stuck_pods:
             self._force_deleter.delete(stranded)
-        for overlong in output.overlong:
+        for overlong in output.overlong_terminations:
             self._context.log.line("grace shortened", task=overlong.pod.task, to_s=overlong.grace_s)
             self._force_deleter.shorten(overlong.pod, overlong.grace_s)
 
@@ -133,28 +140,28 @@ class ClusterWriters:
         self._context.log.line("eviction refused", task=refused.task, why=refused.why)
         self._inbox.put(refused)
 
-    def _answered(self, news: Heard | Unasked | EvictRefused) -> None:
+    def _answered(self, news: Heard | RequestUnwritable | EvictRefused) -> None:
         match news:
             case EvictRefused():
                 self._refused(news)
                 return
-            case Unasked(task, _, why):
+            case RequestUnwritable(task, _, why):
                 self._context.log.line("not asked to save", task=task, why=why)
             case Heard():
                 pass
         self._inbox.put(news)
 
-    def _not_turned(self, failed: TurnFailed) -> None:
+    def _not_turned(self, failed: OwnerWriteFailed) -> None:
         turn = failed.turn
         self._context.log.line("owner unchanged", gang=turn.gang, to=turn.to, why=failed.why)
         self._inbox.put(failed)
 
 
-def unsigned_log_fields(unsigned: Unsigned) -> dict[str, str]:
+def unsigned_log_fields(unsigned: UnsignedMark) -> dict[str, str]:
     """Return the log fields for a suspended owner whose mark is not signed, with the command to
     resume it.
     """
-    patch = msgspec.json.encode(with_field(unsigned.field, False)).decode()
+    patch = msgspec.json.encode(field_patch(unsigned.field, False)).decode()
     kind = f"{unsigned.kind.kind}.{unsigned.kind.group}".lower()
     where = f"{unsigned.namespace}/{unsigned.name}"
     command = f"kubectl patch {kind} {unsigned.name} -n {unsigned.namespace} --type merge -p"

@@ -20,12 +20,12 @@ from windlass.daemon.serving.log import StructuredLog
 from windlass.daemon.serving.replay_reader import ReplayReader
 from windlass.daemon.serving.standby_proxy import StandbyProxy
 from windlass.history.store import HistoryStore
-from windlass.kube.client.access_reviews import Reviews
+from windlass.kube.client.access_reviews import AccessReviews
 from windlass.kube.client.auth import Access
 from windlass.kube.client.client import connect
-from windlass.web.auth.authentication import Door
-from windlass.web.feed.live_state import LiveState, Told
-from windlass.web.server.app import Guests, application
+from windlass.web.auth.authentication import Authenticator
+from windlass.web.feed.live_state import LiveState, RoomExplainer
+from windlass.web.server.app import DashboardAccess, application
 
 CONNECTIONS = 4
 """Reviews in flight at most. They use a session of their own, so that many viewers cannot delay
@@ -42,7 +42,11 @@ class DashboardServer:
     """The server of the dashboard; it serves until it is closed."""
 
     def __init__(
-        self, config: Config, log: StructuredLog, trouble: Callable[[], str], tell_room: Told | None
+        self,
+        config: Config,
+        log: StructuredLog,
+        trouble: Callable[[], str],
+        tell_room: RoomExplainer | None,
     ) -> None:
         self._config, self._log = config, log
         self.feed = DashboardFeed(LiveState(f"{time.time_ns():x}", tell_room=tell_room), trouble)
@@ -78,7 +82,7 @@ class DashboardServer:
 
     def close(self) -> None:
         """Stop serving, and end all event streams."""
-        self.feed.board.bell.silence()
+        self.feed.board.change_signal.silence()
         if self._server is not None:
             self._server.should_exit = True
 
@@ -86,8 +90,10 @@ class DashboardServer:
         self, access: Access, leader: Callable[[], str], listener: socket.socket
     ) -> None:
         async with connect(access, timeout_s=REVIEW_TIMEOUT_S, connections=CONNECTIONS) as api:
-            authentication = Door(Reviews(api, self._config.dashboard.audiences))
-            app = application(self.feed.board, guests=Guests(authentication, self.feed.look))
+            authentication = Authenticator(AccessReviews(api, self._config.dashboard.audiences))
+            app = application(
+                self.feed.board, guests=DashboardAccess(authentication, self.feed.look)
+            )
             self._server = _server(StandbyProxy(app, leader))
             self._log.line("dashboard", port=listener.getsockname()[1])
             feeding = asyncio.create_task(self.feed.run())

@@ -18,7 +18,7 @@ from windlass.daemon.decide.step import SchedulerStep, StepOutput
 from windlass.engine.plan import Plan
 from windlass.web.auth.authentication import AccessDenied
 from windlass.web.feed.live_state import LiveState
-from windlass.web.feed.view import Beside, ending
+from windlass.web.feed.view import ViewExtras, bounded_etas
 from windlass.web.redact.viewer import NOT_YET
 from windlass.web.schema.documents import FinishedJob
 
@@ -97,10 +97,10 @@ class DashboardFeed:
                 return
             scheduler, plan = self._seen
             self._shown = self._steps
-            beside = Beside(
+            beside = ViewExtras(
                 finished=finished(scheduler),
-                utilisation=scheduler.measures.utilisation.copy(),
-                etas=ending(scheduler.etas),
+                utilisation=scheduler.gpu_health.utilisation.copy(),
+                etas=bounded_etas(scheduler.etas),
             )
             self.board.show(scheduler.cluster, plan, beside)
 
@@ -116,5 +116,5 @@ class DashboardFeed:
 
 def finished(scheduler: SchedulerStep) -> list[FinishedJob]:
     """Return the gangs that have ended, the latest first."""
-    latest = scheduler.endings.latest()
+    latest = scheduler.finished.latest()
     return [FinishedJob.of(ending.gang, ending.started, ending.ended) for ending in latest]

@@ -33,7 +33,7 @@ class Forecaster:
         self.etas: dict[GangId, StartEta] = {}
         """The published estimates. Some of these gangs may have started since. Replaced as a whole,
         never changed: other threads read it."""
-        self.told: dict[GangId, str] = {}
+        self.texts: dict[GangId, str] = {}
         """The same estimates as text for the conditions of pods."""
         self._complain = complain
         self._experience = Experience()
@@ -68,7 +68,7 @@ class Forecaster:
             else:
                 now = self._now
                 self.etas = settled(self.etas, self._forecast.etas(), now)
-                self.told = {gang: eta_by_the_clock(eta, now) for gang, eta in self.etas.items()}
+                self.texts = {gang: eta_by_the_clock(eta, now) for gang, eta in self.etas.items()}
             self._forecast = None
 
 

@@ -17,7 +17,7 @@ PATIENCE_S = 2.0
 """Seconds that the last cycles may take to be written when a term ends."""
 
 
-class Recording:
+class TermRecorder:
     """The recorder of one term."""
 
     def __init__(self, config: Config, name: str, metrics: Metrics, log: StructuredLog) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from threading import Lock
 
 from windlass.history.location import HistoryError
-from windlass.history.replay import again
+from windlass.history.replay import replay_stretch
 from windlass.history.store import Brief, HistoryStore, Stretch
 from windlass.web.documents.decisions import cycle_document
-from windlass.web.feed.replay_source import MOST_CYCLES, CannotTell
+from windlass.web.feed.replay_source import MOST_CYCLES, ReplayUnavailable
 from windlass.web.schema.cycles import CycleDocument, RecordedCycles, RecordedDocument
 
 PAUSES = 4
@@ -51,7 +51,7 @@ class ReplayReader:
             else:
                 briefs = self._store.up_to(until or 0, MOST_CYCLES)
         except HistoryError as error:
-            raise CannotTell(f"The record cannot be read: {error}") from None
+            raise ReplayUnavailable(f"The record cannot be read: {error}") from None
         return RecordedDocument(
             began=min((stretch.began for stretch in stretches), default=0),
             until=max((stretch.until for stretch in stretches), default=0),
@@ -70,7 +70,7 @@ class ReplayReader:
             try:
                 return self._replayed(writer, int(number))
             except HistoryError as error:
-                raise CannotTell(f"The record cannot be read: {error}") from None
+                raise ReplayUnavailable(f"The record cannot be read: {error}") from None
 
     def _replayed(self, writer: str, number: int) -> CycleDocument | None:
         if self._replay is None or not self._replay.has(writer, number):
@@ -110,15 +110,15 @@ class _StretchReplay:
             document = next(self._rest, None)
             if document is None:
                 first = self._stretch.first + len(self._documents)
-                raise CannotTell(OTHERWISE.format(first=first))
+                raise ReplayUnavailable(OTHERWISE.format(first=first))
             self._documents[document.cycle] = document
             time.sleep(PAUSES * (time.thread_time() - began))
             if time.monotonic() > deadline and number not in self._documents:
-                raise CannotTell(NOT_YET)
+                raise ReplayUnavailable(NOT_YET)
         return self._documents[number]
 
     def _play(self, store: HistoryStore) -> Iterator[CycleDocument]:
-        for replayed in again(store.start(self._stretch), store.cycles(self._stretch)):
+        for replayed in replay_stretch(store.start(self._stretch), store.cycles(self._stretch)):
             if replayed.is_same or replayed.acts_the_same:
                 cluster = replayed.cluster
                 yield cycle_document(replayed.cycle.number, cluster, replayed.plan, cluster.holds)

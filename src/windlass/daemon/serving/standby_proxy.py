@@ -19,8 +19,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.web.auth.authentication import AccessDenied
-from windlass.web.auth.sign_in import body_of
-from windlass.web.server.errors import problem
+from windlass.web.auth.sign_in import read_body
+from windlass.web.server.errors import error_response
 
 PASSED_ON = "x-windlass-passed-on"
 """The header that marks a forwarded request."""
@@ -67,13 +67,15 @@ async def _forward(session: aiohttp.ClientSession, request: Request, leader: str
             request.method,
             target,
             headers=headers,
-            data=await body_of(request) or None,
+            data=await read_body(request) or None,
             allow_redirects=False,
         )
     except AccessDenied as refused:
-        return problem(refused.sentence, refused.status)
+        return error_response(refused.sentence, refused.status)
     except (aiohttp.ClientError, TimeoutError, OSError):
-        return problem("The replica that leads cannot be reached now; try again in a moment.", 503)
+        return error_response(
+            "The replica that leads cannot be reached now; try again in a moment.", 503
+        )
     response = StreamingResponse(_chunks(answer), answer.status)
     response.raw_headers = [
         (k.lower().encode(), v.encode()) for k, v in answer.headers.items() if k.lower() not in HOP

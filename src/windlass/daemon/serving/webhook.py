@@ -24,12 +24,12 @@ import msgspec
 import uvicorn
 
 from windlass.admission import certificates
-from windlass.admission.certificates import Papers
+from windlass.admission.certificates import WebhookCertificates
 from windlass.admission.review import Rules
 from windlass.admission.server import AdmissionHandler, application
 from windlass.config import Config
 from windlass.crds.definitions import QUEUE
-from windlass.crds.queue_access import Choice, Doors, Namespace
+from windlass.crds.queue_access import Namespace, QueueAccess, QueueChoice
 from windlass.crds.read import read_queue
 from windlass.daemon.serving.health import Server
 from windlass.daemon.serving.log import StructuredLog
@@ -88,7 +88,7 @@ class _Webhook:
         self._log = StructuredLog(config.log.format, config.log.level)
         self._queues = Watch(api, QUEUE.path(), wire.Owner, chance=Random())
         self._namespaces = Watch(api, "/api/v1/namespaces", wire.Owner, chance=Random())
-        self._doors = Doors((), config.default_queue)
+        self._doors = QueueAccess((), config.default_queue)
         self._stop = asyncio.Event()
         rules = Rules(config.scheduler_names[0], controllers)
         self._app = application(AdmissionHandler(rules, self._choose, self._find), self._trouble)
@@ -115,10 +115,10 @@ class _Webhook:
         """Compute again which namespaces may use which queues, after a change of a queue."""
         objects = self._queues.items.values()
         results = (read_queue(thing.metadata.name, thing.spec) for thing in objects)
-        queues = [result.noun for result in results if result.noun]
-        self._doors = Doors(queues, self._config.default_queue)
+        queues = [result.value for result in results if result.value]
+        self._doors = QueueAccess(queues, self._config.default_queue)
 
-    def _choose(self, queue: str, namespace: str) -> Choice | None:
+    def _choose(self, queue: str, namespace: str) -> QueueChoice | None:
         thing = self._namespaces.items.get(("", namespace))
         if thing is None or not self._queues.synced.is_set():
             return None
@@ -163,7 +163,7 @@ class _Webhook:
                 await asyncio.sleep(self._place.look_again_s)
                 using = await self._look_after(config, using)
 
-    async def _first_papers(self) -> Papers:
+    async def _first_papers(self) -> WebhookCertificates:
         while True:
             try:
                 return await self._papers()
@@ -171,7 +171,9 @@ class _Webhook:
                 self._log.line("papers", level="warning", why=error.message)
                 await asyncio.sleep(AT_FIRST_S)
 
-    async def _look_after(self, config: uvicorn.Config, using: Papers) -> Papers:
+    async def _look_after(
+        self, config: uvicorn.Config, using: WebhookCertificates
+    ) -> WebhookCertificates:
         """Check the certificates, and load them into the running server if they have changed.
 
         Return the certificates in use; a failure is logged, and the current ones stay.
@@ -186,13 +188,13 @@ class _Webhook:
             self._log.line("changed papers", until=papers.serving.ends_at)
         return papers
 
-    async def _papers(self) -> Papers:
+    async def _papers(self) -> WebhookCertificates:
         """Return the certificates to serve with; the API server trusts them from now on."""
         papers = await self._read_or_renew()
         await self._announce(papers.bundle)
         return papers
 
-    async def _read_or_renew(self) -> Papers:
+    async def _read_or_renew(self) -> WebhookCertificates:
         """Return the certificates in the Secret; write new ones if they are missing or old."""
         namespace, _, name = self._place.secret.partition("/")
         path = f"/api/v1/namespaces/{namespace}/secrets/{name}"

@@ -16,7 +16,7 @@ from windlass.controllers.queue_status import QueueNumbers, queue_numbers
 from windlass.daemon.decide.inputs import StepInput
 from windlass.daemon.decide.step import SchedulerStep, StepOutput
 from windlass.engine.plan import Plan, Verdict
-from windlass.kube.refs import Lost, ObjectObserved
+from windlass.kube.refs import ObjectLost, ObjectObserved
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import ACTIVE, COUNTED, Gang, GangId, Task, TaskId
 from windlass.model.queues import GPU
@@ -204,7 +204,7 @@ def _in_turn(
         if pod is None or task is None:
             first.append(item)
             continue
-        if task in waiting and (pod.spec.node_name or isinstance(item, Lost)):
+        if task in waiting and (pod.spec.node_name or isinstance(item, ObjectLost)):
             late.add(task)
         if not pod.spec.node_name:
             waiting.add(task)
@@ -213,7 +213,7 @@ def _in_turn(
 
 
 def _pod_of(item: StepInput) -> wire.Pod | None:
-    thing = item.object if isinstance(item, ObjectObserved | Lost) else None
+    thing = item.object if isinstance(item, ObjectObserved | ObjectLost) else None
     return thing if isinstance(thing, wire.Pod) else None
 
 

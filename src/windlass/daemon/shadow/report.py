@@ -22,7 +22,7 @@ from windlass.model import units
 from windlass.model.gpus import WHOLE
 from windlass.model.queues import GPU
 from windlass.model.units import duration_in_words
-from windlass.model.validation.problems import listed
+from windlass.model.validation.problems import join_names
 
 MOST = 200
 """Findings in the report at most; the totals count all of them."""
@@ -115,7 +115,7 @@ def _should_wait(comparison: GangComparison) -> ShadowFinding:
 def _should_run(comparison: GangComparison, shadow: Shadow) -> ShadowFinding:
     evicted = shadow.evictions.get(comparison.gang.id, 0)
     after = f" after evicting {evicted} tasks" if evicted else ""
-    where = listed(nodes_of(comparison.ours))
+    where = join_names(nodes_of(comparison.ours))
     return _finding(
         "WaitsThough", comparison, f"it waits; Windlass would have started it on {where}{after}"
     )
@@ -124,11 +124,11 @@ def _should_run(comparison: GangComparison, shadow: Shadow) -> ShadowFinding:
 def _elsewhere(comparison: GangComparison) -> ShadowFinding:
     ours, theirs = nodes_of(comparison.ours), nodes_of(comparison.theirs)
     opened = [node for node in theirs if node not in comparison.in_use and node not in ours]
-    why = f", and left {listed(opened)} empty" if opened else ""
+    why = f", and left {join_names(opened)} empty" if opened else ""
     return _finding(
         "PlacedElsewhere",
         comparison,
-        f"it runs on {listed(theirs)}; Windlass would have used {listed(ours)}{why}",
+        f"it runs on {join_names(theirs)}; Windlass would have used {join_names(ours)}{why}",
         nodes=len(theirs),
         windlassNodes=len(ours),
     )

@@ -23,8 +23,8 @@ from windlass.engine.nodes.node_index import NodeIndex, ShapeIndex
 from windlass.model.actions import Bind, PlaceClaim
 from windlass.model.jobs import Gang, Task
 from windlass.state.cluster import Cluster
-from windlass.state.device_states import has_left
-from windlass.state.pod_affinity import who_is
+from windlass.state.device_states import can_take
+from windlass.state.pod_affinity import labels_of
 from windlass.state.queue_accounts import Due, charges_of, charges_per_model, with_extra_gpus
 
 
@@ -49,7 +49,7 @@ class Draft:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.columns = cluster.columns
-        self.neighbours = cluster.neighbours
+        self.neighbours = cluster.pod_affinity
         self.index = cluster.recall(NodeIndex)
         self.binds: list[Bind] = []
         """All binds that stand, in order; callers remember its length as a *mark*."""
@@ -169,11 +169,11 @@ class Draft:
     def _release_from(self, slot: int, tasks: list[Task]) -> Iterator[Due]:
         """Release some tasks of a node; yield what their queues are charged less for it."""
         columns, gangs = self.columns, self.cluster.gangs
-        amounts, slices = columns.taken(tasks[0].shape.request), tasks[0].devices
+        amounts, slices = columns.occupied_amounts(tasks[0].shape.request), tasks[0].devices
         for task in tasks[1:]:
-            amounts = amounts + columns.taken(task.shape.request)
+            amounts = amounts + columns.occupied_amounts(task.shape.request)
             slices += task.devices
-        slices = columns.present(slot, slices)
+        slices = columns.existing_slices(slot, slices)
         if slot in self.holds:
             self.holds.give(slot, amounts, slices)
         else:
@@ -231,9 +231,12 @@ class Draft:
         """Place a task on the node and devices that it names; return False if they are not free."""
         self.steps += 1
         columns, slot = self.columns, self.columns.slot[task.node]
-        amounts, slices = columns.taken(task.shape.request), columns.present(slot, task.devices)
+        amounts, slices = (
+            columns.occupied_amounts(task.shape.request),
+            columns.existing_slices(slot, task.devices),
+        )
         free, devices = columns.free[:, slot], columns.devices[slot]
-        if (free < amounts).any() or not has_left(devices, slices, columns.states.kinds):
+        if (free < amounts).any() or not can_take(devices, slices, columns.states.kinds):
             return False
         if slot in self.holds:
             self.holds.take(slot, amounts, slices)
@@ -253,7 +256,7 @@ class Draft:
         """Count a task for pod affinity and spread, if any task of the cluster has such rules."""
         neighbours = self.neighbours
         if neighbours.tallies:
-            who, constraints = who_is(task, gang.namespace), task.shape.constraints
+            who, constraints = labels_of(task, gang.namespace), task.shape.constraints
             neighbours.count(who, constraints, slot, sign)
             self._journal.append(partial(neighbours.count, who, constraints, slot, -sign))
 

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from windlass.engine.draft.restart_cost import harm
-from windlass.engine.queueing.progress import TaskBatch, natural, parts_of
+from windlass.engine.queueing.progress import TaskBatch, batches_of, natural_order
 from windlass.model.jobs import ACTIVE, COUNTED, Gang, GangId, Task
 from windlass.model.nodes import Node
 from windlass.state.cluster import Cluster
@@ -89,11 +89,11 @@ class EvictionUnit:
             replace(
                 part, nodes=tuple(sorted({t.node for t in stays if t.group == part.group.name}))
             )
-            for part in parts_of(self.gang, self.tasks)
+            for part in batches_of(self.gang, self.tasks)
         )
 
 
-class Units:
+class RunningUnits:
     """The units of all running gangs, over many cycles; only changed gangs are worked out again."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -103,7 +103,7 @@ class Units:
         self._sorted: list[EvictionUnit] = []
         """All units in the order of their age."""
 
-    def now(self) -> list[EvictionUnit]:
+    def current(self) -> list[EvictionUnit]:
         """Return all units that can be displaced, refreshed, the youngest first; do not modify."""
         self._catch_up()
         for unit in self._sorted:
@@ -144,7 +144,7 @@ def _units(cluster: Cluster, gang: Gang) -> list[EvictionUnit]:
         if task.node not in cluster.nodes:
             return []
     if len(active) > 1:
-        active.sort(key=natural)
+        active.sort(key=natural_order)
     tails, core = _split(gang, active, members)
     torn = is_torn(gang, members)
     units: list[EvictionUnit] = []
@@ -197,7 +197,7 @@ def _frees(columns: NodeTable, tasks: Collection[Task]) -> dict[int, Freed]:
     for task in tasks:
         slot = columns.slot[task.node]
         milli = sum([slice_.milli for slice_ in task.devices])
-        amounts: list[int] = columns.taken(task.shape.request).tolist()
+        amounts: list[int] = columns.occupied_amounts(task.shape.request).tolist()
         if slot in frees:
             more, others = frees[slot]
             milli += more

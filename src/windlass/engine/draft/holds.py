@@ -26,7 +26,13 @@ from windlass.model.jobs import Gang, GangId, Task, TaskState
 from windlass.model.mig import with_kept
 from windlass.model.queues import GPU, guaranteed
 from windlass.state.cluster import Cluster
-from windlass.state.device_states import Device, Devices, DeviceStates, with_back, without
+from windlass.state.device_states import (
+    Device,
+    Devices,
+    DeviceStates,
+    after_releasing,
+    after_taking,
+)
 from windlass.state.node_columns import Ints
 from windlass.state.pod_affinity import TaskLabels
 from windlass.state.queue_accounts import Due, charges_of
@@ -126,12 +132,12 @@ class Holds:
     def take(self, slot: int, amounts: Ints, slices: Sequence[Slice]) -> None:
         """Occupy part of a claimed node; an undo returns it."""
         free, devices, _ = self._base[slot]
-        self._set_base(slot, free - amounts, without(devices, slices))
+        self._set_base(slot, free - amounts, after_taking(devices, slices))
 
     def give(self, slot: int, amounts: Ints, slices: Sequence[Slice]) -> None:
         """Free part of a claimed node; an undo occupies it again."""
         free, devices, _ = self._base[slot]
-        self._set_base(slot, free + amounts, with_back(devices, slices))
+        self._set_base(slot, free + amounts, after_releasing(devices, slices))
 
     def lifted(self, gang: Gang, displaces: bool = False) -> AbstractContextManager[None]:
         """Show the claimed nodes as this gang may see them, and its queue without its claims.
@@ -166,7 +172,7 @@ class Holds:
             self._charge(own, 1)
             self._expect(own, 1)
 
-    def beneath(self, gang: Gang) -> Iterator[tuple[Ints, int]]:
+    def free_beneath_claims(self, gang: Gang) -> Iterator[tuple[Ints, int]]:
         """Yield the free amounts and device numbers of nodes whose claims are lifted for the gang.
 
         All claims are left out: the gang itself may see less there, never more.
@@ -186,7 +192,7 @@ class Holds:
             return None
         return (self.loosened, *sorted(self._lifted_for(gang))) if self._soft else ()
 
-    def in_the_way(self, gang: Gang) -> list[Hold]:
+    def reservations_against(self, gang: Gang) -> list[Hold]:
         """Return the reservations whose places this gang may not use, in order of their gangs."""
         lifted = set(self._lifted_for(gang))
         return [self._soft[owner] for owner in sorted(self._soft) if owner not in lifted]
@@ -262,13 +268,13 @@ class Holds:
         """Count the future tasks of a firm hold for pod anti-affinity, as if they ran already."""
         cluster = self._cluster
         gang = cluster.gangs.get(hold.gang)
-        if gang is None or not hold.firm or not cluster.neighbours.tallies:
+        if gang is None or not hold.firm or not cluster.pod_affinity.tallies:
             return
         for claim in hold.claims:
             slot, task = self._columns.slot.get(claim.node), _task_for(claim, hold, cluster)
             if slot is not None and task is not None:
                 who = TaskLabels(task.labels, gang.namespace)
-                cluster.neighbours.expect(who, task.shape.constraints, slot, sign)
+                cluster.pod_affinity.expect(who, task.shape.constraints, slot, sign)
 
     def _outranks(self, gang: Gang, owner: GangId) -> bool:
         """Return whether the owner is gone, or of the same queue with a lower priority."""
@@ -302,7 +308,7 @@ class Holds:
         for claim in hold.claims:
             slot, amounts = columns.slot.get(claim.node), columns.amounts(claim.request)
             if slot is not None and amounts is not None:
-                slices = columns.present(slot, claim.devices)
+                slices = columns.existing_slices(slot, claim.devices)
                 self._claims.setdefault(slot, []).append((hold.gang, amounts, slices))
                 slots.add(slot)
         return slots

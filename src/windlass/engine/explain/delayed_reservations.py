@@ -16,7 +16,9 @@ from windlass.model.jobs import GangId
 from windlass.state.cluster import Cluster
 
 
-def delayed(cluster: Cluster, gang: GangId, without: Plan, made: Plan) -> Iterator[GangId]:
+def delayed_reservations(
+    cluster: Cluster, gang: GangId, without: Plan, made: Plan
+) -> Iterator[GangId]:
     """Yield the gangs that may start later than reserved if `gang` starts by the plan `made`.
 
     `without` is the plan without the change that starts the gang.

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from windlass.engine.draft.draft import Draft
-from windlass.engine.draft.eviction_units import EvictionUnit, Units
+from windlass.engine.draft.eviction_units import EvictionUnit, RunningUnits
 from windlass.engine.preemption.reclaim_memo import QueueClaim, ReclaimRules
 from windlass.engine.preemption.reclaim_rules import Amounts, lacking
 from windlass.engine.preemption.search import NO_WAY, SearchOutcome, SearchResult
 from windlass.engine.preemption.strategies import Preemptor
-from windlass.engine.preemption.yield_holds import Borrowers
+from windlass.engine.preemption.yield_holds import BorrowedHolds
 from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.progress import Progress, progress
-from windlass.engine.queueing.shares import QueueShares, shares
+from windlass.engine.queueing.progress import Progress, gang_progress
+from windlass.engine.queueing.shares import QueueShares, compute_shares
 from windlass.model.actions import EvictionRule
 from windlass.model.jobs import Gang, GangId
 from windlass.model.queues import GPU
@@ -116,11 +116,11 @@ class PreemptionPreview:
     """The victims as soon as the gang may preempt, or as soon as the search reaches it."""
 
 
-def would(cluster: Cluster, gang_id: GangId) -> PreemptionPreview | None:
+def preview_preemption(cluster: Cluster, gang_id: GangId) -> PreemptionPreview | None:
     """Return how preemption would make room for a waiting gang; None if it lacks other things."""
     limits = Limits(cluster)
-    standing = shares(cluster, limits)
-    waiting = progress(cluster, gang_id)
+    standing = compute_shares(cluster, limits)
+    waiting = gang_progress(cluster, gang_id)
     need = limits.need(waiting.counts)
     if waiting.short or not need.get(GPU) or not cluster.is_leaf(waiting.gang.queue):
         return None
@@ -128,7 +128,7 @@ def would(cluster: Cluster, gang_id: GangId) -> PreemptionPreview | None:
     try:
         with draft.attempt(), draft.holds.lifted(waiting.gang):
             settles = _release_terminating(draft)
-            reason = limits.now(waiting.gang, need)
+            reason = limits.why_not_now(waiting.gang, need)
             if reason is not None and reason.why not in (ReasonCode.AT_LIMIT, ReasonCode.NOT_LENT):
                 return None
             lent = reason is None or reason.why is not ReasonCode.NOT_LENT
@@ -189,7 +189,7 @@ class _PreviewQuestion:
         """Return the eviction units that hold GPUs where it helps, youngest gang first."""
         held = {hold.gang for hold in self._draft.holds.standing.values() if hold.firm}
         path = self._cluster.accounts.path
-        units = self._cluster.recall(Units).now()
+        units = self._cluster.recall(RunningUnits).current()
         candidates = [
             unit
             for unit in units
@@ -203,7 +203,7 @@ class _PreviewQuestion:
 
     def _search(self, preemptor: Preemptor) -> SearchResult:
         """Return the result of the search for victims, as if it were the gang's turn."""
-        preemptor.leaving |= {hold.gang for hold in self._cluster.holds.values() if hold.firm}
+        preemptor.decided |= {hold.gang for hold in self._cluster.holds.values() if hold.firm}
         with self._draft.attempt():
             return preemptor.find_room(self._progress, grows=False)
 
@@ -290,20 +290,20 @@ class _PreviewQuestion:
     def _yielded_holds(self) -> dict[str, int]:
         """Return the milli-GPUs per queue that are held for borrowers and may be taken."""
         yielded: dict[str, int] = {}
-        borrowers, case = Borrowers(self._draft), self._case()
+        borrowers, case = BorrowedHolds(self._draft), self._case()
         path = self._cluster.accounts.path
         with self._draft.attempt():
-            for borrower in borrowers.before(case):
+            for borrower in borrowers.candidates(case):
                 queue = borrower.gang.queue
                 if self._full in ("", *path(queue)) and borrowers.give_up([borrower], case):
                     yielded[queue] = yielded.get(queue, 0) + borrower.gpu
         return yielded
 
     def _case(self) -> QueueClaim:
-        return self._rights.case(self._gang.queue, self._need, self._after, self._lacking)
+        return self._rights.claim_of(self._gang.queue, self._need, self._after, self._lacking)
 
     def _rule(self, loser: str, charges: Collection[str], before: Amounts) -> EvictionRule | None:
-        return self._case().against(loser, charges, before)
+        return self._case().rule_for(loser, charges, before)
 
     def _after(self, queue: str, dimension: str) -> int:
         return self._cluster.allocated(queue, dimension) + self._need.get(dimension, 0)

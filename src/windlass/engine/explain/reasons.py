@@ -13,10 +13,10 @@ import numpy as np
 from windlass.engine.draft.draft import Draft
 from windlass.engine.nodes import bounds
 from windlass.engine.nodes.pod_affinity import overlay
-from windlass.engine.nodes.score import NOWHERE
+from windlass.engine.nodes.score import INFEASIBLE
 from windlass.engine.nodes.topology import Topologies
 from windlass.engine.plan import Decision, Verdict
-from windlass.engine.preemption.forced_evictions import told, troubled
+from windlass.engine.preemption.forced_evictions import describe_node_trouble, troubled_nodes
 from windlass.engine.preemption.make_room import PreemptionResult
 from windlass.engine.queueing.eligibility import Refusals
 from windlass.engine.queueing.limits import Limits
@@ -61,7 +61,7 @@ def decide(
         if gang not in started:
             queue = draft.cluster.gangs[gang].queue
             decisions.append(Decision(gang, queue, Verdict.GREW))
-    decisions += displaced(draft.cluster, room.evictions)
+    decisions += eviction_decisions(draft.cluster, room.evictions)
     evicted = {decision.gang for decision in decisions if decision.verdict == Verdict.DISPLACED}
     still = (progress for progress in waiting if progress.gang.id not in evicted)
     for position, progress in enumerate(still, 1):
@@ -69,7 +69,7 @@ def decide(
     return tuple(decisions)
 
 
-def displaced(cluster: Cluster, evictions: Iterable[Evict]) -> list[Decision]:
+def eviction_decisions(cluster: Cluster, evictions: Iterable[Evict]) -> list[Decision]:
     """Return the decisions for gangs that lose tasks, with the preemptor and the rule."""
     causes: dict[GangId, dict[tuple[str, str, bool], int]] = {}
     for evict in evictions:
@@ -103,7 +103,7 @@ def _cause(cluster: Cluster, name: GangId, rule: str, gainer: str) -> dict[str, 
     if rule == EvictionRule.OVERRUN:
         gang = cluster.gangs[name]
         return {"longest": duration_in_words(gang.max_run_s or 0), "then": _THEN[gang.overrun]}
-    return {"what": told(cluster, name)}
+    return {"what": describe_node_trouble(cluster, name)}
 
 
 class _Explainer:
@@ -115,7 +115,7 @@ class _Explainer:
         self._refusals = Refusals(draft.cluster)
         self._cached: dict[Hashable, tuple[Verdict, tuple[Reason, ...]]] = {}
         """Verdicts by traits of gangs. Valid while the draft does not change."""
-        self._gave_way = {ended.gang: ended.gainer for ended in room.gave_way()}
+        self._gave_way = {ended.gang: ended.gainer for ended in room.yielded_holds()}
         """The gangs whose hold ends in this plan, with the preemptor that gets the places."""
 
     def decision(self, progress: Progress, position: int) -> Decision:
@@ -162,10 +162,10 @@ class _Explainer:
         if refusal is not None:
             return Verdict.WAITS, (refusal,)
         need = self._limits.need(progress.counts)
-        reason = self._limits.never(gang, need)
+        reason = self._limits.why_never(gang, need)
         if reason is not None:
             return Verdict.NEVER, (reason,)
-        reason = self._limits.now(gang, need)
+        reason = self._limits.why_not_now(gang, need)
         if reason is not None:
             return Verdict.WAITS, (reason,)
         verdict, reasons = self._lacking_room(progress)
@@ -189,11 +189,13 @@ class _Explainer:
 
     def _work_out(self, progress: Progress) -> tuple[Verdict, tuple[Reason, ...]]:
         index = self._draft.index
-        reason = bounds.never(index, self._topologies, progress)
+        reason = bounds.why_never(index, self._topologies, progress)
         if reason is not None:
             # A gang that an empty cluster could not run is explained without what is free now.
             return Verdict.NEVER, (reason, *self._causes(progress, when_empty=True))
-        reason = bounds.not_now(index, self._topologies, progress) or self._crowded_out(progress)
+        reason = bounds.why_not_now(index, self._topologies, progress) or self._crowded_out(
+            progress
+        )
         if reason is None:
             reason = Reason(ReasonCode.NO_ARRANGEMENT)
         return Verdict.WAITS, (reason, *self._reserved(progress), *self._causes(progress))
@@ -216,12 +218,12 @@ class _Explainer:
         tasks = (task for part in progress.parts for task in part.tasks)
         task = next(task for task in tasks if task.shape == shape)
         over = overlay(self._draft.neighbours, self._draft.index, task, progress.gang)
-        return None if over is None else over >= NOWHERE
+        return None if over is None else over >= INFEASIBLE
 
     def _reserved(self, progress: Progress) -> list[Reason]:
         """Return the holds of others on nodes that the gang could use if they were empty."""
         gang, now = progress.gang, self._draft.cluster.now
-        holds = self._draft.holds.in_the_way(gang)
+        holds = self._draft.holds.reservations_against(gang)
         if not holds:
             return []
         room = sum(self._draft.index.room_when_empty(shape) for shape in progress.counts)
@@ -257,7 +259,7 @@ class _Explainer:
     def _troubles(self) -> list[tuple[str, Mask]]:
         """Return the troubles of nodes, each with the nodes that have it."""
         columns, troubles = self._draft.columns, dict[str, Mask]()
-        for node in self._draft.cluster.recall(troubled):
+        for node in self._draft.cluster.recall(troubled_nodes):
             mask = troubles.setdefault(node.ailment, np.zeros(len(columns), np.bool_))
             mask[columns.slot[node.name]] = True
         return list(troubles.items())

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from windlass.engine.cycle import plan
-from windlass.engine.explain.delayed_reservations import delayed
+from windlass.engine.explain.delayed_reservations import delayed_reservations
 from windlass.engine.explain.suggestions.catalog import (
     ChangeKind,
     Ladder,
@@ -30,11 +30,11 @@ from windlass.engine.nodes.node_index import NodeIndex
 from windlass.engine.nodes.topology import Topologies
 from windlass.engine.plan import Plan, Verdict
 from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.progress import progress
-from windlass.model.display_names import known_as
+from windlass.engine.queueing.progress import gang_progress
+from windlass.model.display_names import display_name
 from windlass.model.events import Event, GangGone, GangSeen, QueueSeen, SettingsSeen, TaskSeen
 from windlass.model.jobs import GangId
-from windlass.model.validation.problems import listed
+from windlass.model.validation.problems import join_names
 from windlass.state.cluster import Cluster
 from windlass.state.snapshot import Snapshot
 
@@ -84,19 +84,22 @@ class Suggestion:
         if start.goes:
             tasks = "1 task" if start.tasks == 1 else f"{start.tasks} tasks"
             have = "has" if start.tasks == 1 else "have"
-            text += f", once {tasks} of {listed(map(known_as, start.goes), MOST_NAMES)} {have} gone"
+            victims = join_names(map(display_name, start.goes), MOST_NAMES)
+            text += f", once {tasks} of {victims} {have} gone"
         elif not start.at_once:
             text += ", once what is on its way out has gone"
         if start.later:
-            text += f"; {listed(map(known_as, start.later), MOST_NAMES)} would then start later"
+            text += (
+                f"; {join_names(map(display_name, start.later), MOST_NAMES)} would then start later"
+            )
         if start.delays:
-            late = listed(map(known_as, start.delays), MOST_NAMES)
+            late = join_names(map(display_name, start.delays), MOST_NAMES)
             text += f"; {late} may then start later than reserved"
         return text
 
 
 @dataclass(frozen=True, slots=True)
-class Suggested:
+class Suggestions:
     """All suggestions for a gang, the smallest change first.
 
     The size of a change is what the gang gives up or is given, and what its victims lose.
@@ -131,7 +134,7 @@ def suggest(
     *,
     queues: Collection[str] | None = None,
     most_plans: int | None = None,
-) -> Suggested:
+) -> Suggestions:
     """Return the changes that would start a waiting gang now; none if it starts anyway.
 
     `queues` are those that it may be submitted to, None for all; `most_plans` replaces the budget.
@@ -156,16 +159,16 @@ class _Question:
         self._cluster = cluster = Cluster.of(replace(snapshot, searched=searched))
         self._gang, self._left, self._most = gang, most, most
         self._base = self._planned()
-        waiting, limits = progress(cluster, gang), Limits(cluster)
+        waiting, limits = gang_progress(cluster, gang), Limits(cluster)
         leaves = {name for name in cluster.queues if cluster.is_leaf(name)}
         open_to = leaves if queues is None else leaves & set(queues)
         need = limits.need(waiting.counts)
         self._waiting = WaitingGang(cluster, waiting, need, sorted(open_to))
 
-    def answer(self) -> Suggested:
+    def answer(self) -> Suggestions:
         """Return the best suggestion of each kind, the smallest first."""
         if self._waiting.gang.refusal is not None or self._start(self._base) is not None:
-            return Suggested(plans=1, needed=False)
+            return Suggestions(plans=1, needed=False)
         suggestions: list[Suggestion] = []
         complete = True
         try:
@@ -176,7 +179,7 @@ class _Question:
         except _BudgetSpent:
             complete = False
         suggestions.sort(key=lambda each: each.change.size + each.start.milli)
-        return Suggested(tuple(suggestions), complete, self._most - self._left)
+        return Suggestions(tuple(suggestions), complete, self._most - self._left)
 
     def _kinds(self) -> Iterator[ChangeKind]:
         """Yield the kinds of change worth trying, those of the job first."""
@@ -252,13 +255,13 @@ class _Question:
     def _is_hopeless(self) -> bool:
         """Return whether sums prove that the gang never starts like this; that needs no plan."""
         cluster = self._cluster
-        changed, limits = progress(cluster, self._gang), Limits(cluster)
+        changed, limits = gang_progress(cluster, self._gang), Limits(cluster)
         if changed.short or not changed.parts:
             return True
-        if limits.never(changed.gang, limits.need(changed.counts)) is not None:
+        if limits.why_never(changed.gang, limits.need(changed.counts)) is not None:
             return True
         index, topologies = cluster.recall(NodeIndex), cluster.recall(Topologies)
-        return bounds.never(index, topologies, changed) is not None
+        return bounds.why_never(index, topologies, changed) is not None
 
     def _planned(self) -> Plan:
         """Return a plan for the copy as it is now; raise `_BudgetSpent` if none is left."""
@@ -283,7 +286,7 @@ class _Question:
         victims = [tasks[evict.task] for evict in made.going if evict.gainer == self._gang]
         goes = tuple(dict.fromkeys(task.gang for task in victims))
         milli = sum(part.milli for task in victims for part in task.devices)
-        delays = tuple(delayed(self._cluster, self._gang, self._base, made))
+        delays = tuple(delayed_reservations(self._cluster, self._gang, self._base, made))
         return SuggestedStart(goes, len(victims), milli, self._gang in placed, later, delays)
 
 

@@ -24,7 +24,7 @@ Room: TypeAlias = Callable[[Shape], Ints]
 """Returns the number of tasks of a shape that fit each node."""
 
 
-def never(index: NodeIndex, topologies: Topologies, progress: Progress) -> Reason | None:
+def why_never(index: NodeIndex, topologies: Topologies, progress: Progress) -> Reason | None:
     """Return why not even an empty cluster could run the gang; None if no sum proves it."""
     room = index.room_when_empty
     for shape, count in progress.counts.items():
@@ -37,7 +37,7 @@ def never(index: NodeIndex, topologies: Topologies, progress: Progress) -> Reaso
     return _no_domain(room, topologies, progress, ReasonCode.NEVER_DOMAIN)
 
 
-def not_now(index: NodeIndex, topologies: Topologies, progress: Progress) -> Reason | None:
+def why_not_now(index: NodeIndex, topologies: Topologies, progress: Progress) -> Reason | None:
     """Return why the cluster cannot run the gang now; None if no sum proves it."""
 
     def room(shape: Shape) -> Ints:

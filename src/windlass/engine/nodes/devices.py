@@ -19,8 +19,8 @@ from windlass.model.gpus import (
     WHOLE,
     GpuRequest,
     Slice,
-    charged,
-    worth,
+    charge_for,
+    value_of_model,
 )
 from windlass.model.mig import (
     GEOMETRIES,
@@ -182,7 +182,7 @@ class Chooser:
         millis: dict[str, int] = {}
         for part in slices:
             kind = kinds[devices[part.device].kind]
-            milli = charged(part.milli, kind.charged_milli)
+            milli = charge_for(part.milli, kind.charged_milli)
             millis[kind.model] = millis.get(kind.model, 0) + milli
         return DeviceGrant(slices, after, number, tuple(sorted(millis.items())))
 
@@ -226,7 +226,7 @@ class Chooser:
         """Order devices by the scorer's loss; then as without a scorer."""
         assert self._scorer is not None
         kind = self.states.kinds[step.before.kind]
-        value = worth(kind.model, kind.memory_mib)
+        value = value_of_model(kind.model, kind.memory_mib)
         loss = self._scorer.loss(step.before, step.after)
         return loss, step.after.milli, value, kind.model, step.before
 
@@ -263,7 +263,7 @@ def model_price(
 
 
 def _worth(kind: DeviceKind, spread: bool) -> int:
-    value = worth(kind.model, kind.memory_mib)
+    value = value_of_model(kind.model, kind.memory_mib)
     # Spreading prefers the highest cost, but should still take the cheapest model.
     return MOST_WORTH - value if spread else value
 
@@ -310,7 +310,7 @@ def _choose_shares(
     for step in _shares(request, devices, kinds):
         kind = kinds[step.before.kind]
         order = _share_order(request, step.before.milli, step.milli, packing)
-        fitting.append((order, worth(kind.model, kind.memory_mib), kind.model, step))
+        fitting.append((order, value_of_model(kind.model, kind.memory_mib), kind.model, step))
     if len(fitting) < request.count:
         return ()
     fitting.sort()

@@ -22,7 +22,7 @@ from windlass.model.constraints import (
     Spread,
     Taint,
     Term,
-    holds,
+    expression_holds,
     tolerates,
 )
 from windlass.state.node_columns import Ints, Mask, NodeTable
@@ -99,8 +99,8 @@ def _matches(columns: NodeTable, term: Term) -> Mask:
 
 def _holds(columns: NodeTable, expression: Expression) -> Mask:
     number, values = columns.labels(expression.key)
-    verdicts = [holds(expression, {expression.key: value}) for value in values]
-    without_label = holds(expression, {})
+    verdicts = [expression_holds(expression, {expression.key: value}) for value in values]
+    without_label = expression_holds(expression, {})
     return np.array([*verdicts, without_label], np.bool_)[number]
 
 

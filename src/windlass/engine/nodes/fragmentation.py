@@ -26,8 +26,8 @@ from windlass.engine.nodes.devices import (
     model_price,
     room,
 )
-from windlass.model.gpu.remainder_prices import values_of_rests
-from windlass.model.gpu.request_mix import SLACK, STEP, Counted, reckoned, shares_asked
+from windlass.model.gpu.remainder_prices import remainder_values
+from windlass.model.gpu.request_mix import SLACK, STEP, Counted, expected_requests, requested_shares
 from windlass.model.gpus import WHOLE, GpuRequest
 from windlass.model.settings import Packing, Settings
 from windlass.state.device_states import MOST_REMEMBERED, Device, DeviceKind, DeviceStates
@@ -46,10 +46,12 @@ def fragmentation_scorer(
     mix: Sequence[Counted], columns: NodeTable, settings: Settings
 ) -> FragmentationScorer | None:
     """Return the scorer for a mix of requests; None where the mix does not bear on placement."""
-    classes, states = reckoned(mix, len(columns)), columns.states
+    classes, states = expected_requests(mix, len(columns)), columns.states
     if settings.nodes != Packing.PACK or not any(request.gpu for request, _ in classes):
         return None
-    return FragmentationScorer(classes, values_of_rests(shares_asked(mix)), states, settings.gpus)
+    return FragmentationScorer(
+        classes, remainder_values(requested_shares(mix)), states, settings.gpus
+    )
 
 
 class FragmentationScorer:

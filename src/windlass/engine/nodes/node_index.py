@@ -23,7 +23,7 @@ import numpy as np
 from windlass.engine.nodes import filter, score
 from windlass.engine.nodes.devices import Chooser, Conditions, PlacementScorer
 from windlass.engine.nodes.fragmentation import fragmentation_scorer
-from windlass.engine.nodes.score import NOWHERE
+from windlass.engine.nodes.score import INFEASIBLE
 from windlass.model.constraints import Constraints, Spread
 from windlass.model.gpus import GpuRequest
 from windlass.model.jobs import Shape
@@ -103,7 +103,7 @@ class ShapeIndex:
         """Write the keys, and the room if it is kept, of some nodes."""
         columns, index = self._index.columns, self._index
         if self.amounts is None:
-            self.key[slots] = NOWHERE
+            self.key[slots] = INFEASIBLE
             return
         free, base = columns.free[:, slots], self._base[slots]
         device_room, device_costs = self.chooser.look_up(columns.device_number[slots])
@@ -116,13 +116,13 @@ class ShapeIndex:
             for field, amount in self._needs:
                 room = np.minimum(room, free[field] // amount)
             fits = room > 0
-            self._room[slots] = np.where(fits & (base < NOWHERE), room, 0)
+            self._room[slots] = np.where(fits & (base < INFEASIBLE), room, 0)
         left = free[CPU] - self.amounts[CPU], free[MEMORY] - self.amounts[MEMORY]
-        if index.judge is None:
+        if index.scorer is None:
             costs = score.costs(device_costs, *left, index.settings.nodes)
         else:
             costs = score.bounded(
-                device_costs + self._fragmentation_costs(index.judge, slots, fits)
+                device_costs + self._fragmentation_costs(index.scorer, slots, fits)
             )
         self.key[slots] = score.keys(fits, base, costs)
 
@@ -151,12 +151,12 @@ class ShapeIndex:
         room, device_cost = self.chooser.look_up_one(at)
         for field, amount in self._needs:
             room = min(room, free[field] // amount)
-        if room <= 0 or base >= NOWHERE:
-            self.key[slot], room = NOWHERE, 0
+        if room <= 0 or base >= INFEASIBLE:
+            self.key[slot], room = INFEASIBLE, 0
         else:
             request, packing = self.shape.request, self._index.settings.nodes
             cpu, memory = free[CPU] - request.cpu_milli, free[MEMORY] - request.memory_mib
-            scorer = self._index.judge
+            scorer = self._index.scorer
             if scorer is None:
                 cost = score.cost(device_cost, cpu, memory, packing)
             else:
@@ -178,7 +178,7 @@ class NodeIndex:
     def __init__(self, cluster: Cluster) -> None:
         self.columns: NodeTable = cluster.columns
         self.settings: Settings = cluster.settings
-        self.judge: PlacementScorer | None = fragmentation_scorer(
+        self.scorer: PlacementScorer | None = fragmentation_scorer(
             cluster.mix.known, self.columns, self.settings
         )
         """Scores nodes by the fragmentation that a task causes there; None: by leftovers."""
@@ -208,7 +208,7 @@ class NodeIndex:
         return self._cached(
             self._choosers,
             request,
-            lambda: Chooser(request, self.columns.states, self.settings, self.judge),
+            lambda: Chooser(request, self.columns.states, self.settings, self.scorer),
         )
 
     def admits(self, constraints: Constraints) -> Mask:

@@ -21,17 +21,17 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from windlass.engine.nodes.node_index import NodeIndex
-from windlass.engine.nodes.score import NOWHERE, POINT
+from windlass.engine.nodes.score import INFEASIBLE, POINT
 from windlass.model.constraints import Constraints, Spread
 from windlass.model.jobs import Gang, GangId, Task
 from windlass.state.node_columns import Ints, Mask
 from windlass.state.pod_affinity import (
-    Awaited,
     DomainCounts,
-    Even,
+    HeldPlaceCounts,
+    HeldSpread,
     PodAffinityIndex,
     TaskLabels,
-    near_subjects,
+    affinity_subjects,
     spread_subject,
     subject_of,
 )
@@ -54,7 +54,7 @@ def overlay(neighbours: PodAffinityIndex, index: NodeIndex, task: Task, gang: Ga
     for per_node in points:
         total += per_node * POINT
     for mask in forbidden:
-        total[mask] = NOWHERE
+        total[mask] = INFEASIBLE
     return total
 
 
@@ -89,7 +89,7 @@ def placement_traits(task: Task) -> object:
     return task.shape, task.labels
 
 
-def can_all_come(
+def can_bind_in_any_order(
     neighbours: PodAffinityIndex, index: NodeIndex, placed: Iterable[PlacedTask]
 ) -> bool:
     """Return whether the tasks can be bound at these nodes in any order.
@@ -158,10 +158,10 @@ def _count(neighbours: PodAffinityIndex, placed: PlacedTask, sign: int) -> None:
 def _is_admitted(neighbours: PodAffinityIndex, index: NodeIndex, placed: PlacedTask) -> bool:
     task, gang, slot = placed
     over = overlay(neighbours, index, task, gang)
-    return over is None or int(over[slot]) < NOWHERE
+    return over is None or int(over[slot]) < INFEASIBLE
 
 
-def forsaken(neighbours: PodAffinityIndex, index: NodeIndex) -> int:
+def count_violated_nominations(neighbours: PodAffinityIndex, index: NodeIndex) -> int:
     """Return the number of nominated tasks whose affinity or spread is violated at their node."""
     violated = 0
     for tally in neighbours.tallies.values():
@@ -218,13 +218,13 @@ def _too_far(
 
     The first task of a group that has affinity to itself may go to any node with the label.
     """
-    tallies = [neighbours.tallies[subject] for subject in near_subjects(constraints, namespace)]
+    tallies = [neighbours.tallies[subject] for subject in affinity_subjects(constraints, namespace)]
     if tallies and tallies[0] in own and not any(tally.matching[:-1].any() for tally in tallies):
         return [tally.domain_of < 0 for tally in tallies]
     return [~_near(tally, tally.matching) for tally in tallies]
 
 
-def _awaits_founder(tally: DomainCounts, awaited: Awaited) -> bool:
+def _awaits_founder(tally: DomainCounts, awaited: HeldPlaceCounts) -> bool:
     """Return whether a nominated task may go anywhere only while no task matches elsewhere."""
     return bool(awaited.founders.any()) and not tally.has_any()
 
@@ -254,7 +254,7 @@ def _uneven(
     return np.append(too_many, True)[domain_of]  # nodes without the label are refused
 
 
-def _would_spoil(index: NodeIndex, tally: DomainCounts, even: Even) -> bool:
+def _would_spoil(index: NodeIndex, tally: DomainCounts, even: HeldSpread) -> bool:
     """Return whether one more match beside a nominated task breaks a spread that holds without it.
 
     Checked now, with the tasks that are nominated in the same domain, and with all nominated ones.
@@ -271,12 +271,12 @@ def _would_spoil(index: NodeIndex, tally: DomainCounts, even: Even) -> bool:
     )
 
 
-def _is_too_many(index: NodeIndex, tally: DomainCounts, even: Even) -> bool:
+def _is_too_many(index: NodeIndex, tally: DomainCounts, even: HeldSpread) -> bool:
     """Return whether the skew is exceeded where a place is held, with all nominated there."""
     return _is_uneven(index, even, _with_nominated_beside(index, tally, even), is_own=False)
 
 
-def _with_nominated_beside(index: NodeIndex, tally: DomainCounts, even: Even) -> Ints:
+def _with_nominated_beside(index: NodeIndex, tally: DomainCounts, even: HeldSpread) -> Ints:
     """Return the matches per node; in the held place's domain with the tasks nominated there.
 
     The task for which the place is held is one of them.
@@ -285,11 +285,11 @@ def _with_nominated_beside(index: NodeIndex, tally: DomainCounts, even: Even) ->
     return np.append(np.where(beside, soon[:-1], tally.matching[:-1]), 0)
 
 
-def _is_uneven(index: NodeIndex, even: Even, matching: Ints, is_own: bool) -> bool:
+def _is_uneven(index: NodeIndex, even: HeldSpread, matching: Ints, is_own: bool) -> bool:
     return bool(_uneven(index, matching, even.spread, even.constraints, is_own)[even.slot])
 
 
-def _same_domain(index: NodeIndex, even: Even) -> Mask:
+def _same_domain(index: NodeIndex, even: HeldSpread) -> Mask:
     """Return the nodes of the domain in which the place is held."""
     domain_of, _ = index.columns.labels(even.spread.topology_key)
     return domain_of == domain_of[even.slot]

@@ -26,7 +26,7 @@ import numpy as np
 from windlass.model.settings import Packing
 from windlass.state.node_columns import Ints, Mask
 
-NOWHERE = 1 << 61
+INFEASIBLE = 1 << 61
 """The key of a node that does not fit; a sum with an overlay is at least this as well."""
 RANK_BITS = 20
 COST_BITS = 22
@@ -40,12 +40,12 @@ capacity that it takes was of little use to others."""
 
 def base(admitted: Mask, points: Ints, ranks: Ints) -> Ints:
     """Return the part of the keys that does not change: points and rank, or NOWHERE."""
-    return np.where(admitted, points * POINT + ranks, NOWHERE)
+    return np.where(admitted, points * POINT + ranks, INFEASIBLE)
 
 
 def keys(fits: Mask, bases: Ints, costs: Ints) -> Ints:
     """Return the keys of nodes with these bases and costs."""
-    return np.where(fits, bases + (costs << RANK_BITS), NOWHERE)
+    return np.where(fits, bases + (costs << RANK_BITS), INFEASIBLE)
 
 
 def costs(device_costs: Ints, cpu_left: Ints, memory_left: Ints, packing: Packing) -> Ints:

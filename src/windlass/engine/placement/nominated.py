@@ -12,7 +12,7 @@ from functools import partial
 from windlass.engine.draft.draft import Draft
 from windlass.engine.nodes.node_index import ShapeIndex
 from windlass.engine.nodes.pod_affinity import one_by_one, overlay, placement_traits
-from windlass.engine.nodes.score import NOWHERE
+from windlass.engine.nodes.score import INFEASIBLE
 from windlass.engine.nodes.topology import Topologies
 from windlass.engine.queueing.limits import Limits
 from windlass.engine.queueing.progress import Progress
@@ -43,8 +43,8 @@ class NominatedPlaces:
             return False
         for shape in progress.counts:
             index = self._draft.index.of(shape)
-            if index.key.min(initial=NOWHERE) >= NOWHERE:
-                return not any(_fits(index, *at) for at in holds.beneath(gang))
+            if index.key.min(initial=INFEASIBLE) >= INFEASIBLE:
+                return not any(_fits(index, *at) for at in holds.free_beneath_claims(gang))
         return False
 
     def bind(self, progress: Progress, need: dict[str, int]) -> bool:
@@ -54,7 +54,7 @@ class NominatedPlaces:
         """
         gang, draft = progress.gang, self._draft
         hold = draft.holds.standing.get(gang.id)
-        if hold is None or not hold.firm or self._limits.beyond(gang, need) is not None:
+        if hold is None or not hold.firm or self._limits.exceeded_rule(gang, need) is not None:
             return False
         claims: dict[Request, list[PlaceClaim]] = {}
         for claim in hold.claims:
@@ -69,7 +69,7 @@ class NominatedPlaces:
             bound = one_by_one(
                 tasks, place, lambda _: bool(draft.neighbours.tallies), placement_traits
             )
-            if bound and self._are_together(progress, mark) and self._limits.kept(gang, need):
+            if bound and self._are_together(progress, mark) and self._limits.rules_hold(gang, need):
                 keep()
                 return True
         return False
@@ -100,7 +100,11 @@ class NominatedPlaces:
         # one place that is not free yet settles the question.
         for at, claim in enumerate(places if draft.neighbours.tallies else places[:1]):
             slot = draft.columns.slot.get(claim.node)
-            if slot is not None and open_now[slot] < NOWHERE and draft.bind_at(task, gang, claim):
+            if (
+                slot is not None
+                and open_now[slot] < INFEASIBLE
+                and draft.bind_at(task, gang, claim)
+            ):
                 del places[at]
                 return True
         return False

@@ -15,10 +15,10 @@ from typing import Protocol
 import numpy as np
 
 from windlass.engine.draft.draft import Draft
-from windlass.engine.nodes.bounds import domains_with_room, never
+from windlass.engine.nodes.bounds import domains_with_room, why_never
 from windlass.engine.nodes.node_index import ShapeIndex
 from windlass.engine.nodes.pod_affinity import one_by_one, overlay, placement_traits
-from windlass.engine.nodes.score import NOWHERE
+from windlass.engine.nodes.score import INFEASIBLE
 from windlass.engine.nodes.topology import Topologies, TopologyLevel
 from windlass.engine.placement.nominated import NominatedPlaces
 from windlass.engine.queueing.limits import Limits
@@ -26,13 +26,13 @@ from windlass.engine.queueing.progress import Progress, TaskBatch
 from windlass.model.gpus import GpuRequest
 from windlass.model.jobs import Domain, Gang, Shape, Task
 from windlass.state.node_columns import Ints
-from windlass.state.pod_affinity import Subject, TaskLabels, near_subjects
+from windlass.state.pod_affinity import Subject, TaskLabels, affinity_subjects
 
 MOST_TRIES = 8
 """The number of domains that are tried per wish before the gang has to wait for the next cycle."""
 
 
-class Maker(Protocol):
+class RoomMaker(Protocol):
     """Makes room on nodes by evicting others, while a preemptor is placed."""
 
     def clear(
@@ -66,7 +66,7 @@ class Placer:
         "_nominated",
         "_queue_decided",
         "_topologies",
-        "maker",
+        "room_maker",
     )
 
     def __init__(self, draft: Draft, limits: Limits) -> None:
@@ -81,16 +81,16 @@ class Placer:
         failure says nothing about gangs of other queues."""
         self._last_index: ShapeIndex | None = None
         """The index of the last task's shape: most tasks of a gang are alike."""
-        self.maker: Maker | None = None
+        self.room_maker: RoomMaker | None = None
         """Makes room where there is none; None while gangs are placed on free room."""
 
     def may_fit(self, progress: Progress) -> bool:
         """Return whether room is all that the gang lacks: queue rules and an empty cluster pass."""
         need = self._limits.need(progress.counts)
         return (
-            self._limits.never(progress.gang, need) is None
-            and self._limits.now(progress.gang, need) is None
-            and never(self._draft.index, self._topologies, progress) is None
+            self._limits.why_never(progress.gang, need) is None
+            and self._limits.why_not_now(progress.gang, need) is None
+            and why_never(self._draft.index, self._topologies, progress) is None
         )
 
     def start(self, progress: Progress) -> bool:
@@ -109,7 +109,10 @@ class Placer:
         need = self._limits.need(progress.counts)
         if self._nominated.bind(progress, need):
             return True
-        if self._nominated.are_required(progress) or self._limits.now(gang, need) is not None:
+        if (
+            self._nominated.are_required(progress)
+            or self._limits.why_not_now(gang, need) is not None
+        ):
             return False
         self._queue_decided = False
         if not self._lacks_room(progress) and self.place(
@@ -124,7 +127,7 @@ class Placer:
         """Return whether the whole cluster has too little room for the tasks of one shape."""
         for shape, count in progress.counts.items():
             index = self._draft.index.of(shape)
-            if index.key.min(initial=NOWHERE) >= NOWHERE:
+            if index.key.min(initial=INFEASIBLE) >= INFEASIBLE:
                 return True
             if count > 1 and int(index.room().sum()) < count:
                 return True
@@ -141,7 +144,7 @@ class Placer:
             for scope in self._gang_scopes(gang, parts, nodes):
                 with self._draft.attempt() as keep:
                     if self._place_parts(gang, parts, scope):
-                        if self._limits.kept(gang, need):
+                        if self._limits.rules_hold(gang, need):
                             keep()
                             return True
                         self._queue_decided = True
@@ -200,9 +203,9 @@ class Placer:
         if not key.size or (scope is not None and not scope.size):
             return None
         slot = int(key.argmin()) if scope is None else int(scope[key[scope].argmin()])
-        if key[slot] < NOWHERE:
+        if key[slot] < INFEASIBLE:
             return slot
-        return self.maker.clear(task, index, scope, over) if self.maker else None
+        return self.room_maker.clear(task, index, scope, over) if self.room_maker else None
 
     # -- the nodes to try
 
@@ -214,7 +217,7 @@ class Placer:
         A gang that lost its place is first tried near it. If members have pod affinity to other
         members, the domains in which they could meet come last.
         """
-        if gang.home and not nodes and not self.maker:
+        if gang.home and not nodes and not self.room_maker:
             near = self._topologies.around(gang.domain, self._draft.columns.slots_of(gang.home))
             yield from self._scopes(gang.domain, parts, nodes, near)
         yield from self._scopes(gang.domain, parts, nodes, None)
@@ -251,11 +254,11 @@ class Placer:
 
         Members that run already, on `nodes`, pin the domain.
         """
-        room = self.maker.room if self.maker else self._room
+        room = self.room_maker.room if self.room_maker else self._room
         domains = domains_with_room(room, self._topologies, level, parts, outer)
         domains = _pinned(domains, level, self._draft.columns.slots_of(nodes))
-        if self.maker:
-            domains = self.maker.cheapest(domains, level, parts)
+        if self.room_maker:
+            domains = self.room_maker.cheapest(domains, level, parts)
         for domain in _few(domains):
             members = level.members[domain]
             yield members if outer is None else np.intersect1d(members, outer)
@@ -275,7 +278,7 @@ class Placer:
 
         They may be members of its gang, and must then be placed before it.
         """
-        subjects = near_subjects(task.shape.constraints, gang.namespace)
+        subjects = affinity_subjects(task.shape.constraints, gang.namespace)
         return bool(subjects) and not self._matches(gang, task, subjects[0])
 
     def _matches(self, gang: Gang, task: Task, subject: Subject) -> bool:
@@ -290,7 +293,7 @@ class Placer:
         dependents: dict[str, set[Shape]] = {}
         for task in tasks:
             if self._seeks(gang, task):
-                for subject in near_subjects(task.shape.constraints, gang.namespace):
+                for subject in affinity_subjects(task.shape.constraints, gang.namespace):
                     if any(self._matches(gang, other, subject) for other in tasks):
                         dependents.setdefault(subject.topology_key, set()).add(task.shape)
         return dependents
@@ -300,7 +303,7 @@ class Placer:
 
         Affinity targets are placed there first, so that their dependents can follow.
         """
-        room = self.maker.room if self.maker else self._room
+        room = self.room_maker.room if self.room_maker else self._room
         # One entry per domain, and a last one for nodes in no domain, whose number is -1.
         enough = np.ones(len(level.members) + 1, np.bool_)
         enough[-1] = False

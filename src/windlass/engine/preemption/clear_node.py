@@ -13,7 +13,7 @@ import numpy as np
 from windlass.engine.draft.draft import Draft
 from windlass.engine.draft.eviction_units import EvictionUnit
 from windlass.engine.nodes.node_index import ShapeIndex
-from windlass.engine.nodes.score import NOWHERE
+from windlass.engine.nodes.score import INFEASIBLE
 from windlass.engine.nodes.topology import TopologyLevel
 from windlass.engine.preemption.victim_costs import IMPOSSIBLE, VictimCost
 from windlass.engine.preemption.victim_filter import SearchScope, VictimFate, VictimFilter
@@ -55,7 +55,7 @@ class NodeClearing:
         offer = self._offer(kind)
         costs = offer.costs
         if over is not None:
-            costs = np.where(over < NOWHERE, costs, IMPOSSIBLE)
+            costs = np.where(over < INFEASIBLE, costs, IMPOSSIBLE)
         for slot in _cheapest_nodes(costs, scope):
             with self._draft.attempt() as keep:
                 if self._clear(slot, offer, kind):
@@ -77,7 +77,7 @@ class NodeClearing:
         tasks = [task for part in parts for task in part.tasks]
         kind = self._draft.index.of(tasks[0].shape)
         # the lowest eight bits only compare ages of gangs, which means nothing in a sum
-        costs = np.where(kind.key < NOWHERE, 0, self._offer(kind).costs >> 8)
+        costs = np.where(kind.key < INFEASIBLE, 0, self._offer(kind).costs >> 8)
 
         def cost(domain: int) -> int:
             # Python integers: 512 impossible nodes would overflow a sum of 64 bits, and a domain
@@ -94,7 +94,7 @@ class NodeClearing:
         lent, from any queue: what one borrower gives back another may have.
         """
         request, need = self._permits.request, dict(self._permits.request.need)
-        while (reason := limits.now(request.gang, need)) is not None:
+        while (reason := limits.why_not_now(request.gang, need)) is not None:
             full = ROOT if reason.why is ReasonCode.NOT_LENT else str(reason.values["queue"])
             path = self._draft.cluster.accounts.path
             victims = [
@@ -125,7 +125,7 @@ class NodeClearing:
             if offer.lacks_gpu(slot):
                 continue
             kind.sync()
-            if kind.key[slot] < NOWHERE:
+            if kind.key[slot] < INFEASIBLE:
                 return True
         return False
 
@@ -141,7 +141,7 @@ class NodeClearing:
         if permits.scope is SearchScope.MOVE:
             return index.offer(kind, permits.scope, (), permits)
         gang, own = request.gang, request.gang.queue
-        reach = permits.rules.levels.reach(gang)
+        reach = permits.rules.levels.best_preemptible_level(gang)
         rank = (own, gang.priority, reach) if own in index.queues else None
         rules = request.claim.widest_rules(index.queues)
         most_gpu = request.need.get(GPU, 0) if permits.modest else None

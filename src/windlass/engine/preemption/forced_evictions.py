@@ -72,23 +72,23 @@ def evicted_from_nodes(
         yield from ((task, rule) for task in _going(gang, members, affected))
 
 
-def changes_at(cluster: Cluster) -> Iterator[int]:
+def node_changes_at(cluster: Cluster) -> Iterator[int]:
     """Yield the instants at which silent nodes are given up, and quarantines are over."""
     grace = cluster.settings.lost_after_s
-    for node in cluster.recall(troubled):
+    for node in cluster.recall(troubled_nodes):
         if node.trouble is not None and node.trouble.stand is NodeStanding.LOST and grace >= 0:
             yield node.trouble.since + grace
         if node.quarantine is not None and node.quarantine.until is not None:
             yield node.quarantine.until
 
 
-def troubled(cluster: Cluster) -> tuple[Node, ...]:
+def troubled_nodes(cluster: Cluster) -> tuple[Node, ...]:
     """Return all nodes that are in trouble or in quarantine, by name."""
     nodes = (node for node in cluster.nodes.values() if node.is_troubled)
     return tuple(sorted(nodes, key=lambda node: node.name))
 
 
-def told(cluster: Cluster, gang: GangId) -> str:
+def describe_node_trouble(cluster: Cluster, gang: GangId) -> str:
     """Return a text for people: the trouble of the nodes that a gang has to leave."""
     nodes = _given_up(cluster)
     names = {task.node for task in cluster.members(gang) if task.node in nodes}
@@ -100,7 +100,7 @@ def told(cluster: Cluster, gang: GangId) -> str:
 
 def _given_up(cluster: Cluster) -> Mapping[str, NodeTrouble]:
     """Return the nodes that are to be left now, with their trouble."""
-    nodes = cluster.recall(troubled)
+    nodes = cluster.recall(troubled_nodes)
     if not nodes:
         return {}
     is_believed = not _is_the_network(cluster, nodes)

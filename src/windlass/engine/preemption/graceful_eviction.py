@@ -51,7 +51,7 @@ class GracefulEvictions:
         self.wake_at = until if self.wake_at is None else min(self.wake_at, until)
 
 
-def part(draft: Draft, decided: Iterable[Evict]) -> GracefulEvictions:
+def evict_gracefully(draft: Draft, decided: Iterable[Evict]) -> GracefulEvictions:
     """Evict gangs that are ready, request checkpoints from others, withdraw needless requests.
 
     `decided` are the evictions of this cycle. Renews the holds of preemptors whose victims are
@@ -70,7 +70,7 @@ def part(draft: Draft, decided: Iterable[Evict]) -> GracefulEvictions:
     return result
 
 
-def siblings_that_go(cluster: Cluster, actions: Iterable[Action]) -> list[Evict]:
+def sibling_evictions(cluster: Cluster, actions: Iterable[Action]) -> list[Evict]:
     """Return the evictions of running gangs whose owner is stopped by the actions of a plan.
 
     They go by the same rule and for the same preemptor. A gang that the same plan starts is left

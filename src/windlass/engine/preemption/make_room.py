@@ -66,7 +66,7 @@ class PreemptionResult:
             decided=self.decided | later.decided,
         )
 
-    def gave_way(self) -> tuple[HoldYielded, ...]:
+    def yielded_holds(self) -> tuple[HoldYielded, ...]:
         """Return the holds of borrowers that end for other gangs."""
         return tuple(
             HoldYielded(gang, outcome.progress.gang.id)
@@ -74,7 +74,7 @@ class PreemptionResult:
             for gang in outcome.gave_way
         )
 
-    def in_vain(self) -> tuple[FailedSearch, ...]:
+    def failed_searches(self) -> tuple[FailedSearch, ...]:
         """Return the failed searches, as the next cycles remember them."""
         return tuple(search for _, search in sorted(self.searched.items()))
 
@@ -90,7 +90,7 @@ def make_room(
     """
     held = {hold.gang for hold in draft.holds.standing.values() if hold.firm}
     preemptor = Preemptor(draft, limits, ReclaimRules(draft.cluster, standing))
-    preemptor.leaving |= held | earlier.decided | earlier.repaired
+    preemptor.decided |= held | earlier.decided | earlier.repaired
     schedule = RetrySchedule(draft.cluster, limits, standing)
     with draft.provisional():
         work = _PassTwo(draft, limits, Placer(draft, limits), preemptor, schedule, earlier.grows)
@@ -99,7 +99,7 @@ def make_room(
         coming_free = _coming_free(draft, earlier)
         work.has_freed = bool(coming_free or work.evictions)
         due = work.due_gangs(order, earlier.repaired)
-        is_undecided = any(each.gang.id not in preemptor.leaving for each in order.gangs)
+        is_undecided = any(each.gang.id not in preemptor.decided for each in order.gangs)
         if is_undecided and (due or work.has_freed):
             work.release(coming_free)  # from here on they are gone
             work.serve(order, due)
@@ -108,7 +108,7 @@ def make_room(
         outcomes=work.outcomes,
         searched=schedule.searched,
         wake_at=schedule.wake_at,
-        decided=preemptor.leaving - held - earlier.repaired,
+        decided=preemptor.decided - held - earlier.repaired,
     )
     _update_holds(draft, result)
     return result
@@ -136,7 +136,7 @@ def _update_holds(draft: Draft, result: PreemptionResult) -> None:
     for outcome in result.outcomes:
         holds.append(Hold(outcome.progress.gang.id, outcome.claims, now, firm=True))
         holds += [Hold(unit.gang.id, claims, now, firm=True) for unit, claims in outcome.moved]
-    for ended in (*holds, *result.gave_way()):
+    for ended in (*holds, *result.yielded_holds()):
         draft.holds.drop(ended.gang)
     paid = (outcome for outcome in result.outcomes if outcome.lost or outcome.moved)
     draft.holds.drop_reservations_at(claim for outcome in paid for claim in outcome.claims)
@@ -162,7 +162,7 @@ class _PassTwo:
 
     def evict_by_force(self, repaired: frozenset[GangId], held: set[GangId]) -> None:
         """Evict the gangs that have to go without a preemptor, and release their places."""
-        leaving = self.preemptor.leaving
+        leaving = self.preemptor.decided
         for evictions in forced_evictions(self.draft.cluster, repaired, held, leaving):
             for task, rule in evictions:
                 self.evictions.append(Evict(task.id, rule))
@@ -174,7 +174,7 @@ class _PassTwo:
         due: set[GangId] = set()
         for progress in order.gangs:
             gang = progress.gang
-            if gang.id not in self.preemptor.leaving:
+            if gang.id not in self.preemptor.decided:
                 if self.schedule.is_due(gang):
                     due.add(gang.id)
             elif self.grows and gang.id in repaired:
@@ -186,7 +186,7 @@ class _PassTwo:
         """Find places for the gangs of an order, on what comes free or by a search if it is due."""
         while (progress := order.next()) is not None:
             gang = progress.gang.id
-            if gang in self.preemptor.leaving:
+            if gang in self.preemptor.decided:
                 continue
             outcome = self._place_on_freed(progress)
             if outcome is not None and self.grows:
@@ -216,10 +216,10 @@ class _PassTwo:
         """Search for victims, unless the search would fail for a known reason."""
         gang, draft, schedule = progress.gang, self.draft, self.schedule
         began, levels = draft.steps, self.preemptor.levels
-        schedule.wake(levels.better_at(gang))
+        schedule.wake(levels.improves_at(gang))
         # two searches that agree in all of this have the same result
         alike = (
-            *(gang.queue, gang.priority, levels.reach(gang)),
+            *(gang.queue, gang.priority, levels.best_preemptible_level(gang)),
             *(gang.is_firm, self.grows, progress.signature),
         )
         draft.steps += 1
@@ -239,12 +239,12 @@ class _PassTwo:
     def _is_hopeless(self, progress: Progress) -> bool:
         """Return whether a limit or the size of the cluster rules the gang out, victims or not."""
         need = self.limits.need(progress.counts)
-        if self.limits.never(progress.gang, need) is not None:
+        if self.limits.why_never(progress.gang, need) is not None:
             return True
         hopeless = self._never_fits.get(progress.signature)
         if hopeless is None:
             topologies = self.draft.cluster.recall(Topologies)
-            reason = bounds.never(self.draft.index, topologies, progress)
+            reason = bounds.why_never(self.draft.index, topologies, progress)
             hopeless = self._never_fits[progress.signature] = reason is not None
         return hopeless
 
@@ -260,14 +260,14 @@ class _PassTwo:
         self.outcomes.append(outcome)
         self.schedule.searched.pop(gang, None)
         self.has_freed = True
-        preemptor.leaving.add(gang)
+        preemptor.decided.add(gang)
         if outcome.gave_way:
             self.schedule.wake(draft.cluster.now + 1)  # its places may be free already
         for unit, rule in outcome.lost:
-            preemptor.leaving.add(unit.gang.id)
+            preemptor.decided.add(unit.gang.id)
             self.evictions += [Evict(task.id, rule, gang) for task in unit.tasks]
         for unit, claims in outcome.moved:
-            preemptor.leaving.add(unit.gang.id)
+            preemptor.decided.add(unit.gang.id)
             target = {claim.task: claim.node for claim in claims}
             self.evictions += [
                 Evict(task.id, EvictionRule.CONSOLIDATE, gang, target[task.id])

@@ -82,7 +82,7 @@ class ReclaimRules:
         """Return whether a preemption inside a queue lets no queue borrow more than before."""
         return keeps_entitlements(self._cluster, self.standing, claimant, need, lost)
 
-    def case(
+    def claim_of(
         self, claimant: str, need: Mapping[str, int], after: Amounts, lacking: Collection[str]
     ) -> QueueClaim:
         """Return the claim of a queue that will have the amounts `after` with its gang placed."""
@@ -109,7 +109,7 @@ class ReclaimRules:
 
     def _reach(self, claimant: Gang) -> int:
         if self._last_reach[0] is not claimant:  # asked about hundreds of victims in a row
-            self._last_reach = claimant, self.levels.reach(claimant)
+            self._last_reach = claimant, self.levels.best_preemptible_level(claimant)
         return self._last_reach[1]
 
     def _lca_cache(self, claimant: str, dimensions: Dimensions) -> LcaCache:
@@ -194,7 +194,9 @@ class QueueClaim:
         self._within_share: dict[QueueNames, bool] = {(): False}
         """By the claimant's side: True if it stays within its lines; filled on demand."""
 
-    def against(self, queue: str, charges: Collection[str], before: Amounts) -> EvictionRule | None:
+    def rule_for(
+        self, queue: str, charges: Collection[str], before: Amounts
+    ) -> EvictionRule | None:
         """Return `reclaim_rule` for a victim of a queue that has the amounts `before`."""
         gains, side = self._lca[queue]
         terms, loses = self._terms, side.queues
@@ -209,7 +211,7 @@ class QueueClaim:
         rule = self.widest_rule(queue)
         if rule is None or (self._is_single and self._terms.dimensions[0] in charges):
             return rule
-        return self.against(queue, charges, self._rules.has)
+        return self.rule_for(queue, charges, self._rules.has)
 
     def widest_rule(self, queue: str) -> EvictionRule | None:
         """Return `reclaim_rules.widest_rule` for a queue as it stands now."""

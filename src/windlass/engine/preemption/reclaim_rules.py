@@ -132,7 +132,7 @@ def preemption_rule(
         return None
     if claimant.priority != victim.priority:
         return EvictionRule.PRIORITY if claimant.priority > victim.priority else None
-    if levels.stops and reach(claimant) <= levels.of(victim):
+    if levels.preempts_by_order and reach(claimant) <= levels.of(victim):
         return EvictionRule.ORDER
     return None
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.progress import Progress, progress
+from windlass.engine.queueing.progress import Progress, gang_progress
 from windlass.model.jobs import OCCUPYING, Gang, GangId
 from windlass.model.settings import Victims
 from windlass.state.cluster import Cluster
@@ -65,18 +65,18 @@ class DisplacedGangs:
                 continue
             most = gang.stops_at_most
             is_due = gang.saved_at is None or (most is not None and stops >= most)
-            need = limits.need(progress(cluster, name).counts)
-            is_spared = is_due and limits.beyond(replace(gang, spared=True), need) is None
+            need = limits.need(gang_progress(cluster, name).counts)
+            is_spared = is_due and limits.exceeded_rule(replace(gang, spared=True), need) is None
             self._gangs[name] = stops, is_spared
             changed = self.standing(gang)
             if changed != gang:
                 yield changed
 
 
-def is_outdated(limits: Limits, waiting: Iterable[Progress]) -> bool:
+def is_protection_outdated(limits: Limits, waiting: Iterable[Progress]) -> bool:
     """Return whether a waiting gang is still spared though the guarantee has no room for it now."""
     return any(
-        limits.beyond(progress.gang, limits.need(progress.counts)) is not None
+        limits.exceeded_rule(progress.gang, limits.need(progress.counts)) is not None
         for progress in waiting
         if progress.gang.spared
     )

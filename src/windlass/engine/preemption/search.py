@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from windlass.engine.draft.draft import Draft
 from windlass.engine.draft.eviction_units import EvictionUnit
 from windlass.engine.nodes import bounds
-from windlass.engine.nodes.pod_affinity import can_all_come, forsaken
+from windlass.engine.nodes.pod_affinity import can_bind_in_any_order, count_violated_nominations
 from windlass.engine.nodes.topology import Topologies
 from windlass.engine.placement.place import Placer
 from windlass.engine.preemption.clear_node import NodeClearing
@@ -111,7 +111,7 @@ class Search:
         mark = len(draft.binds)
         draft.evicted.clear()
         # evictions must not raise the number of tasks whose pod affinity is violated
-        violated = forsaken(draft.neighbours, draft.index)
+        violated = count_violated_nominations(draft.neighbours, draft.index)
         if not self._clearing.evict_below_limits(self._limits) or not self._clear_and_place():
             return NO_WAY
         if len(draft.evicted) > 1 and not self._return_unneeded(mark):
@@ -132,11 +132,11 @@ class Search:
         """Place the gang, and clear nodes where it finds no room; False if nothing is evicted."""
         if not self._draft.evicted and not self._clearing.could_touch():
             return False
-        self._placer.maker = self._clearing
+        self._placer.room_maker = self._clearing
         try:
             return self._place() and bool(self._draft.evicted)
         finally:
-            self._placer.maker = None
+            self._placer.room_maker = None
 
     def _place(self) -> bool:
         progress, need = self._progress, dict(self._permits.request.need)
@@ -160,13 +160,13 @@ class Search:
         neighbours, tasks, gangs = draft.neighbours, draft.cluster.tasks, draft.cluster.gangs
         if not neighbours.tallies:
             return True
-        if forsaken(neighbours, draft.index) > violated:
+        if count_violated_nominations(neighbours, draft.index) > violated:
             return False
         placed = [(tasks[bind.task], bind.node) for bind in draft.binds[mark:]]
         arrivals = (
             (task, gangs[task.gang], draft.columns.slot[node]) for task, node in (*seeking, *placed)
         )
-        return can_all_come(neighbours, draft.index, arrivals)
+        return can_bind_in_any_order(neighbours, draft.index, arrivals)
 
     # -- units that return to their own places
 
@@ -233,16 +233,16 @@ class Search:
 
     def _fits(self) -> bool:
         """Return whether the gang would fit now; the draft is left as it was."""
-        if bounds.not_now(self._draft.index, self._topologies, self._progress) is not None:
+        if bounds.why_not_now(self._draft.index, self._topologies, self._progress) is not None:
             return False
         need = dict(self._permits.request.need)
-        if self._limits.now(self._progress.gang, need) is not None:
+        if self._limits.why_not_now(self._progress.gang, need) is not None:
             return False
         with self._draft.attempt():
             return self._place()
 
     def _keeps_limits(self, unit: EvictionUnit) -> bool:
-        return self._limits.kept(unit.gang, dict.fromkeys(unit.charges, 0))
+        return self._limits.rules_hold(unit.gang, dict.fromkeys(unit.charges, 0))
 
     # -- units that move
 
@@ -270,7 +270,7 @@ class Search:
         draft, need = self._draft, dict(unit.charges)
         if unit.is_torn or unit.gang.spared or any(other.gone for other in unit.later):
             return None  # an elastic member does not return before those that joined earlier
-        if self._limits.now(unit.gang, need) is not None:
+        if self._limits.why_not_now(unit.gang, need) is not None:
             return None
         mark = len(draft.binds)
         if not self._placer.place(unit.gang, unit.parts(), unit.nodes_of_rest(), need):

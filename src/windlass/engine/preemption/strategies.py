@@ -17,7 +17,7 @@ from windlass.engine.preemption.reclaim_rules import lacking
 from windlass.engine.preemption.search import NO_WAY, Search, SearchOutcome, SearchResult
 from windlass.engine.preemption.victim_filter import RoomRequest, SearchScope, VictimFilter
 from windlass.engine.preemption.victim_index import CycleVictims
-from windlass.engine.preemption.yield_holds import BorrowedHold, Borrowers
+from windlass.engine.preemption.yield_holds import BorrowedHold, BorrowedHolds
 from windlass.engine.queueing.limits import Limits
 from windlass.engine.queueing.ordering_policies import OrderLevels
 from windlass.engine.queueing.progress import Progress
@@ -40,11 +40,11 @@ class Preemptor:
 
     def __init__(self, draft: Draft, limits: Limits, rules: ReclaimRules) -> None:
         self._draft, self._limits, self._rules = draft, limits, rules
-        self.leaving: set[GangId] = set()
+        self.decided: set[GangId] = set()
         """Gangs about which this cycle has decided: evicted, moved, or with places held. They are
         no victims any more. Callers add to it between searches."""
-        self._victims = CycleVictims(draft, rules, self.leaving)
-        self._borrowers = Borrowers(draft)
+        self._victims = CycleVictims(draft, rules, self.decided)
+        self._borrowers = BorrowedHolds(draft)
         self._seeking: list[tuple[Task, str]] = []
         """Tasks that were promised a node in this cycle and must be near others, with the node."""
 
@@ -94,7 +94,7 @@ class Preemptor:
             for dimension, more in need.items()
         }
         short = lacking(self._draft.columns, need)
-        claim = self._rules.case(gang.queue, need, lambda q, d: target[q, d], short)
+        claim = self._rules.claim_of(gang.queue, need, lambda q, d: target[q, d], short)
         return RoomRequest(gang, need, short, grows, claim)
 
     def _scopes(self, request: RoomRequest) -> Iterator[SearchScope]:
@@ -120,15 +120,15 @@ class Preemptor:
         def least(queue: str, dimension: str) -> int:
             return firm.get(queue, _NOTHING).get(dimension, 0) + need[dimension]
 
-        claim = self._rules.case(gang.queue, need, least, request.lacking)
+        claim = self._rules.claim_of(gang.queue, need, least, request.lacking)
         total = 0
         for queue, preemptible in cluster.accounts.loose.items():
             if total >= enough:
                 break
             if queue == gang.queue:
                 total += sum(milli for at, milli in preemptible.items() if at < gang.priority)
-                if levels.stops:
-                    total += levels.stoppable(gang, self._rules.min_run(queue))
+                if levels.preempts_by_order:
+                    total += levels.preemptible_milli(gang, self._rules.min_run(queue))
             elif claim.widest_rule(queue) is not None:
                 total += sum(preemptible.values())
         return total >= enough
@@ -152,7 +152,7 @@ class Preemptor:
         self, progress: Progress, request: RoomRequest, scope: SearchScope, too_many: int
     ) -> SearchResult:
         now = self._draft.cluster.now
-        permits = VictimFilter(self._rules, self.leaving, request, now, scope)
+        permits = VictimFilter(self._rules, self.decided, request, now, scope)
         result = self._attempt(progress, permits, too_many)
         if result.wait_until is None:
             return result
@@ -184,7 +184,9 @@ class Preemptor:
 
         Only a gang that evicts others by a rule looks past reservations.
         """
-        return not outcome.lost and bool(self._draft.holds.in_the_way(outcome.progress.gang))
+        return not outcome.lost and bool(
+            self._draft.holds.reservations_against(outcome.progress.gang)
+        )
 
     def _too_many_stops(self, progress: Progress) -> int:
         """Return the number of gangs that is too many to stop by the order of a queue.
@@ -194,7 +196,7 @@ class Preemptor:
         twice.
         """
         gang, now = progress.gang, self._draft.cluster.now
-        at = room_at(self._draft, Placer(self._draft, self._limits), progress, self.leaving)
+        at = room_at(self._draft, Placer(self._draft, self._limits), progress, self.decided)
         if at == NEVER:
             return NEVER
         price_s = max(self._rules.min_run(gang.queue), self._draft.cluster.settings.patience_s, 1)
@@ -212,7 +214,7 @@ class Preemptor:
         """
         if request.grows:
             return NO_WAY
-        held = self._borrowers.before(request.claim)[:MOST_HOLDS]
+        held = self._borrowers.candidates(request.claim)[:MOST_HOLDS]
         if not scopes:
             held = [hold for hold in held if hold.is_easy(request.need.get(GPU, 0))]
         if not held:
@@ -263,7 +265,9 @@ def room_at(draft: Draft, placer: Placer, progress: Progress, decided: Collectio
     `decided` gangs does not count, since its room is free already or promised.
     """
     ends = [
-        (at, gang) for at, gang in draft.cluster.recall(OrderLevels).ends() if gang not in decided
+        (at, gang)
+        for at, gang in draft.cluster.recall(OrderLevels).expected_ends()
+        if gang not in decided
     ]
     low, high = 1, len(ends)
     if not ends or not _fits_without(draft, placer, progress, ends):

@@ -114,6 +114,6 @@ def _eviction_turns(cluster: Cluster, units: list[EvictionUnit]) -> Mapping[Evic
     levels = cluster.recall(OrderLevels)
     if not levels.policy.worst_first:
         return {}
-    places = [levels.goes_after(unit.gang) for unit in units]
+    places = [levels.eviction_rank(unit.gang) for unit in units]
     turns = {place: turn for turn, place in enumerate(sorted(set(places)))}
     return {unit: turns[place] for unit, place in zip(units, places, strict=True)}

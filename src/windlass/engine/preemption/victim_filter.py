@@ -135,7 +135,7 @@ class VictimFilter:
     def _could_evict(self, queue: str, lowest_priority: int) -> bool:
         gang = self.request.gang
         if queue == gang.queue:
-            return lowest_priority < gang.priority or self.rules.levels.stops
+            return lowest_priority < gang.priority or self.rules.levels.preempts_by_order
         return self.request.claim.widest_rule(queue) is not None
 
     def _rule(self, unit: EvictionUnit) -> EvictionRule | None:
@@ -170,7 +170,7 @@ def validate_victims(
     def before(queue: str, dimension: str) -> int:
         return cluster.allocated(queue, dimension) + put_back.get((queue, dimension), 0)
 
-    claim = rules.case(gang.queue, request.need, cluster.allocated, request.lacking)
+    claim = rules.claim_of(gang.queue, request.need, cluster.allocated, request.lacking)
     lost: list[tuple[EvictionUnit, EvictionRule]] = []
     for unit in reversed(evicted):
         if unit in moved:
@@ -181,7 +181,7 @@ def validate_victims(
                 put_back[key] = put_back.get(key, 0) + amount
         rule = rules.preempts(gang, unit.gang)
         if rule is None and not unit.gang.spared:
-            rule = claim.against(unit.gang.queue, unit.charges, before)
+            rule = claim.rule_for(unit.gang.queue, unit.charges, before)
         if rule is None or not permits.is_unprotected(unit, rule):
             return None
         if request.grows and unit.is_core:

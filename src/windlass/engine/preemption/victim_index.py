@@ -20,7 +20,7 @@ from typing import TypeAlias
 import numpy as np
 
 from windlass.engine.draft.draft import Draft
-from windlass.engine.draft.eviction_units import EvictionUnit, Freed, Units
+from windlass.engine.draft.eviction_units import EvictionUnit, Freed, RunningUnits
 from windlass.engine.nodes.node_index import ShapeIndex
 from windlass.engine.preemption.reclaim_memo import ReclaimRules
 from windlass.engine.preemption.victim_costs import IMPOSSIBLE, VictimCost, VictimCosts
@@ -28,7 +28,7 @@ from windlass.engine.preemption.victim_filter import VictimFate, VictimFilter
 from windlass.model.actions import EvictionRule
 from windlass.model.jobs import GangId, Shape
 from windlass.model.settings import Victims
-from windlass.state.device_states import Devices, with_back
+from windlass.state.device_states import Devices, after_releasing
 from windlass.state.node_columns import Ints
 
 QueueRules: TypeAlias = tuple[EvictionRule | None, ...]
@@ -52,7 +52,7 @@ class CycleVictims:
     def index(self, hurry_s: int | None) -> VictimIndex:
         """Return the index for preemptors in this hurry; made when it is first needed."""
         if not self._indexes:
-            self._units = self._draft.cluster.recall(Units).now()
+            self._units = self._draft.cluster.recall(RunningUnits).current()
             self._protected_until = None
         if hurry_s not in self._indexes:
             self._indexes[hurry_s] = VictimIndex(
@@ -70,7 +70,7 @@ class CycleVictims:
         """Return when the first unit that is protected now is so no longer; None: none is."""
         if self._protected_until is None:
             levels = self._rules.levels
-            by_order = levels.next_change(self._rules.min_run) if levels.stops else None
+            by_order = levels.next_change(self._rules.min_run) if levels.preempts_by_order else None
             self._protected_until = min(self._next_unprotected(), by_order or _NEVER)
         return self._protected_until if self._protected_until < _NEVER else None
 
@@ -315,7 +315,9 @@ class EmptiedNodes:
                 for task in unit.tasks:
                     slot = columns.slot[task.node]
                     before = devices.get(slot, columns.devices[slot])
-                    devices[slot] = with_back(before, columns.present(slot, task.devices))
+                    devices[slot] = after_releasing(
+                        before, columns.existing_slices(slot, task.devices)
+                    )
         for slot, emptied in devices.items():
             self._device_numbers[slot] = columns.states.number(emptied)
 

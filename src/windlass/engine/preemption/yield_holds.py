@@ -55,7 +55,7 @@ class BorrowedHold:
         return self.moves, self.is_late, gang.priority, -gang.created_at, gang.id
 
 
-class Borrowers:
+class BorrowedHolds:
     """The firm holds of a cycle, as candidates for gangs within their guarantees."""
 
     def __init__(self, draft: Draft) -> None:
@@ -64,7 +64,7 @@ class Borrowers:
         """By the queue of their gang; None until they are first needed."""
         self._examined: dict[GangId, BorrowedHold] = {}
 
-    def before(self, claim: QueueClaim) -> list[BorrowedHold]:
+    def candidates(self, claim: QueueClaim) -> list[BorrowedHold]:
         """Return the holds that may be given up for a claim, the cheapest first."""
         candidates = [
             self._examine(hold)

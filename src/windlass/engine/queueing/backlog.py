@@ -116,7 +116,7 @@ class _EquivalenceGroups:
         gang, levels = progress.gang, self._levels
         firm = (gang.is_firm, gang.displaces_after_s, gang.duration_s, gang.stops > 0)
         user = gang.user if levels.by_user else ""
-        return gang.queue, user, gang.priority, levels.place(gang), firm, progress.signature
+        return gang.queue, user, gang.priority, levels.rank(gang), firm, progress.signature
 
     def _forget_gone(self) -> None:
         present = self._cluster.gangs

@@ -67,7 +67,7 @@ def retry_times(cluster: Cluster) -> Iterator[int]:
             yield at
 
 
-def suspects(cluster: Cluster) -> dict[str, int]:
+def suspect_nodes(cluster: Cluster) -> dict[str, int]:
     """Return the nodes on which gangs failed that are not to blame, with the number of gangs."""
     recent = list(_recent(cluster, cluster.failures))
     nodes: dict[GangId, set[str]] = {}

@@ -79,7 +79,7 @@ class Limits:
             needs = self._needs[shape] = self._least(shape.request)
         return needs
 
-    def never(self, gang: Gang, need: dict[str, int]) -> Reason | None:
+    def why_never(self, gang: Gang, need: dict[str, int]) -> Reason | None:
         """Return why the gang's queue could never have this, however idle; None if it could."""
         for queue, dimension, limit in self._limits_above(gang.queue):
             if need.get(dimension, 0) > limit:
@@ -90,11 +90,11 @@ class Limits:
                 return _reason(ReasonCode.NEVER_GUARANTEE, queue, dimension, need, **values)
         return None
 
-    def now(self, gang: Gang, need: dict[str, int]) -> Reason | None:
+    def why_not_now(self, gang: Gang, need: dict[str, int]) -> Reason | None:
         """Return why the gang's queue cannot have this now; None if it can."""
-        return self.beyond(gang, need) or self._not_lent(gang, need)
+        return self.exceeded_rule(gang, need) or self._not_lent(gang, need)
 
-    def beyond(self, gang: Gang, need: dict[str, int]) -> Reason | None:
+    def exceeded_rule(self, gang: Gang, need: dict[str, int]) -> Reason | None:
         """Return the limit or guarantee that this would exceed; None if it exceeds none.
 
         Lending is not checked.
@@ -115,19 +115,19 @@ class Limits:
                 return _reason(why, queue, dimension, need, **values)
         return None
 
-    def kept(self, gang: Gang, need: dict[str, int]) -> bool:
+    def rules_hold(self, gang: Gang, need: dict[str, int]) -> bool:
         """Return whether all rules that such a need touches hold, after the gang was placed."""
         touched = dict.fromkeys(need, 0)
         if GPU in need:
             touched |= {rule[1]: 0 for rule in self._model_limits_above(gang.queue)}
-        return self.now(gang, touched) is None
+        return self.why_not_now(gang, touched) is None
 
     def refused_model(self, gang: Gang, counts: Mapping[Shape, int]) -> Reason | None:
         """Return why the queue closes some GPU model to these tasks; None if it closes none."""
         for shape, count in counts.items():
             for model, milli in self._options(shape.request):
                 need = {GPU: count * milli, of_model(model): count * milli}
-                reason = self.now(gang, need)
+                reason = self.why_not_now(gang, need)
                 if reason is not None:
                     return reason
         return None
@@ -154,7 +154,7 @@ class Limits:
         )
 
     def _has_room(self, gang: Gang, model: str, milli: int) -> bool:
-        return self.now(gang, {GPU: milli, of_model(model): milli}) is None
+        return self.why_not_now(gang, {GPU: milli, of_model(model): milli}) is None
 
     def _may_depend_on_model(self, gang: Gang, gpu: GpuRequest) -> bool:
         """Return False if no rule of the queue can admit one model and refuse another."""

@@ -256,7 +256,7 @@ class _QueueLine:
     def _rank(self, progress: Progress) -> tuple[bool, int, int, int, bool, int, int, str]:
         gang = progress.gang
         whole = not (progress.started and progress.parts)
-        place = self._levels.place(gang)
+        place = self._levels.rank(gang)
         new = not gang.stops  # a gang that was evicted for others comes before its equals
         return whole, -gang.priority, *place, new, progress.grown, gang.created_at, gang.id
 

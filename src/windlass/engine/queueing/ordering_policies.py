@@ -165,22 +165,22 @@ class OrderLevels:
         self.policy = POLICIES[cluster.settings.order]
         self.by_user = cluster.settings.order is Ordering.FAIR
         """True if users take turns inside a queue."""
-        self.stops = self.policy.measure is not None
+        self.preempts_by_order = self.policy.measure is not None
         """True if a gang may preempt another because of its level."""
 
     def of(self, gang: Gang) -> int:
         """Return the level of a gang; 0 is the best."""
         return 0 if self.policy.measure is None else self._level(gang.id).level
 
-    def goes_after(self, gang: Gang) -> int:
+    def eviction_rank(self, gang: Gang) -> int:
         """Return the eviction rank of a gang at equal priority: lower is evicted first."""
         return -self._level(gang.id).level if self.policy.worst_first else 0
 
-    def reach(self, gang: Gang) -> int:
+    def best_preemptible_level(self, gang: Gang) -> int:
         """Return the best level that a gang may preempt by order; `_NEVER` if it may not."""
-        return self._level(gang.id).reach if self.stops else _NEVER
+        return self._level(gang.id).reach if self.preempts_by_order else _NEVER
 
-    def place(self, gang: Gang) -> tuple[int, int]:
+    def rank(self, gang: Gang) -> tuple[int, int]:
         """Return the level of a gang and its order inside the level."""
         if self.policy.measure is None:
             return 0, 0
@@ -191,17 +191,17 @@ class OrderLevels:
         """Return when the level of a gang may change by time alone; `_NEVER` if it does not."""
         return _NEVER if self.policy.measure is None else self._level(gang.id).until
 
-    def better_at(self, gang: Gang) -> int | None:
+    def improves_at(self, gang: Gang) -> int | None:
         """Return when the level of a waiting gang improves by time; None if it never does."""
         at = self.changes_at(gang)
         return at if at < _NEVER else None
 
-    def stoppable(self, gang: Gang, min_run_s: int) -> int:
+    def preemptible_milli(self, gang: Gang, min_run_s: int) -> int:
         """Return the thousandths of GPUs in its queue that a gang may preempt by order.
 
         Work that has run for less than `min_run_s` does not count.
         """
-        cluster, level = self._cluster, self.reach(gang)
+        cluster, level = self._cluster, self.best_preemptible_level(gang)
         key = (gang.queue, level, min_run_s, cluster.now, cluster.running_version)
         if self._last_stoppable[0] != key:
             self._last_stoppable = (
@@ -217,7 +217,7 @@ class OrderLevels:
             )
         return self._last_stoppable[1]
 
-    def ends(self) -> list[tuple[int, GangId]]:
+    def expected_ends(self) -> list[tuple[int, GangId]]:
         """Return the expected ends of all running gangs, soonest first."""
         pairs = zip(self._running(), self._cluster.active, strict=True)
         return sorted((level.ends_at, gang) for level, gang in pairs if level.ends_at < _NEVER)

@@ -73,7 +73,7 @@ class ProgressCache:
             for gang in gangs:
                 entry, stamp, hold = before.get(gang), stamps[gang], holds.get(gang)
                 if entry is None or entry[0] != stamp or entry[1] is not hold:
-                    entry = stamp, hold, progress(self._cluster, gang)
+                    entry = stamp, hold, gang_progress(self._cluster, gang)
                 self._cached[gang] = entry
         return [progress for _, _, progress in self._cached.values()]
 
@@ -83,11 +83,13 @@ class ProgressCache:
         return entry[2] if entry else None
 
 
-def progress(cluster: Cluster, gang_id: GangId) -> Progress:
+def gang_progress(cluster: Cluster, gang_id: GangId) -> Progress:
     """Return the progress of a gang."""
     gang = cluster.gangs[gang_id]
     members = cluster.members(gang_id)
-    waiting = sorted((task for task in members if task.state == TaskState.WAITING), key=natural)
+    waiting = sorted(
+        (task for task in members if task.state == TaskState.WAITING), key=natural_order
+    )
     # The most common gang, one task that waits, without the general case below.
     if len(waiting) == len(members) == 1 and len(gang.groups) == 1 and gang.needed() == 1:
         return Progress(gang, (TaskBatch(gang.groups[0], tuple(waiting)),), ())
@@ -125,7 +127,7 @@ def _progress(gang: Gang, members: Iterable[Task], waiting: list[Task]) -> Progr
     return Progress(gang, parts, _elastic(gang, spare, nodes), short, everywhere, bool(counted))
 
 
-def parts_of(gang: Gang, tasks: Iterable[Task]) -> tuple[TaskBatch, ...]:
+def batches_of(gang: Gang, tasks: Iterable[Task]) -> tuple[TaskBatch, ...]:
     """Return tasks of a gang in batches by group, as if none of the gang ran yet."""
     groups = {group.name: group for group in gang.groups}
     chosen: dict[str, list[Task]] = {}
@@ -178,6 +180,6 @@ def _distinct(nodes: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(nodes)))
 
 
-def natural(task: Task) -> tuple[int, str]:
+def natural_order(task: Task) -> tuple[int, str]:
     """Return a sort key that puts worker-2 before worker-10."""
     return len(task.id), task.id

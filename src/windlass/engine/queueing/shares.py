@@ -52,7 +52,7 @@ class QueueShares:
     """The guarantee of a queue, or the sum of its children's guarantees if that is more."""
 
 
-def shares(cluster: Cluster, limits: Limits) -> QueueShares:
+def compute_shares(cluster: Cluster, limits: Limits) -> QueueShares:
     """Return the shares of all queues, in GPUs and in every dimension that a queue names."""
     tree = _QueueTree(cluster, limits)
     divided: dict[str, dict[str, int]] = {name: {} for name in sorted(cluster.queues)}

@@ -13,7 +13,7 @@ import msgspec
 
 from windlass.kube.client.client import Api
 from windlass.kube.client.errors import ApiError
-from windlass.model.viewers import CannotAsk, Right, Viewer
+from windlass.model.viewers import ReviewUnavailable, Right, Viewer
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -49,7 +49,7 @@ _token_review = msgspec.json.Decoder(_TokenReview)
 _access_review = msgspec.json.Decoder(_AccessReview)
 
 
-class Reviews:
+class AccessReviews:
     """Authentication and authorization by the API server.
 
     A token must be issued for one of `audiences`; if there are none, for the API server itself.
@@ -101,4 +101,4 @@ class Reviews:
         try:
             return await self._api.post(path, {"apiVersion": group, "kind": kind, "spec": spec})
         except ApiError as error:
-            raise CannotAsk(f"the API server cannot be asked: {error.message}") from None
+            raise ReviewUnavailable(f"the API server cannot be asked: {error.message}") from None

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import aiohttp
 
-from windlass.kube.writes import Measured
-from windlass.workloads.nodes.dcgm import LONGEST, Exporter, Reading, read
+from windlass.kube.writes import GpuReadings
+from windlass.workloads.nodes.dcgm import LONGEST, Exporter, Reading, read_report
 
 TIMEOUT_S = 3.0
 """The time for a whole request."""
@@ -26,10 +26,10 @@ GATHER_S = 1.0
 """Answers are gathered for so long before they are reported: each report may start a cycle."""
 
 
-class Exporters:
+class DcgmScraper:
     """Reads exporters periodically and reports the readings; failed requests are not reported."""
 
-    def __init__(self, report: Callable[[Measured], None], every_s: float) -> None:
+    def __init__(self, report: Callable[[GpuReadings], None], every_s: float) -> None:
         self._report, self._every_s = report, every_s
         self._exporters: Sequence[Exporter] = ()
         self._has_exporters = asyncio.Event()
@@ -83,7 +83,7 @@ class Exporters:
         readings, self._unreported = self._unreported, []
         self._reported_at = time.monotonic()
         if readings:
-            self._report(Measured(tuple(readings)))
+            self._report(GpuReadings(tuple(readings)))
 
 
 async def _scrape(session: aiohttp.ClientSession, url: str) -> Reading | None:
@@ -99,4 +99,4 @@ async def _scrape(session: aiohttp.ClientSession, url: str) -> Reading | None:
                     return None
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
         return None
-    return read(bytes(text))
+    return read_report(bytes(text))

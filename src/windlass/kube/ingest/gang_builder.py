@@ -31,8 +31,8 @@ from windlass.workloads.pods.checkpointing import (
     GRACE_S,
     MUTE,
     CheckpointSettings,
+    checkpoint_settings_of,
     grace_of,
-    saving_of,
 )
 
 LONGEST_USER = 256
@@ -77,7 +77,7 @@ def gang_claims_of(
         refusal=refusal,
         foreign=foreign,
         creator=(meta.annotations or {}).get(CREATOR, ""),
-        saving=saving_of(pod),
+        saving=checkpoint_settings_of(pod),
         grace_s=grace_of(pod),
         stops=mark(meta, STOPS),
         max_run=mark(meta, MAX_RUN),

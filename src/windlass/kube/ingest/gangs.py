@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from windlass.crds.gang import GangSpec
-from windlass.crds.read import OwnedQueue, Read, read_gang, shaped
+from windlass.crds.read import OwnedQueue, ReadResult, apply_gang_spec, read_gang
 from windlass.kube.ingest.assumed import Assumed
 from windlass.kube.ingest.gang_builder import GangMembers, PodClaims, forgiven, gang_of
 from windlass.kube.ingest.queue_assignment import Priorities, Queues
@@ -19,7 +19,7 @@ from windlass.model import events
 from windlass.model.events import Event
 from windlass.model.jobs import Gang, GangId, TaskId
 from windlass.model.reasons import Reason, ReasonCode
-from windlass.model.validation.problems import listed
+from windlass.model.validation.problems import join_names
 from windlass.workloads.kinds.eviction_survival import UNLIMITED
 from windlass.workloads.kinds.table import Key
 from windlass.workloads.objects.annotations import GROUP, QUEUE
@@ -193,7 +193,7 @@ class GangObjects:
     """All Gang objects, by the gang that they describe; pods name it by a label."""
 
     def __init__(self) -> None:
-        self._read: dict[GangId, Read[GangSpec]] = {}
+        self._read: dict[GangId, ReadResult[GangSpec]] = {}
         self._topologies: set[str] = set()
 
     def see(self, owner: Owner) -> GangId:
@@ -221,7 +221,7 @@ class GangObjects:
     def queue_of(self, gang: GangId) -> str:
         """Return the queue that the object of a gang names; empty if there is none."""
         read = self._read.get(gang)
-        return (read.noun.queue or "") if read and read.noun else ""
+        return (read.value.queue or "") if read and read.value else ""
 
     def shape(self, gang: Gang, queues: Iterable[str], groups: Iterable[str]) -> Gang:
         """Return a gang as its object describes it, whose pods name these queues and groups.
@@ -231,11 +231,11 @@ class GangObjects:
         read = self._read.get(gang.id)
         if read is None:
             return gang
-        if read.noun is None:
+        if read.value is None:
             return _refused(gang, read.complaints[0])
-        wrong = _contradiction(read.noun, queues, groups) or self._unknown_topology(read.noun)
+        wrong = _contradiction(read.value, queues, groups) or self._unknown_topology(read.value)
         only = next(iter(self._topologies)) if len(self._topologies) == 1 else ""
-        described = shaped(gang, read.noun, only)
+        described = apply_gang_spec(gang, read.value, only)
         return _refused(described, wrong) if wrong else described
 
     def _unknown_topology(self, spec: GangSpec) -> str:
@@ -245,7 +245,7 @@ class GangObjects:
             if domain.topology and domain.topology not in self._topologies:
                 return f"its topology {domain.topology} does not exist; create it, or name another"
             if not domain.topology and len(self._topologies) != 1:
-                names = listed(sorted(self._topologies)) or "none"
+                names = join_names(sorted(self._topologies)) or "none"
                 return f"it names no topology, and there is not one alone ({names}); name one"
         return ""
 
@@ -267,7 +267,7 @@ def _contradiction(spec: GangSpec, queues: Iterable[str], groups: Iterable[str])
     unknown = {group for group in groups if group not in known} if known else set[str]()
     if unknown:
         value = f'"{min(unknown)}"' if min(unknown) else "not set"
-        return f"label {GROUP} of a pod is {value}; its Gang has {listed(sorted(known))}"
+        return f"label {GROUP} of a pod is {value}; its Gang has {join_names(sorted(known))}"
     return ""
 
 

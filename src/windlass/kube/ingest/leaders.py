@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from windlass.kube.ingest.owners import Owners
+from windlass.kube.ingest.owners import OwnerIndex
 from windlass.model.jobs import GangId, TaskId
 from windlass.model.units import parse_timestamp_or_none
 from windlass.workloads.kinds.leaders import followers_of, group_of, is_leader
-from windlass.workloads.kinds.table import Kinds, climb
+from windlass.workloads.kinds.table import Kinds, owner_chain
 from windlass.workloads.objects.wire import Pod
 
 FOLLOW_WITHIN_S = 180
@@ -25,7 +25,7 @@ controller backs off for up to a minute while its pods are refused."""
 class Leaders:
     """The leader pods of each gang."""
 
-    def __init__(self, owners: Owners, kinds: Kinds) -> None:
+    def __init__(self, owners: OwnerIndex, kinds: Kinds) -> None:
         self._owners, self._kinds = owners, kinds
         self._by_gang: dict[GangId, dict[TaskId, Pod]] = {}
         """No empty entries: `in` tells whether a gang has leaders."""
@@ -57,7 +57,7 @@ class Leaders:
             started = parse_timestamp_or_none(leader.status.start_time)
             if started is not None and now - started > FOLLOW_WITHIN_S:
                 return {}
-            way = climb(leader, self._owners.find, self._kinds)
+            way = owner_chain(leader, self._owners.find, self._kinds)
             if way and way[0].owner is not None:
                 missing |= followers_of(leader, way[0].owner, group_sizes[group_of(leader)])
         return missing

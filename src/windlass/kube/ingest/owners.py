@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from windlass.kube.ingest.scope import Scope
 from windlass.model.jobs import TaskId
-from windlass.workloads.kinds.gang_sizes import finished
+from windlass.workloads.kinds.gang_sizes import succeeded_jobs
 from windlass.workloads.kinds.suspension import is_suspended, mark_of
 from windlass.workloads.kinds.table import (
     MOST_STEPS,
@@ -28,7 +28,7 @@ from windlass.workloads.kinds.table import (
     membership,
 )
 from windlass.workloads.objects.annotations import CREATOR, MINIMUM, SUSPENDED, mark
-from windlass.workloads.objects.signed_marks import believed
+from windlass.workloads.objects.signed_marks import without_unsigned_mark
 from windlass.workloads.objects.wire import Owner, OwnerRef, Pod, controller
 
 MOST_REPORTED = 1000
@@ -42,7 +42,7 @@ class KnownOwner(NamedTuple):
     owner: Owner
 
 
-class Owners:
+class OwnerIndex:
     """The observed owners, by uid and by kind and name, and the tasks that depend on them."""
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ class MembershipCache:
     Equal placeholders share one pod object, so thousands of calls in a row ask about the same one.
     """
 
-    def __init__(self, owners: Owners, kinds: Kinds) -> None:
+    def __init__(self, owners: OwnerIndex, kinds: Kinds) -> None:
         self._owners, self._kinds = owners, kinds
         self._last: tuple[Pod, int, Membership] | None = None
         """The last pod, the version of the owners at that time, and the answer."""
@@ -148,7 +148,7 @@ class MembershipCache:
         return answer
 
 
-class Unsigned(NamedTuple):
+class UnsignedMark(NamedTuple):
     """A suspended owner whose mark is not signed by this scheduler."""
 
     kind: Key
@@ -169,16 +169,16 @@ class SignedMarks:
         self._scope = scope
         self._reported: set[str] = set()
         """The uids of reported owners; at most `MOST_REPORTED`."""
-        self._unreported: list[Unsigned] = []
+        self._unreported: list[UnsignedMark] = []
 
     def without_unsigned(self, kind: Key, owner: Owner) -> Owner:
         """Return the owner, without its mark if this scheduler did not sign that."""
-        trusted = believed(owner, self._scope.seal)
+        trusted = without_unsigned_mark(owner, self._scope.seal)
         if trusted is not owner:
             self._report(kind, owner)
         return trusted
 
-    def due(self) -> list[Unsigned]:
+    def due(self) -> list[UnsignedMark]:
         """Return the owners to report now, and forget them: each is returned once."""
         due, self._unreported = self._unreported, []
         return due
@@ -191,7 +191,7 @@ class SignedMarks:
             return
         if self._scope.has_owner(meta) and mark_of(meta) is not None:
             self._reported.add(meta.uid)
-            self._unreported.append(Unsigned(kind, meta.namespace, meta.name, row.suspend))
+            self._unreported.append(UnsignedMark(kind, meta.namespace, meta.name, row.suspend))
 
 
 def _keys(kind: Key, owner: Owner) -> tuple[str, str]:
@@ -205,5 +205,5 @@ def matters(owner: Owner) -> tuple[object, ...]:
     meta, status = owner.metadata, owner.status
     counts = [status.get(name) for name in ("succeeded", "failed", "restarts")]
     marks = [mark(meta, name) for name in (MINIMUM, SUSPENDED, CREATOR, RAY_PRIORITY)]
-    done = finished(status)
+    done = succeeded_jobs(status)
     return meta.uid, owner.spec, counts, done, marks, meta.creation_timestamp, meta.owner_references

@@ -22,7 +22,7 @@ from windlass.kube.ingest.device_assignment import Allotments
 from windlass.kube.ingest.gang_builder import gang_claims_of
 from windlass.kube.ingest.gangs import GangRegistry
 from windlass.kube.ingest.leaders import Leaders
-from windlass.kube.ingest.owners import MembershipCache, Owners
+from windlass.kube.ingest.owners import MembershipCache, OwnerIndex
 from windlass.kube.ingest.pod_record import PRESENT, OrphanPods, PodRecord
 from windlass.kube.ingest.queue_assignment import Queues
 from windlass.kube.ingest.scope import Scope
@@ -50,7 +50,7 @@ class PodTable:
         self.gangs = GangRegistry(Queues(scope.default_queue), self.assumed, self._asks_gpu)
         self.gangs.count_orphans = self.count_orphans
         self.devices = Allotments()
-        self.owners = Owners()
+        self.owners = OwnerIndex()
         self.shapes = Shapes(storage)
         self.suspended = SuspendedGangs(scope, self.owners, self.gangs.priorities)
         self.placeholders = PlaceholderTasks(self.shapes.request)

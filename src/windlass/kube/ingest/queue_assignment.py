@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from windlass.crds.queue_access import Doors, Namespace
-from windlass.crds.queue_validation import mended
+from windlass.crds.queue_access import Namespace, QueueAccess
+from windlass.crds.queue_validation import with_usable_parents
 from windlass.crds.read import OwnedQueue
 from windlass.model import events
 from windlass.model.events import Event
@@ -25,7 +25,7 @@ class Queues:
         self._reported: dict[str, Queue] = {}
         """The queues as the engine knows them; a parent that makes no sense is removed."""
         self._labels: dict[str, Mapping[str, str]] = {}
-        self._doors = Doors((), default)
+        self._doors = QueueAccess((), default)
         """Made of `_owned`; replaced whenever that changes."""
 
     def knows(self, owned: OwnedQueue) -> bool:
@@ -83,9 +83,11 @@ class Queues:
 
     def _changes(self) -> Iterator[Event]:
         owned = [self._owned[name] for name in sorted(self._owned)]
-        self._doors = Doors(owned, self._default)
+        self._doors = QueueAccess(owned, self._default)
         # a queue whose parent makes no sense stands at the top until that is mended
-        queues = {queue.name: queue for queue in mended([each.queue for each in owned])}
+        queues = {
+            queue.name: queue for queue in with_usable_parents([each.queue for each in owned])
+        }
         for name in sorted(set(self._reported) - set(queues)):
             del self._reported[name]
             yield events.QueueGone(name)

@@ -17,24 +17,24 @@ from typing import NamedTuple
 
 import msgspec
 
-from windlass.kube.ingest.owners import KnownOwner, Owners, matters
+from windlass.kube.ingest.owners import KnownOwner, OwnerIndex, matters
 from windlass.kube.ingest.queue_assignment import Priorities
 from windlass.kube.ingest.scope import Scope
-from windlass.kube.refs import Switch
+from windlass.kube.refs import OwnerSwitch
 from windlass.model.jobs import GangId, TaskId
 from windlass.model.resources import Request
 from windlass.model.units import format_timestamp, parse_timestamp_or_none
 from windlass.workloads.kinds import gang_sizes
 from windlass.workloads.kinds.suspension import (
-    Mark,
     OwnerState,
+    SuspensionMark,
     has_ended,
     is_suspended,
     mark_of,
-    standing,
+    owner_state,
 )
-from windlass.workloads.kinds.table import Key, climb, membership, stopping
-from windlass.workloads.manifests.expand import ClusterDefaults, ExpandedPods, made_again
+from windlass.workloads.kinds.table import Key, membership, owner_chain, suspendable_owner
+from windlass.workloads.manifests.expand import ClusterDefaults, ExpandedPods, expand_owner
 from windlass.workloads.objects.annotations import GANG, mark
 from windlass.workloads.objects.wire import (
     ObjectCondition,
@@ -54,8 +54,8 @@ class SuspendedGang:
     """A gang that this scheduler has suspended, and its placeholders."""
 
     gang: GangId
-    switch: Switch
-    mark: Mark
+    switch: OwnerSwitch
+    mark: SuspensionMark
     standing: OwnerState
     pods: Mapping[TaskId, Pod] = field(default_factory=dict[TaskId, Pod])
     """A placeholder for each pod that the gang would have; equal ones share one object."""
@@ -66,7 +66,7 @@ class SuspendedGang:
 class StoppableGang(NamedTuple):
     """A running gang that could be stopped whole."""
 
-    switch: Switch
+    switch: OwnerSwitch
     pods: int
     """The number of pods of the gang that its owner would create again."""
     used_by: Set[TaskId]
@@ -76,7 +76,7 @@ class StoppableGang(NamedTuple):
 class SuspendedGangs:
     """The suspended gangs, by the owner that was suspended."""
 
-    def __init__(self, scope: Scope, owners: Owners, priorities: Priorities) -> None:
+    def __init__(self, scope: Scope, owners: OwnerIndex, priorities: Priorities) -> None:
         self._scope, self._kinds = scope, scope.kinds
         self._owners, self._priorities = owners, priorities
         self._by_owner: dict[str, list[GangId]] = {}
@@ -147,7 +147,7 @@ class SuspendedGangs:
     def _make_gangs(self, kind: Key, owner: Owner, now: int) -> list[GangId]:
         """Make the gangs of a marked owner with their placeholders; return their ids."""
         row, owner_mark = self._kinds[kind], mark_of(owner.metadata)
-        state = standing(owner, row.suspend)
+        state = owner_state(owner, row.suspend)
         if owner_mark is None or state is None:
             return []
         rows: dict[GangId, list[ExpandedPods]] = {}
@@ -186,7 +186,7 @@ class SuspendedGangs:
             self._kinds,
             self._priorities.meek,
         )
-        return made_again(kind, owner, defaults, whole=whole)
+        return expand_owner(kind, owner, defaults, whole=whole)
 
     def _maker(self, kind: Key, owner: Owner) -> KnownOwner | None:
         """Return the owner that creates the pods: a TrainJob only passes them on to a JobSet."""
@@ -207,17 +207,17 @@ class SuspendedGangs:
 
     def _top(self, pod: Pod) -> str | None:
         """Return the uid of the owner that can stop a pod's gang: the topmost; None if none can."""
-        way = climb(pod, self._owners.find, self._kinds)
+        way = owner_chain(pod, self._owners.find, self._kinds)
         if not way or way[-1].owner is None or mark(pod.metadata, GANG):
             return None
-        return stopping(way, pod.metadata.namespace) or None
+        return suspendable_owner(way, pod.metadata.namespace) or None
 
-    def _switch(self, kind: Key, owner: Owner) -> Switch:
+    def _switch(self, kind: Key, owner: Owner) -> OwnerSwitch:
         row = self._kinds[kind]
-        return Switch(_path(row.path, owner.metadata), owner.metadata.uid, row.suspend)
+        return OwnerSwitch(_path(row.path, owner.metadata), owner.metadata.uid, row.suspend)
 
 
-def _explained(pod: Pod, owner_mark: Mark, state: OwnerState) -> Pod:
+def _explained(pod: Pod, owner_mark: SuspensionMark, state: OwnerState) -> Pod:
     """Return a placeholder with a condition that says why it waits, for readers of conditions."""
     at, preemptor = format_timestamp(owner_mark.at), owner_mark.gainer or "others"
     text = f"Its owner was suspended at {at} for {preemptor}"

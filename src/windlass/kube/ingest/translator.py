@@ -24,7 +24,7 @@ from windlass.kube.ingest.pod_record import PRESENT
 from windlass.kube.ingest.pod_table import PodTable
 from windlass.kube.ingest.scope import Scope
 from windlass.kube.ingest.volume_state import Storage
-from windlass.kube.refs import Kind, Lost, Observation, Switch
+from windlass.kube.refs import Kind, ObjectLost, Observation, OwnerSwitch
 from windlass.model import events
 from windlass.model.actions import Action, Bind, Evict, RequestCheckpoint, WithdrawCheckpoint
 from windlass.model.events import Event
@@ -62,7 +62,7 @@ class Translator:
 
         Policies have no events here: the settings depend on whether evictions are paused.
         """
-        gone = isinstance(observation, Lost)
+        gone = isinstance(observation, ObjectLost)
         match observation.kind, observation.object:
             case "pods", wire.Pod() as pod:
                 return self.pod_gone(pod) if gone else self.pod_seen(pod)
@@ -83,7 +83,7 @@ class Translator:
             case "queues":
                 if gone:
                     return self.gangs.queue_gone(name)
-                queue = read_queue(name, owner.spec).noun
+                queue = read_queue(name, owner.spec).value
                 return self.queue_seen(queue) if queue is not None else []
             case "topologies":
                 return self._observe_topology(owner, gone)
@@ -99,7 +99,7 @@ class Translator:
         name = owner.metadata.name
         if gone:
             return [events.TopologyGone(name), *self.gangs.topology_gone(name)]
-        topology = read_topology(name, owner.spec).noun
+        topology = read_topology(name, owner.spec).value
         if topology is None:
             return []
         return [events.TopologySeen(topology), *self.gangs.topology_seen(name)]
@@ -176,7 +176,7 @@ class Translator:
         self._see_node(node)
         return self._take_events()
 
-    def node_ill(self, name: str, trouble: NodeTrouble | None) -> list[Event]:
+    def node_trouble_seen(self, name: str, trouble: NodeTrouble | None) -> list[Event]:
         """Return the events of trouble with a node that its object does not show; None: no more."""
         before, self._node_trouble[name] = self._node_trouble.get(name), trouble
         if trouble != before and name in self._nodes:
@@ -336,7 +336,7 @@ class Translator:
         """Return whether all leaders of a gang exist whose followers are created after them."""
         return self._pods.is_led(gang)
 
-    def switch(self, gang: GangId, leaving: Set[TaskId]) -> Switch | None:
+    def switch(self, gang: GangId, leaving: Set[TaskId]) -> OwnerSwitch | None:
         """Return how a gang can be stopped whole and come back; None if it cannot.
 
         All tasks of its owner that run must be among those that leave, because they stop with it.

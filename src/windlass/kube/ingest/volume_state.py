@@ -26,7 +26,7 @@ from windlass.workloads.objects.storage_wire import (
     Stored,
 )
 from windlass.workloads.objects.wire import Pod
-from windlass.workloads.pods.volumes import ONE_POD, Needs, claims_of, needs_of
+from windlass.workloads.pods.volumes import ONE_POD, VolumeNeeds, claims_of, needs_of
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -113,7 +113,7 @@ class Storage:
 
     # -- questions
 
-    def needs(self, pod: Pod) -> Needs:
+    def needs(self, pod: Pod) -> VolumeNeeds:
         """Return the needs of the volumes of a pod."""
         return needs_of(pod, self)
 
@@ -216,7 +216,7 @@ def resource_of(driver: str) -> str:
     return f"volumes of {driver}"
 
 
-def with_volumes(shape: Shape, needs: Needs) -> Shape:
+def with_volumes(shape: Shape, needs: VolumeNeeds) -> Shape:
     """Return the shape of a pod with the needs of its volumes."""
     attached = Counter(resource_of(driver) for driver, _ in needs.attached)
     extra = tuple(sorted((*shape.request.extra, *attached.items())))
@@ -226,7 +226,7 @@ def with_volumes(shape: Shape, needs: Needs) -> Shape:
     )
 
 
-def refusal_of(needs: Needs) -> Reason | None:
+def refusal_of(needs: VolumeNeeds) -> Reason | None:
     """Return the reason why its volumes keep a pod waiting; None if they do not."""
     if needs.lacking:
         return Reason(ReasonCode.NO_VOLUME, {"what": needs.lacking})

@@ -21,18 +21,18 @@ from windlass.kube.refs import PodRef
 from windlass.kube.writers.binder import Binder
 from windlass.kube.writers.checkpoint_http import CheckpointEndpoints
 from windlass.kube.writes import (
-    Asking,
+    CheckpointSaved,
     CheckpointTarget,
+    CheckpointWithdrawal,
     EvictRefused,
+    GangCheckpoint,
     Heard,
-    Saved,
-    Unasked,
-    Withdrawal,
+    RequestUnwritable,
 )
 from windlass.model.jobs import TaskId
 from windlass.workloads.objects.annotations import SAVED
 
-News: TypeAlias = Unasked | Heard | EvictRefused
+News: TypeAlias = RequestUnwritable | Heard | EvictRefused
 Report: TypeAlias = Callable[[News], None]
 
 
@@ -46,7 +46,7 @@ class CheckpointRequester:
         when it begins: the request may have ended while the write waited."""
         self.endpoints = CheckpointEndpoints(lambda task, ack: report(Heard(task, ack)))
 
-    def ask(self, asking: Asking) -> None:
+    def ask(self, asking: GangCheckpoint) -> None:
         """Write the request on every pod, once the promise to the preemptor is written."""
         self._standing.add(asking.request.id)
 
@@ -64,7 +64,7 @@ class CheckpointRequester:
         else:
             self._binder.promise(asking.gainer, asking.promise, go_on, give_up)
 
-    def withdraw(self, withdrawal: Withdrawal) -> None:
+    def withdraw(self, withdrawal: CheckpointWithdrawal) -> None:
         """Remove a request from every pod, and from its endpoint."""
         self.end(withdrawal.id, ())
         for target in withdrawal.pods:
@@ -78,7 +78,7 @@ class CheckpointRequester:
         for task in tasks:
             self.endpoints.forget(task)
 
-    def note(self, saved: Saved) -> None:
+    def note(self, saved: CheckpointSaved) -> None:
         """Note on a pod that its checkpoint is saved.
 
         The note is a condition in its status, which schedulers and kubelets may write and users may
@@ -104,7 +104,7 @@ class CheckpointRequester:
 
         def give_up(error: ApiError) -> None:
             if not isinstance(error, NotFound | Conflict):  # those mean that the pod is gone
-                self._report(Unasked(task, request.id, error.message))
+                self._report(RequestUnwritable(task, request.id, error.message))
 
         self._put(target.pod, request, give_up)
 

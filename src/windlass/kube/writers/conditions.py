@@ -135,7 +135,7 @@ class ConditionWriter:
         fresh = (record.since for record in self._records.values() if record.written is None)
         return min((since + HOLDS_FOR_S for since in fresh), default=None)
 
-    def read(
+    def update(
         self,
         plan: Plan,
         waiting: Iterable[GangId],
@@ -164,7 +164,9 @@ class ConditionWriter:
                 due.append(gang)
         return due
 
-    def page(self, gang: GangId, pods: Sequence[WaitingPod], needed: int, now: int) -> GangMessages:
+    def messages_of(
+        self, gang: GangId, pods: Sequence[WaitingPod], needed: int, now: int
+    ) -> GangMessages:
         """Return what to write for a gang that is due; the record then counts it as written.
 
         `pods` are its waiting pods. The first `needed` of them complete its minimum and get the
@@ -285,7 +287,7 @@ CONDITION_REASONS: dict[ReasonCode, ConditionReason] = {
 `Unschedulable`."""
 
 
-def displaced(
+def displaced_event(
     decision: Decision, pod: PodRef, pending: PendingCheckpoint | None = None
 ) -> EventMessage:
     """Return the Event for a gang that is displaced, now or after its pending checkpoint."""
@@ -297,7 +299,7 @@ def displaced(
     return EventMessage(pod, "Displaced", text[:1].upper() + text[1:], is_warning=True)
 
 
-def works_on(pod: PodRef) -> EventMessage:
+def withdrawn_event(pod: PodRef) -> EventMessage:
     """Return the Event for a gang whose checkpoint request is withdrawn."""
     text = "Its place is not needed any more: the request to save is withdrawn, and it works on"
     return EventMessage(pod, "WorksOn", text)

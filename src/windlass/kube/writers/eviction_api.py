@@ -45,7 +45,7 @@ class Denied(Exception):
 
 
 @dataclass(slots=True)
-class Evictions:
+class EvictionApi:
     """Requests evictions and deletions, and counts the faults that answer them."""
 
     _api: Api

@@ -38,13 +38,13 @@ from windlass.kube.client.write_queue import Urgency, WriteQueue
 from windlass.kube.refs import PodRef
 from windlass.kube.writers import suspend
 from windlass.kube.writers.binder import Binder
-from windlass.kube.writers.eviction_api import Denied, Evictions
-from windlass.kube.writes import EvictRefused, GangEvictions, Turn, Victim
+from windlass.kube.writers.eviction_api import Denied, EvictionApi
+from windlass.kube.writes import EvictRefused, GangEvictions, OwnerWrite, Victim
 from windlass.model import units
-from windlass.model.actions import FOR_NOBODY, EvictionRule
+from windlass.model.actions import WITHOUT_PREEMPTOR, EvictionRule
 from windlass.workloads.objects.signed_marks import NO_SEAL
 
-INSISTING = frozenset({EvictionRule.GUARANTEE, EvictionRule.PRIORITY}) | FOR_NOBODY
+INSISTING = frozenset({EvictionRule.GUARANTEE, EvictionRule.PRIORITY}) | WITHOUT_PREEMPTOR
 """Rules whose evictions a denial, such as by a disruption budget, delays but does not stop."""
 ASK_AGAIN_S = 5.0
 """The pause between two dry runs after a denial."""
@@ -55,7 +55,7 @@ Report: TypeAlias = Callable[[EvictRefused], None]
 
 
 @dataclass(slots=True)
-class Rates:
+class EvictionRates:
     """The rate limit of evictions: a sliding window of one minute per queue."""
 
     per_minute: int
@@ -96,7 +96,7 @@ class Evictor:
     ) -> None:
         self._api, self._workers, self._binder = api, workers, binder
         self._report, self._limits = report, limits
-        self._rates, self._evictions = Rates(limits.per_minute), Evictions(api)
+        self._rates, self._evictions = EvictionRates(limits.per_minute), EvictionApi(api)
         self.clock: Callable[[], float] = lambda: 0.0
         """Returns monotonic seconds."""
         self.paused = False
@@ -193,7 +193,7 @@ class Evictor:
         for victim in gang:
             self._evict(victim, until)
 
-    def _suspend(self, gang: Sequence[Victim], turn: Turn, until: float) -> None:
+    def _suspend(self, gang: Sequence[Victim], turn: OwnerWrite, until: float) -> None:
         """Announce the eviction on every pod and suspend their owner; if that fails, evict them."""
 
         async def write() -> None:

@@ -20,7 +20,7 @@ from windlass.kube.client.errors import ApiError, NotAllowed, NotFound
 from windlass.kube.client.write_queue import Urgency, WriteQueue
 from windlass.kube.refs import PodRef
 from windlass.kube.writers.binder import Binder
-from windlass.kube.writes import Stranded, is_dead
+from windlass.kube.writes import StuckPod, is_dead
 from windlass.workloads.nodes.health import trouble_of
 from windlass.workloads.objects.wire import NodeObject
 
@@ -33,7 +33,7 @@ class ForceDeleter:
     def __init__(self, api: Api, workers: WriteQueue, binder: Binder) -> None:
         self._api, self._workers, self._binder = api, workers, binder
 
-    def delete(self, stranded: Stranded) -> None:
+    def delete(self, stranded: StuckPod) -> None:
         """Delete a pod without waiting for its kubelet, if its node is dead when read again."""
 
         async def write() -> None:
@@ -55,7 +55,7 @@ class ForceDeleter:
 
         self._workers.put(Urgency.EVICT, write)
 
-    async def _is_dead(self, stranded: Stranded) -> bool:
+    async def _is_dead(self, stranded: StuckPod) -> bool:
         try:
             node = _node.decode(await self._api.get(f"/api/v1/nodes/{stranded.node}"))
         except NotFound:

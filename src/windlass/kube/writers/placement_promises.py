@@ -81,7 +81,7 @@ class Promise(msgspec.Struct, frozen=True, omit_defaults=True):
     """The gangs to which some of these places had been promised before; those promises end."""
 
     @property
-    def partings(self) -> Iterator[PendingCheckpoint]:
+    def pending_checkpoints(self) -> Iterator[PendingCheckpoint]:
         """The pending checkpoints of victims of this gang."""
         for victim in self.asks:
             evictions = tuple(

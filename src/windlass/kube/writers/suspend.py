@@ -16,16 +16,16 @@ from windlass.kube.client.client import Api, Patch
 from windlass.kube.client.errors import ApiError, Conflict, NotFound
 from windlass.kube.client.write_queue import Urgency, WriteQueue
 from windlass.kube.writers.binder import Binder
-from windlass.kube.writes import To, Turn, TurnFailed
+from windlass.kube.writes import OwnerChange, OwnerWrite, OwnerWriteFailed
 from windlass.workloads.kinds.suspension import (
     OwnerState,
+    field_patch,
     is_suspended,
-    standing,
-    text_of,
-    with_field,
+    mark_text,
+    owner_state,
 )
 from windlass.workloads.objects.annotations import SEAL, SUSPENDED
-from windlass.workloads.objects.signed_marks import NO_SEAL, Seal, believed
+from windlass.workloads.objects.signed_marks import NO_SEAL, Seal, without_unsigned_mark
 from windlass.workloads.objects.wire import Owner
 
 MOST_TRIES = 5
@@ -33,29 +33,33 @@ MOST_TRIES = 5
 _owner = msgspec.json.Decoder(Owner)
 
 
-class Turner:
+class OwnerWriter:
     """Suspends and resumes owners; failures are reported."""
 
     def __init__(
-        self, api: Api, workers: WriteQueue, binder: Binder, report: Callable[[TurnFailed], None]
+        self,
+        api: Api,
+        workers: WriteQueue,
+        binder: Binder,
+        report: Callable[[OwnerWriteFailed], None],
     ) -> None:
         self._api, self._workers, self._binder = api, workers, binder
         self._report = report
         self.seal = NO_SEAL
 
-    def turn(self, turn: Turn) -> None:
+    def turn(self, turn: OwnerWrite) -> None:
         """Queue the change of an owner."""
 
         async def attempt() -> None:
             await write(self._api, turn, self.seal)
 
         def give_up(error: ApiError) -> None:
-            self._report(TurnFailed(turn, error.message))
+            self._report(OwnerWriteFailed(turn, error.message))
 
         self._workers.put(Urgency.BIND, self._binder.repeated(Urgency.BIND, attempt, give_up))
 
 
-async def write(api: Api, turn: Turn, seal: Seal) -> None:
+async def write(api: Api, turn: OwnerWrite, seal: Seal) -> None:
     """Change an owner now; raises an `ApiError` if that fails."""
     for left in reversed(range(MOST_TRIES)):
         found = _owner.decode(await api.get(turn.switch.path))
@@ -72,26 +76,26 @@ async def write(api: Api, turn: Turn, seal: Seal) -> None:
                 raise
 
 
-def patch_of(turn: Turn, found: Owner, seal: Seal) -> dict[str, Any] | None:
+def patch_of(turn: OwnerWrite, found: Owner, seal: Seal) -> dict[str, Any] | None:
     """Return the patch for an owner in its current state.
 
     None if nothing is to be done, or if the owner is no longer in the state that we made.
     """
-    found = believed(found, seal)
-    field, how = turn.switch.field, standing(found, turn.switch.field)
+    found = without_unsigned_mark(found, seal)
+    field, how = turn.switch.field, owner_state(found, turn.switch.field)
     match turn.to:
-        case To.SUSPENDED:
+        case OwnerChange.SUSPENDED:
             is_due = not is_suspended(found.spec, field)
-        case To.RESUMED:
+        case OwnerChange.RESUMED:
             is_due = how is OwnerState.SUSPENDED
-        case To.SUSPENDED_AGAIN:
+        case OwnerChange.SUSPENDED_AGAIN:
             is_due = how is OwnerState.RESUMED
-        case To.UNMARKED:
+        case OwnerChange.UNMARKED:
             is_due = how in (OwnerState.RESUMED, OwnerState.TAKEN)
     if not is_due:
         return None
     meta = found.metadata
-    note = text_of(turn.mark) if turn.mark else None
+    note = mark_text(turn.mark) if turn.mark else None
     signature = seal.sign(meta.uid, SUSPENDED, note) if note else None
     body: dict[str, Any] = {
         "metadata": {
@@ -100,6 +104,6 @@ def patch_of(turn: Turn, found: Owner, seal: Seal) -> dict[str, Any] | None:
             "annotations": {SUSPENDED: note, SEAL: signature},
         }
     }
-    if turn.to is To.UNMARKED:
+    if turn.to is OwnerChange.UNMARKED:
         return body
-    return body | with_field(field, turn.to is not To.RESUMED)
+    return body | field_patch(field, turn.to is not OwnerChange.RESUMED)

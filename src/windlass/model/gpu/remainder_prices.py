@@ -26,7 +26,7 @@ _UNITS = WHOLE // UNIT
 _MOST_STEPS = 1000
 
 
-def values_of_rests(demand: Mapping[int, int]) -> tuple[int, ...]:
+def remainder_values(demand: Mapping[int, int]) -> tuple[int, ...]:
     """Return the value of every remainder from 0 to 1000 thousandths, in thousandths of a GPU.
 
     `demand` is the number of requests for a share, by its thousandths.

@@ -32,7 +32,7 @@ SLACK = 3
 its devices could take. Below 2 it would ignore that tasks are of many kinds."""
 
 
-def reckoned(known: Iterable[Counted], nodes: int) -> tuple[Counted, ...]:
+def expected_requests(known: Iterable[Counted], nodes: int) -> tuple[Counted, ...]:
     """Return the expected requests of a cluster with that number of nodes, most frequent first."""
     if nodes > MOST_NODES:
         return ()
@@ -58,7 +58,7 @@ def asks_for_a_part(request: Request) -> bool:
     return gpu is not None and bool(gpu.profile or gpu.memory_mib or gpu.milli < WHOLE)
 
 
-def shares_asked(known: Sequence[Counted]) -> dict[int, int]:
+def requested_shares(known: Sequence[Counted]) -> dict[int, int]:
     """Return the number of requests for a share of a single device, by its thousandths."""
     asked: dict[int, int] = {}
     for request, count in known:

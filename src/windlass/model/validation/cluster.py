@@ -23,10 +23,10 @@ from windlass.model.validation.jobs import check_gangs, check_slices, check_task
 from windlass.model.validation.problems import (
     InputProblem,
     Path,
-    listed,
-    outside,
-    repeated,
-    unnamed,
+    check_name,
+    check_range,
+    check_unique,
+    join_names,
 )
 from windlass.model.validation.queues import check_queues
 from windlass.model.validation.shapes import check_shape
@@ -105,7 +105,7 @@ class Described(Protocol):
 def check(cluster: Described) -> list[InputProblem]:
     """Return all problems of a description, in a fixed order of its parts."""
     return [
-        *outside(("now",), "the time", cluster.now, 0),
+        *check_range(("now",), "the time", cluster.now, 0),
         *_check_settings(cluster.settings),
         *_check_topologies(cluster.topologies),
         *_check_nodes(cluster.nodes),
@@ -122,19 +122,19 @@ def check(cluster: Described) -> list[InputProblem]:
 def _check_settings(settings: Settings) -> Iterator[InputProblem]:
     for field, bound in _LEAST.items():
         value: int = getattr(settings, field)
-        yield from outside(("settings", field), f"the setting {field}", value, bound)
+        yield from check_range(("settings", field), f"the setting {field}", value, bound)
     if len(set(settings.displacing)) < len(settings.displacing):
         sentence = "the setting displacing names one way twice; name each once, or none"
         yield InputProblem(("settings", "displacing"), sentence)
 
 
 def _check_topologies(topologies: Sequence[Topology]) -> Iterator[InputProblem]:
-    yield from repeated(
+    yield from check_unique(
         "topologies", "name", "topology", (topology.name for topology in topologies)
     )
     for index, topology in enumerate(topologies):
         path = ("topologies", index)
-        yield from unnamed((*path, "name"), "topology", topology.name)
+        yield from check_name((*path, "name"), "topology", topology.name)
         levels = topology.levels
         if not levels or "" in levels or len(set(levels)) < len(levels):
             yield InputProblem(
@@ -145,22 +145,22 @@ def _check_topologies(topologies: Sequence[Topology]) -> Iterator[InputProblem]:
 
 
 def _check_nodes(nodes: Sequence[Node]) -> Iterator[InputProblem]:
-    yield from repeated("nodes", "name", "node", (node.name for node in nodes))
+    yield from check_unique("nodes", "name", "node", (node.name for node in nodes))
     for index, node in enumerate(nodes):
         path = ("nodes", index)
-        yield from unnamed((*path, "name"), "node", node.name)
+        yield from check_name((*path, "name"), "node", node.name)
         yield from _amounts(path, node)
         yield from _gpus(path, node)
         for at, taint in enumerate(node.taints):
-            yield from unnamed((*path, "taints", at, "key"), "taint", taint.key)
+            yield from check_name((*path, "taints", at, "key"), "taint", taint.key)
 
 
 def _amounts(path: Path, node: Node) -> Iterator[InputProblem]:
     amounts = {"cpu_milli": node.cpu_milli, "memory_mib": node.memory_mib, "pods": node.pods}
     for field, value in amounts.items():
-        yield from outside((*path, field), f'node "{node.name}": {field}', value, 0)
+        yield from check_range((*path, field), f'node "{node.name}": {field}', value, 0)
     for name, value in node.extra.items():
-        yield from outside((*path, "extra", name), f'node "{node.name}": {name}', value, 0)
+        yield from check_range((*path, "extra", name), f'node "{node.name}": {name}', value, 0)
 
 
 def _gpus(path: Path, node: Node) -> Iterator[InputProblem]:
@@ -176,16 +176,16 @@ def _gpus(path: Path, node: Node) -> Iterator[InputProblem]:
 
 
 def _gpu(path: Path, name: str, gpu: Gpu) -> Iterator[InputProblem]:
-    yield from unnamed((*path, "model"), "GPU model", gpu.model)
+    yield from check_name((*path, "model"), "GPU model", gpu.model)
     memory = (*path, "memory_mib")
-    yield from outside(memory, f"{name}: memory in MiB", gpu.memory_mib, 1, MOST_GPU_MEMORY_MIB)
+    yield from check_range(memory, f"{name}: memory in MiB", gpu.memory_mib, 1, MOST_GPU_MEMORY_MIB)
     part = (*path, "charged_milli")
-    yield from outside(part, f"{name}: thousandths charged", gpu.charged_milli, 1, WHOLE)
+    yield from check_range(part, f"{name}: thousandths charged", gpu.charged_milli, 1, WHOLE)
     if gpu.mig and not offered_by(gpu.model):
         yield InputProblem(
             (*path, "mig"),
             f"{name} is cut by MIG, which {gpu.model} does not offer; "
-            f"turn mig off or take one of {listed(GEOMETRIES, most=20)}",
+            f"turn mig off or take one of {join_names(GEOMETRIES, most=20)}",
         )
 
 
@@ -193,10 +193,12 @@ def _check_holds(cluster: Described) -> Iterator[InputProblem]:
     gangs = {gang.id for gang in cluster.gangs}
     tasks = {task.id for task in cluster.tasks}
     nodes = {node.name: node for node in cluster.nodes}
-    yield from repeated("holds", "gang", "a hold for gang", (hold.gang for hold in cluster.holds))
+    yield from check_unique(
+        "holds", "gang", "a hold for gang", (hold.gang for hold in cluster.holds)
+    )
     for index, hold in enumerate(cluster.holds):
         path = ("holds", index)
-        yield from outside((*path, "starts_at"), "the start of the hold", hold.starts_at, 0)
+        yield from check_range((*path, "starts_at"), "the start of the hold", hold.starts_at, 0)
         if hold.gang not in gangs:
             yield _stray((*path, "gang"), "gang", hold.gang)
         for at, claim in enumerate(hold.claims):
@@ -227,7 +229,7 @@ def _stray(path: Path, kind: str, name: str) -> InputProblem:
 def _check_usage(field: str, usage: Sequence[UsageToCheck]) -> Iterator[InputProblem]:
     for index, used in enumerate(usage):
         path = (field, index, "milli_seconds")
-        yield from outside(
+        yield from check_range(
             path, "usage in thousandth GPU-seconds", used.milli_seconds, 0, LARGEST_AMOUNT**2
         )
 
@@ -235,4 +237,4 @@ def _check_usage(field: str, usage: Sequence[UsageToCheck]) -> Iterator[InputPro
 def _check_broken(broken: Sequence[Since]) -> Iterator[InputProblem]:
     for index, gang in enumerate(broken):
         path = ("broken", index, "since")
-        yield from outside(path, "the time since which a gang is incomplete", gang.since, 0)
+        yield from check_range(path, "the time since which a gang is incomplete", gang.since, 0)

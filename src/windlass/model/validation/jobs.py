@@ -17,10 +17,10 @@ from windlass.model.topology import Topology
 from windlass.model.validation.problems import (
     InputProblem,
     Path,
-    listed,
-    outside,
-    repeated,
-    unnamed,
+    check_name,
+    check_range,
+    check_unique,
+    join_names,
 )
 from windlass.model.validation.shapes import check_profile, check_shape
 
@@ -46,10 +46,10 @@ def check_gangs(
     levels = {topology.name: topology.levels for topology in topologies}
     parents = {queue.parent for queue in queues}
     names = {queue.name for queue in queues}
-    yield from repeated("gangs", "id", "gang", (gang.id for gang in gangs))
+    yield from check_unique("gangs", "id", "gang", (gang.id for gang in gangs))
     for index, gang in enumerate(gangs):
         path = ("gangs", index)
-        yield from unnamed((*path, "id"), "gang", gang.id)
+        yield from check_name((*path, "id"), "gang", gang.id)
         yield from _gang_numbers(path, gang)
         yield from _groups(path, gang)
         yield from _queue(path, gang, names, parents)
@@ -65,11 +65,11 @@ def check_tasks(
     groups = {gang.id: {group.name for group in gang.groups} for gang in gangs}
     by_name = {node.name: node for node in nodes}
     models = sorted({gpu.model for node in nodes for gpu in node.gpus})
-    yield from repeated("tasks", "id", "task", (task.id for task in tasks))
+    yield from check_unique("tasks", "id", "task", (task.id for task in tasks))
     seen: dict[Shape, list[InputProblem]] = {}
     for index, task in enumerate(tasks):
         path = ("tasks", index)
-        yield from unnamed((*path, "id"), "task", task.id)
+        yield from check_name((*path, "id"), "task", task.id)
         yield from _membership(path, task, groups)
         if task.shape not in seen:  # most tasks share a few shapes
             seen[task.shape] = [*check_shape(task.shape), *check_profile(task.shape, models)]
@@ -118,13 +118,15 @@ def check_slices(
 def _gang_numbers(path: Path, gang: Gang) -> Iterator[InputProblem]:
     name = f'gang "{gang.id}"'
     priority = (*path, "priority")
-    yield from outside(priority, f"{name}: priority", gang.priority, -MOST_PRIORITY, MOST_PRIORITY)
-    yield from outside((*path, "created_at"), f"{name}: created_at", gang.created_at, 0)
-    yield from outside((*path, "minimum"), f"{name}: minimum", gang.minimum, 0, MOST_TASKS)
+    yield from check_range(
+        priority, f"{name}: priority", gang.priority, -MOST_PRIORITY, MOST_PRIORITY
+    )
+    yield from check_range((*path, "created_at"), f"{name}: created_at", gang.created_at, 0)
+    yield from check_range((*path, "minimum"), f"{name}: minimum", gang.minimum, 0, MOST_TASKS)
     for field, least in _LEAST.items():
         value: int | None = getattr(gang, field)
         if value is not None:
-            yield from outside((*path, field), f"{name}: {field}", value, least)
+            yield from check_range((*path, field), f"{name}: {field}", value, least)
 
 
 def _groups(path: Path, gang: Gang) -> Iterator[InputProblem]:
@@ -134,7 +136,7 @@ def _groups(path: Path, gang: Gang) -> Iterator[InputProblem]:
         yield InputProblem((*path, "groups"), f"{name}: two groups have one name; rename one")
     for index, group in enumerate(gang.groups):
         at = (*path, "groups", index, "minimum")
-        yield from outside(at, f"{name}: minimum", group.minimum, 0, MOST_TASKS)
+        yield from check_range(at, f"{name}: minimum", group.minimum, 0, MOST_TASKS)
     if gang.needed() < 1:
         yield InputProblem(
             (*path, "minimum"), f"{name}: it starts with no task at all; give a minimum from 1 on"
@@ -164,14 +166,14 @@ def _domain(
         yield InputProblem(
             (*path, "topology"),
             f'gang "{gang}": topology "{domain.topology}" does not exist; '
-            + (f"there is {listed(levels)}" if levels else "describe it first"),
+            + (f"there is {join_names(levels)}" if levels else "describe it first"),
             passing=True,
         )
     elif domain.level not in levels[domain.topology]:
         yield InputProblem(
             (*path, "level"),
             f'gang "{gang}": topology "{domain.topology}" has no level "{domain.level}"; '
-            f"its levels are {listed(levels[domain.topology])}",
+            f"its levels are {join_names(levels[domain.topology])}",
             passing=True,
         )
 
@@ -188,7 +190,7 @@ def _membership(
         yield InputProblem(
             (*path, "group"),
             f'task "{task.id}": gang "{task.gang}" has no group "{task.group}"; '
-            f"its groups are {listed(sorted(map(repr, groups[task.gang])))}",
+            f"its groups are {join_names(sorted(map(repr, groups[task.gang])))}",
         )
 
 
@@ -198,7 +200,7 @@ def _place(path: Path, task: Task, nodes: Mapping[str, Node]) -> Iterator[InputP
     for field in ("started_at", "releasing_since"):
         value: int | None = getattr(task, field)
         if value is not None:
-            yield from outside((*path, field), f'task "{task.id}": {field}', value, 0)
+            yield from check_range((*path, field), f'task "{task.id}": {field}', value, 0)
     if task.node not in nodes:
         yield InputProblem(
             (*path, "node"),
@@ -218,7 +220,7 @@ def _slice(path: Path, owner: str, part: Slice, gpu: Gpu) -> Iterator[InputProbl
             yield InputProblem(
                 (*path, "profile"),
                 f'{owner} has MIG instance "{part.profile}" at {part.start} of {gpu.model}, which '
-                + (f"offers {listed(offers)}" if offers else "is not cut by MIG")
+                + (f"offers {join_names(offers)}" if offers else "is not cut by MIG")
                 + "; correct it",
             )
     elif gpu.mig:
@@ -227,7 +229,7 @@ def _slice(path: Path, owner: str, part: Slice, gpu: Gpu) -> Iterator[InputProbl
             f"{owner} has a share of a {gpu.model} that is cut by MIG; name its profile",
         )
     else:
-        yield from outside((*path, "milli"), f"{owner}: thousandths", part.milli, 1, WHOLE)
+        yield from check_range((*path, "milli"), f"{owner}: thousandths", part.milli, 1, WHOLE)
 
 
 def _incomplete(path: Path, fault: str, tasks: int) -> InputProblem:

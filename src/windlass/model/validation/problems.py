@@ -39,7 +39,7 @@ class InputProblem:
         return f'{self.sentence}; did you mean "{close[0]}"?' if close else self.sentence
 
 
-def outside(
+def check_range(
     path: Path, what: str, value: int, least: int, most: int = LARGEST_AMOUNT
 ) -> Iterator[InputProblem]:
     """Yield a problem if a number is below `least` or above `most`."""
@@ -47,7 +47,7 @@ def outside(
         yield InputProblem(path, f"{what} is {value:,}; give a number from {least:,} to {most:,}")
 
 
-def unnamed(path: Path, kind: str, name: str) -> Iterator[InputProblem]:
+def check_name(path: Path, kind: str, name: str) -> Iterator[InputProblem]:
     """Yield a problem if a name is empty, too long or not printable."""
     if not name:
         yield InputProblem(path, f"this {kind} has no name; give it one")
@@ -63,7 +63,9 @@ def unnamed(path: Path, kind: str, name: str) -> Iterator[InputProblem]:
         )
 
 
-def repeated(collection: str, key: str, kind: str, names: Iterable[str]) -> Iterator[InputProblem]:
+def check_unique(
+    collection: str, key: str, kind: str, names: Iterable[str]
+) -> Iterator[InputProblem]:
     """Yield a problem for each name that occurred before in the same collection."""
     seen: set[str] = set()
     for index, name in enumerate(names):
@@ -74,7 +76,7 @@ def repeated(collection: str, key: str, kind: str, names: Iterable[str]) -> Iter
         seen.add(name)
 
 
-def amount(dimension: str, value: int) -> str:
+def amount_in_words(dimension: str, value: int) -> str:
     """Return an amount in words: 8 GPUs, 0.5 H100-80GB GPUs, 4 CPUs, 64 GiB of memory."""
     if dimension == MEMORY:
         return f"{_decimal(value, 1024)} GiB of memory"
@@ -99,7 +101,7 @@ def unknown_dimension(name: str) -> str:
     )
 
 
-def listed(names: Iterable[str], most: int = 8) -> str:
+def join_names(names: Iterable[str], most: int = 8) -> str:
     """Return the first names with commas between them, and the number of the others."""
     items = list(names)
     shown = ", ".join(items[:most])

@@ -12,13 +12,13 @@ from windlass.model.queues import GPU, MODEL_PREFIX, ROOT, Queue, guaranteed
 from windlass.model.validation.problems import (
     InputProblem,
     Path,
-    amount,
+    amount_in_words,
+    check_name,
+    check_range,
+    check_unique,
     is_dimension,
-    listed,
-    outside,
-    repeated,
+    join_names,
     unknown_dimension,
-    unnamed,
 )
 
 MOST_WEIGHT = 1_000_000
@@ -29,10 +29,10 @@ DEEPEST = 32
 def check_queues(queues: Sequence[Queue]) -> Iterator[InputProblem]:
     """Yield the problems of the queues."""
     by_name = {queue.name: queue for queue in queues}
-    yield from repeated("queues", "name", "queue", (queue.name for queue in queues))
+    yield from check_unique("queues", "name", "queue", (queue.name for queue in queues))
     for index, queue in enumerate(queues):
         path = ("queues", index)
-        yield from unnamed((*path, "name"), "queue", queue.name)
+        yield from check_name((*path, "name"), "queue", queue.name)
         yield from _numbers(path, queue)
         yield from _own_amounts(path, queue)
         yield from _parent(path, queue, by_name)
@@ -41,17 +41,17 @@ def check_queues(queues: Sequence[Queue]) -> Iterator[InputProblem]:
 
 def _numbers(path: Path, queue: Queue) -> Iterator[InputProblem]:
     name = f'queue "{queue.name}"'
-    yield from outside((*path, "weight"), f"{name}: its weight", queue.weight, 0, MOST_WEIGHT)
-    yield from outside((*path, "tier"), f"{name}: its tier", queue.tier, -1000, 1000)
+    yield from check_range((*path, "weight"), f"{name}: its weight", queue.weight, 0, MOST_WEIGHT)
+    yield from check_range((*path, "tier"), f"{name}: its tier", queue.tier, -1000, 1000)
     if queue.min_run_s is not None:
-        yield from outside((*path, "min_run_s"), f"{name}: min_run_s", queue.min_run_s, 0)
+        yield from check_range((*path, "min_run_s"), f"{name}: min_run_s", queue.min_run_s, 0)
     for field in ("guarantee", "limit", "lend"):
         amounts: Mapping[str, int] = getattr(queue, field)
         for dimension, value in amounts.items():
             at = (*path, field, dimension)
             if not is_dimension(dimension):
                 yield InputProblem(at, f"{name}: {field}: {unknown_dimension(dimension)}")
-            yield from outside(at, f"{name}: {field} of {dimension}", value, 0)
+            yield from check_range(at, f"{name}: {field} of {dimension}", value, 0)
 
 
 def _own_amounts(path: Path, queue: Queue) -> Iterator[InputProblem]:
@@ -61,16 +61,16 @@ def _own_amounts(path: Path, queue: Queue) -> Iterator[InputProblem]:
         if limit is not None and own > limit:
             yield InputProblem(
                 (*path, "guarantee"),
-                f'queue "{queue.name}": guarantee {amount(dimension, own)} is above its limit of '
-                f"{amount(dimension, limit)}; lower the guarantee or raise the limit",
+                f'queue "{queue.name}": guarantee {amount_in_words(dimension, own)} is above its '
+                f"limit of {amount_in_words(dimension, limit)}; lower the guarantee or raise the limit",
                 passing=True,
             )
         lent = queue.lend.get(dimension, 0)
         if lent > own:
             yield InputProblem(
                 (*path, "lend"),
-                f'queue "{queue.name}": it lends {amount(dimension, lent)} but is guaranteed only '
-                f"{amount(dimension, own)}; lower lend or raise the guarantee",
+                f'queue "{queue.name}": it lends {amount_in_words(dimension, lent)} but is guaranteed '
+                f"only {amount_in_words(dimension, own)}; lower lend or raise the guarantee",
                 passing=True,
             )
 
@@ -140,12 +140,13 @@ def _sum(parent: Queue, below: list[tuple[int, Queue]], dimension: str) -> Itera
     if total <= own:
         return
     index, queue, last = parts[-1]
-    names = listed(part[1].name for part in parts)
+    names = join_names(part[1].name for part in parts)
+    parents = f"above its parent's {amount_in_words(dimension, own)}"
     fault = (
-        f"guarantee {amount(dimension, last)} is above its parent's {amount(dimension, own)}"
+        f"guarantee {amount_in_words(dimension, last)} is {parents}"
         if last > own
         else f'with it the queues below "{parent.name}" ({names}) are guaranteed '
-        f"{amount(dimension, total)}, above their parent's {amount(dimension, own)}"
+        f"{amount_in_words(dimension, total)}, {parents.replace('its', 'their', 1)}"
     )
     yield InputProblem(
         ("queues", index, "guarantee"),

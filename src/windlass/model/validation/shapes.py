@@ -18,7 +18,7 @@ from windlass.model.constraints import (
 from windlass.model.gpus import WHOLE, GpuRequest
 from windlass.model.jobs import Shape
 from windlass.model.mig import offered_by, profile_of
-from windlass.model.validation.problems import InputProblem, Path, listed, outside
+from windlass.model.validation.problems import InputProblem, Path, check_range, join_names
 
 MOST_DEVICES = 64
 MOST_WEIGHT = 100
@@ -30,10 +30,10 @@ _NEEDS_NUMBER = (Operator.GT, Operator.LT)
 def check_shape(shape: Shape) -> Iterator[InputProblem]:
     """Yield the problems of a shape by itself."""
     request = shape.request
-    yield from outside(("request", "cpu_milli"), "cpu_milli", request.cpu_milli, 0)
-    yield from outside(("request", "memory_mib"), "memory_mib", request.memory_mib, 0)
+    yield from check_range(("request", "cpu_milli"), "cpu_milli", request.cpu_milli, 0)
+    yield from check_range(("request", "memory_mib"), "memory_mib", request.memory_mib, 0)
     for index, (name, value) in enumerate(request.extra):
-        yield from outside(("request", "extra", index, 1), name, value, 0)
+        yield from check_range(("request", "extra", index, 1), name, value, 0)
     if request.gpu is not None:
         yield from _gpu(("request", "gpu"), request.gpu)
     yield from _constraints(shape.constraints)
@@ -47,7 +47,7 @@ def check_profile(shape: Shape, models: Sequence[str]) -> Iterator[InputProblem]
     allowed = gpu.models or tuple(models)
     if any(profile_of(model, gpu.profile) for model in allowed):
         return
-    offers = [f"{model} offers {listed(offered_by(model))}" for model in allowed]
+    offers = [f"{model} offers {join_names(offered_by(model))}" for model in allowed]
     offers = [offer for offer, model in zip(offers, allowed, strict=True) if offered_by(model)]
     yield InputProblem(
         ("request", "gpu", "profile"),
@@ -58,9 +58,9 @@ def check_profile(shape: Shape, models: Sequence[str]) -> Iterator[InputProblem]
 
 
 def _gpu(path: Path, gpu: GpuRequest) -> Iterator[InputProblem]:
-    yield from outside((*path, "count"), "the number of GPUs", gpu.count, 1, MOST_DEVICES)
-    yield from outside((*path, "milli"), "thousandths of a GPU", gpu.milli, 1, WHOLE)
-    yield from outside((*path, "memory_mib"), "GPU memory in MiB", gpu.memory_mib, 0)
+    yield from check_range((*path, "count"), "the number of GPUs", gpu.count, 1, MOST_DEVICES)
+    yield from check_range((*path, "milli"), "thousandths of a GPU", gpu.milli, 1, WHOLE)
+    yield from check_range((*path, "memory_mib"), "GPU memory in MiB", gpu.memory_mib, 0)
     kinds = {
         "a MIG profile": bool(gpu.profile),
         "GPU memory": gpu.memory_mib > 0,
@@ -80,12 +80,14 @@ def _constraints(constraints: Constraints) -> Iterator[InputProblem]:
     for index, preference in enumerate(constraints.preferences):
         at = (*path, "preferences", index)
         weight = preference.weight
-        yield from outside((*at, "weight"), "a preference's weight", weight, 1, MOST_WEIGHT)
+        yield from check_range((*at, "weight"), "a preference's weight", weight, 1, MOST_WEIGHT)
         yield from _term((*at, "term"), preference.term)
     for index, wish in enumerate(constraints.pod_preferences):
         at = (*path, "pod_preferences", index)
         weight = wish.weight
-        yield from outside((*at, "weight"), "a wish's weight", weight, -MOST_WEIGHT, MOST_WEIGHT)
+        yield from check_range(
+            (*at, "weight"), "a wish's weight", weight, -MOST_WEIGHT, MOST_WEIGHT
+        )
         yield from _pod_term((*at, "term"), wish.term)
     for field in ("near", "apart"):
         terms: tuple[PodTerm, ...] = getattr(constraints, field)
@@ -99,9 +101,9 @@ def _constraints(constraints: Constraints) -> Iterator[InputProblem]:
 
 
 def _spread(path: Path, spread: Spread) -> Iterator[InputProblem]:
-    yield from outside((*path, "max_skew"), "the skew of a spread", spread.max_skew, 1)
+    yield from check_range((*path, "max_skew"), "the skew of a spread", spread.max_skew, 1)
     domains = spread.min_domains
-    yield from outside((*path, "min_domains"), "the fewest domains of a spread", domains, 1)
+    yield from check_range((*path, "min_domains"), "the fewest domains of a spread", domains, 1)
     yield from _label((*path, "topology_key"), spread.topology_key)
     yield from _term((*path, "selector"), spread.selector)
 

@@ -17,7 +17,7 @@ from windlass.engine.plan import Plan
 from windlass.model.jobs import OCCUPYING
 from windlass.model.queues import GPU, of_model
 from windlass.model.units import format_duration
-from windlass.model.validation.problems import amount
+from windlass.model.validation.problems import amount_in_words
 from windlass.sim.run import Simulation
 from windlass.sim.scenario.read import Expectation, Scenario
 from windlass.sim.scenario.schema import JobExpectation, NodeExpectation, QueueExpectation
@@ -143,23 +143,23 @@ def _within(view: ScenarioView, wanted: JobExpectation) -> ExpectationResult:
 
 def _gpus(view: ScenarioView, wanted: QueueExpectation) -> ExpectationResult:
     found = _allocated(view, wanted)
-    return ExpectationResult(found == wanted.gpus, amount(GPU, found))
+    return ExpectationResult(found == wanted.gpus, amount_in_words(GPU, found))
 
 
 def _gpus_at_most(view: ScenarioView, wanted: QueueExpectation) -> ExpectationResult:
     found = _allocated(view, wanted)
-    return ExpectationResult(found <= (wanted.gpus_at_most or 0), amount(GPU, found))
+    return ExpectationResult(found <= (wanted.gpus_at_most or 0), amount_in_words(GPU, found))
 
 
 def _gpus_at_least(view: ScenarioView, wanted: QueueExpectation) -> ExpectationResult:
     found = _allocated(view, wanted)
-    return ExpectationResult(found >= (wanted.gpus_at_least or 0), amount(GPU, found))
+    return ExpectationResult(found >= (wanted.gpus_at_least or 0), amount_in_words(GPU, found))
 
 
 def _share(view: ScenarioView, wanted: QueueExpectation) -> ExpectationResult:
     shares = view.plan.shares.get(wanted.queue, {})
     found = shares.get(of_model(wanted.model) if wanted.model else GPU, 0)
-    return ExpectationResult(found == wanted.share, amount(GPU, found))
+    return ExpectationResult(found == wanted.share, amount_in_words(GPU, found))
 
 
 def _running(view: ScenarioView, wanted: QueueExpectation) -> ExpectationResult:
@@ -173,7 +173,7 @@ def _waiting(view: ScenarioView, wanted: QueueExpectation) -> ExpectationResult:
 def _gpus_of_node(view: ScenarioView, wanted: NodeExpectation) -> ExpectationResult:
     tasks = (task for task in view.cluster.tasks.values() if task.node == wanted.node)
     found = sum(p.milli for task in tasks if task.state in OCCUPYING for p in task.devices)
-    return ExpectationResult(found == wanted.gpus, amount(GPU, found))
+    return ExpectationResult(found == wanted.gpus, amount_in_words(GPU, found))
 
 
 def _tasks_of_node(view: ScenarioView, wanted: NodeExpectation) -> ExpectationResult:
@@ -337,5 +337,5 @@ def _told(wanted: Expectation, word: str) -> str:
     if word in _TIMES:
         value = format_duration(value)
     elif word in _GPUS:
-        value = amount(GPU, value)
+        value = amount_in_words(GPU, value)
     return f"{word.replace('_', ' ')} {value}"

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from windlass.model.errors import close_names
 from windlass.model.units import shown_value
-from windlass.model.validation.problems import listed
+from windlass.model.validation.problems import join_names
 from windlass.sim.scenario import schema
 from windlass.sim.scenario.yaml_lines import Spot
 
@@ -137,4 +137,4 @@ def _unknown_word(loc: tuple[str | int, ...]) -> str:
     close = close_names(str(loc[-1]), known)
     if close:
         return f'this word is not known here; did you mean "{close[0]}"?'
-    return f"this word is not known here; known are {listed(known, most=30)}"
+    return f"this word is not known here; known are {join_names(known, most=30)}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import msgspec
 from starlette.requests import Request
 
-from windlass.model.viewers import CannotAsk, Viewer
+from windlass.model.viewers import ReviewUnavailable, Viewer
 from windlass.web.auth.authorization import AccessReviewer, AccessRights
 from windlass.web.auth.sessions import COOKIE, Sessions
 from windlass.web.auth.ttl_cache import TtlCache
@@ -49,7 +49,7 @@ class _ReviewedToken:
     """The expiry in seconds since 1970; None if the token does not tell."""
 
 
-class Door:
+class Authenticator:
     """Tells which viewer a request comes from."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Door:
         self._reviews = 0
         """The reviews in flight; at most `MOST_AT_ONCE`."""
 
-    async def enter(self, request: Request) -> Viewer:
+    async def authenticate(self, request: Request) -> Viewer:
         """Return the viewer of a request; raise AccessDenied if there is none."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
@@ -91,7 +91,7 @@ class Door:
         self._reviews += 1
         try:
             return _ReviewedToken(await self._judge.viewer(token), _expiry(token))
-        except CannotAsk as error:
+        except ReviewUnavailable as error:
             raise AccessDenied(503, f"Nobody can sign in now: {error}.") from None
         finally:
             self._reviews -= 1

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from windlass.web.auth.authentication import LONGEST_TOKEN, UNKNOWN, AccessDenied, Door
+from windlass.web.auth.authentication import LONGEST_TOKEN, UNKNOWN, AccessDenied, Authenticator
 from windlass.web.auth.sessions import COOKIE, cookie_header
 
 LONGEST_BODY = 2 * LONGEST_TOKEN
@@ -37,12 +37,12 @@ class _SignInRequest(msgspec.Struct, forbid_unknown_fields=True):
     token: str
 
 
-def viewer_route(door: Door | None) -> Route:
+def viewer_route(door: Authenticator | None) -> Route:
     """Return the address that tells whether a sign-in is needed, and who is signed in."""
 
     async def get_viewer(request: Request) -> Response:
         try:
-            name = (await door.enter(request)).name if door else ""
+            name = (await door.authenticate(request)).name if door else ""
         except AccessDenied as refused:
             if refused.status != 401:
                 raise
@@ -52,7 +52,7 @@ def viewer_route(door: Door | None) -> Route:
     return Route("/api/viewer", get_viewer)
 
 
-def sign_in_routes(door: Door) -> list[Route]:
+def sign_in_routes(door: Authenticator) -> list[Route]:
     """Return the addresses to sign in and out."""
 
     async def sign_in(request: Request) -> Response:
@@ -99,7 +99,7 @@ def _check_origin(request: Request) -> None:
         raise AccessDenied(403, "Only the page, or a program that sends JSON, can sign in or out.")
 
 
-async def body_of(request: Request) -> bytes:
+async def read_body(request: Request) -> bytes:
     """Read the body of a request; raise AccessDenied if it is too long for a sign-in."""
     body = b""
     async for part in request.stream():
@@ -111,7 +111,7 @@ async def body_of(request: Request) -> bytes:
 
 async def _token(request: Request) -> str:
     try:
-        return msgspec.json.decode(await body_of(request), type=_SignInRequest).token.strip()
+        return msgspec.json.decode(await read_body(request), type=_SignInRequest).token.strip()
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise AccessDenied(401, UNKNOWN) from None
 

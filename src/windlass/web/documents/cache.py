@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 
-from windlass.web.documents.decisions import Short, decisions_document
+from windlass.web.documents.decisions import CycleSummary, decisions_document
 from windlass.web.documents.gpu_map import GpuMap
 from windlass.web.documents.jobs import JobLists, ListWindow
 from windlass.web.documents.queues import QueueTable, in_tree_order, queue_table, queues_document
@@ -22,7 +22,7 @@ from windlass.web.schema.documents import Stamp
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownMoment:
     """Everything that the documents of one moment are made of.
 
     `redact_shown` makes the one of a viewer who may not see everything.
@@ -30,7 +30,7 @@ class Shown:
 
     view: ClusterView
     samples: Sequence[TimeseriesSample]
-    cycles: Sequence[Short]
+    cycles: Sequence[CycleSummary]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class DocumentCache:
     """
 
     def __init__(self) -> None:
-        self.shown: Shown | None = None
+        self.shown: ShownMoment | None = None
         """The newest moment; replaced as a whole, by the thread of the scheduler."""
         self._lock = Lock()
         self._map = GpuMap()
@@ -80,7 +80,7 @@ class DocumentCache:
                 if self.shown is not None:
                     self._bring_up(name, self.shown)
 
-    def make(self, name: str, whole: Shown, seen: Shown) -> object:
+    def make(self, name: str, whole: ShownMoment, seen: ShownMoment) -> object:
         """Make a document of `seen`: a whole moment, or the redacted part of it for a viewer."""
         with self._lock:
             return self._make(name, whole, seen)
@@ -98,12 +98,12 @@ class DocumentCache:
             document = lists and lists.one(gang)
             return document and ServedDocument(document.stamp.tag, as_bytes(document))
 
-    def _bring_up(self, name: str, shown: Shown) -> None:
+    def _bring_up(self, name: str, shown: ShownMoment) -> None:
         tag = shown.view.stamp.tag
         if self._trails[name].tag != tag:
             self._trails[name].put(tag, self._make(name, shown, shown))
 
-    def _make(self, name: str, whole: Shown, seen: Shown) -> object:
+    def _make(self, name: str, whole: ShownMoment, seen: ShownMoment) -> object:
         """Make a document; the map and the sums follow `whole`, all names come from `seen`."""
         if name == "cluster":
             self._map.follow(whole.view)
@@ -113,7 +113,7 @@ class DocumentCache:
         names = [queue.name for queue, _ in in_tree_order(seen.view.queues)]
         return queues_document(seen.view, self._queue_table(whole), past_of(seen.samples, names))
 
-    def _queue_table(self, whole: Shown) -> QueueTable:
+    def _queue_table(self, whole: ShownMoment) -> QueueTable:
         """Return the numbers of all queues at this moment, computed once for all viewers."""
         if self._queues is None or self._queues[0] != whole.view.stamp:
             self._members.follow(whole.view)

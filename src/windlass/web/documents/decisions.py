@@ -42,7 +42,7 @@ MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Short:
+class CycleSummary:
     """A remembered cycle in numbers; GPUs in thousandths."""
 
     cycle: int
@@ -84,9 +84,9 @@ def first_gangs(document: CycleDocument) -> list[str]:
     return list(dict.fromkeys(row.gang for row in rows))[:MOST_NAMED]
 
 
-def summarize(cycle: CycleDocument, waiting: int) -> Short:
+def summarize(cycle: CycleDocument, waiting: int) -> CycleSummary:
     """Return a cycle in numbers, with the number of gangs that waited."""
-    return Short(
+    return CycleSummary(
         cycle=cycle.cycle,
         at=cycle.at,
         bound=sum(row.milli for row in cycle.placed),
@@ -98,7 +98,7 @@ def summarize(cycle: CycleDocument, waiting: int) -> Short:
 
 
 def decisions_document(
-    stamp: Stamp, cycles: Sequence[Short], is_recorded: bool
+    stamp: Stamp, cycles: Sequence[CycleSummary], is_recorded: bool
 ) -> DecisionsDocument:
     """Return the remembered cycles in short."""
     columns = Cycles(

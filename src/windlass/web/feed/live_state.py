@@ -15,32 +15,34 @@ from typing import TypeAlias
 from windlass.engine.plan import Plan, Verdict
 from windlass.model.jobs import GangId
 from windlass.state.cluster import Cluster
-from windlass.web.documents.cache import DocumentCache, Shown
-from windlass.web.documents.decisions import Short, cycle_document, summarize
+from windlass.web.documents.cache import DocumentCache, ShownMoment
+from windlass.web.documents.decisions import CycleSummary, cycle_document, summarize
 from windlass.web.documents.jobs import start_rows
 from windlass.web.documents.requested_gpus import is_waiting
 from windlass.web.feed.change_signal import ChangeSignal
 from windlass.web.feed.deltas import as_bytes
 from windlass.web.feed.replay_source import ReplaySource
 from windlass.web.feed.timeseries import Timeseries
-from windlass.web.feed.view import Beside, take_view
+from windlass.web.feed.view import ViewExtras, take_view
 from windlass.web.schema.documents import RoomDocument, Stamp
 
 MOST_CYCLES = 600
 """The remembered cycles; the oldest is forgotten."""
 
-Told: TypeAlias = Callable[[Cluster, Plan, GangId], Sequence[str]]
+RoomExplainer: TypeAlias = Callable[[Cluster, Plan, GangId], Sequence[str]]
 """A function that says in sentences what it would take to make room for a gang."""
 
 
 class LiveState:
     """The state behind the dashboard: the newest view, and the cycles before it."""
 
-    def __init__(self, run: str, played: bool = False, tell_room: Told | None = None) -> None:
-        self.bell = ChangeSignal()
+    def __init__(
+        self, run: str, played: bool = False, tell_room: RoomExplainer | None = None
+    ) -> None:
+        self.change_signal = ChangeSignal()
         self.lock = Lock()
         """Held by whoever changes the cluster that was shown, and while `room` reads it."""
-        self.pages = DocumentCache()
+        self.documents = DocumentCache()
         self._asking = Lock()
         """Held while suggestions are computed: one computation at a time."""
         self._seen: tuple[Cluster, Plan] | None = None
@@ -52,7 +54,7 @@ class LiveState:
         self._cycle = 0
         self._version = 0
         # Invariant: `_shorts` and `_cycles` describe the same cycles, at most MOST_CYCLES.
-        self._shorts: list[Short] = []
+        self._shorts: list[CycleSummary] = []
         self._cycles: dict[int, bytes] = {}
         """The documents by cycle, kept encoded to save memory."""
         self._held: frozenset[GangId] = frozenset()
@@ -66,12 +68,12 @@ class LiveState:
 
     @recorded.setter
     def recorded(self, record: ReplaySource) -> None:
-        self._recorded, self.pages.is_recorded = record, True
+        self._recorded, self.documents.is_recorded = record, True
 
     @property
     def stamp(self) -> Stamp | None:
         """The stamp of the moment that is shown; None before the first."""
-        shown = self.pages.shown
+        shown = self.documents.shown
         return shown.view.stamp if shown else None
 
     def note(self, cluster: Cluster, plan: Plan) -> None:
@@ -86,15 +88,15 @@ class LiveState:
             del self._cycles[self._shorts.pop(0).cycle]
         self._book.note(cluster, plan)
 
-    def show(self, cluster: Cluster, plan: Plan, beside: Beside | None = None) -> None:
+    def show(self, cluster: Cluster, plan: Plan, beside: ViewExtras | None = None) -> None:
         """Take a view of the cluster as it is now, and notify all viewers."""
         self._version += 1
         stamp = Stamp(self._run, self._version, self._cycle, cluster.now, self._played)
-        before = self.pages.shown.view if self.pages.shown else None
+        before = self.documents.shown.view if self.documents.shown else None
         view = take_view(cluster, plan, stamp, beside, before)
-        self.pages.shown = Shown(view, tuple(self._book.samples), tuple(self._shorts))
+        self.documents.shown = ShownMoment(view, tuple(self._book.samples), tuple(self._shorts))
         self._seen = cluster, plan
-        self.bell.ring()
+        self.change_signal.ring()
 
     def room(self, gang: str) -> bytes | None:
         """Return what it would take to make room for a gang; None if the gang does not wait."""
@@ -113,7 +115,7 @@ class LiveState:
             rows, notes = start_rows(snapshot, GangId(gang))
         return as_bytes(RoomDocument(gang, cycle, sentences, rows, notes))
 
-    def cycles(self) -> list[Short]:
+    def cycles(self) -> list[CycleSummary]:
         """Return the remembered cycles in short, the oldest first."""
         return self._shorts.copy()
 

@@ -11,7 +11,7 @@ MOST_CYCLES = 600
 """The largest number of cycles in one window."""
 
 
-class CannotTell(WindlassError):
+class ReplayUnavailable(WindlassError):
     """The record cannot answer, or not yet; the sentence says why."""
 
 

@@ -30,7 +30,7 @@ from windlass.web.schema.documents import Eta, FinishedJob, Stamp
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ViewExtras:
     """The facts beside the cluster and its plan that the dashboard shows, where they are known."""
 
     away: Sequence[Node] = ()
@@ -43,7 +43,7 @@ class Beside:
     """The expected start of gangs that wait."""
 
 
-def ending(etas: Mapping[GangId, forecast.StartEta]) -> dict[GangId, Eta]:
+def bounded_etas(etas: Mapping[GangId, forecast.StartEta]) -> dict[GangId, Eta]:
     """Return the ETAs that have an upper bound; "not before" is told in words only."""
     return {
         gang: Eta(eta.at, eta.early, eta.late)
@@ -100,7 +100,7 @@ class ClusterView:
     balances: Mapping[str, QueueNumbers]
     free: int
     """The GPU thousandths that are not allocated; 0 for a viewer who may not list nodes."""
-    beside: Beside
+    beside: ViewExtras
     has_all_gangs: bool = True
     """False: gangs that the viewer may not list are left out. Sums over queues still count them."""
     has_all_queues: bool = True
@@ -127,7 +127,7 @@ def take_view(
     cluster: Cluster,
     plan: Plan,
     stamp: Stamp,
-    beside: Beside | None = None,
+    beside: ViewExtras | None = None,
     before: ClusterView | None = None,
 ) -> ClusterView:
     """Copy everything that can change.
@@ -146,7 +146,7 @@ def take_view(
         tasks=cluster.tasks.copy(),
         balances=queue_balances(cluster, plan),
         free=cluster.columns.free_gpu() if cluster.nodes else 0,
-        beside=beside or Beside(),
+        beside=beside or ViewExtras(),
     )
 
 

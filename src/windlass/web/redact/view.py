@@ -24,10 +24,10 @@ from windlass.engine.plan import Decision, Plan
 from windlass.model.jobs import Gang, GangId
 from windlass.model.queues import ROOT, Queue
 from windlass.web.auth.authorization import Names, VisibleScope, namespace_of
-from windlass.web.documents.cache import Shown
+from windlass.web.documents.cache import ShownMoment
 from windlass.web.documents.queues import in_tree_order
 from windlass.web.feed.timeseries import TimeseriesSample
-from windlass.web.feed.view import Beside, ClusterView, Hardware
+from windlass.web.feed.view import ClusterView, Hardware, ViewExtras
 from windlass.web.redact.text import redact_reasons, redact_sentence
 from windlass.web.schema.documents import FinishedJob
 
@@ -48,9 +48,9 @@ class ViewRedactor:
         """A cache of gangs in hidden queues, each with its copy without a queue. It rests on gangs
         being immutable: an entry holds as long as the gang in the view is the same object."""
 
-    def redact_shown(self, whole: Shown, scope: VisibleScope) -> Shown:
+    def redact_shown(self, whole: ShownMoment, scope: VisibleScope) -> ShownMoment:
         """Return the part of a moment that is in the scope, without its cycles (`cycles.py`)."""
-        return Shown(
+        return ShownMoment(
             view=self.redact_view(whole.view, scope),
             samples=[_sample(sample, scope) for sample in whole.samples],
             cycles=(),
@@ -152,14 +152,14 @@ def _hardware(whole: Hardware, names: set[str]) -> Hardware:
     return Hardware({name: node for name, node in whole.nodes.items() if name in names}, whole)
 
 
-def _beside(beside: Beside, scope: VisibleScope, own_nodes: set[str]) -> Beside:
+def _beside(beside: ViewExtras, scope: VisibleScope, own_nodes: set[str]) -> ViewExtras:
     def sees_node(name: str) -> bool:
         return scope.nodes or name in own_nodes
 
     measured = beside.utilisation
     # Nodes without figures stay in: they tell "not known here" from "nothing is measured at all".
     utilisation = measured if scope.nodes else {name: measured.get(name, ()) for name in own_nodes}
-    return Beside(
+    return ViewExtras(
         away=[node for node in beside.away if sees_node(node.name)],
         finished=[_finished(job, scope) for job in beside.finished if scope.sees_gang(job.gang)],
         utilisation=utilisation if measured else {},

@@ -16,15 +16,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from windlass.model.viewers import CannotAsk, Viewer
+from windlass.model.viewers import ReviewUnavailable, Viewer
 from windlass.web.auth.authentication import AccessDenied
 from windlass.web.auth.authorization import AccessRights, Names, VisibleScope
-from windlass.web.documents.cache import ServedDocument, Shown
+from windlass.web.documents.cache import ServedDocument, ShownMoment
 from windlass.web.documents.decisions import decisions_document, summarize
 from windlass.web.documents.jobs import JobLists, ListWindow
 from windlass.web.feed.gang_members import GangMemberIndex
 from windlass.web.feed.live_state import LiveState
-from windlass.web.feed.replay_source import CannotTell, ReplaySource
+from windlass.web.feed.replay_source import ReplaySource, ReplayUnavailable
 from windlass.web.feed.throttle import WorkThrottle
 from windlass.web.redact.cycles import names_in_cycles, redact_cycle
 from windlass.web.redact.text import names_in_room, redact_room
@@ -74,7 +74,7 @@ class ViewReader:
         """Return a document; its delta since a tag only if the viewer may see everything."""
         whole = self._shown()
         if await self._sees_all(viewer):
-            return await _whole(lambda: self._board.pages.answer(name, since))
+            return await _whole(lambda: self._board.documents.answer(name, since))
         names = await self._names_of(name, whole)
         scope = await self._scope(viewer, names)
         if name == "decisions":
@@ -82,14 +82,14 @@ class ViewReader:
             make = partial(self._decisions, whole.view.stamp, scope, hidden)
         else:
             seen = await self._seen(scope, whole)
-            make = partial(self._board.pages.make, name, whole, seen)
+            make = partial(self._board.documents.make, name, whole, seen)
         body = await self._documents.get((name, scope), whole.view.stamp, lambda: _encode(make()))
         return VersionedDocument(body, f"{whole.view.stamp.tag}-{_digest(scope)}")
 
     async def jobs(self, viewer: Viewer | None, window: ListWindow) -> VersionedDocument:
         """Return a window of the lists of jobs."""
         if await self._sees_all(viewer):
-            return await _whole(lambda: self._board.pages.jobs(window))
+            return await _whole(lambda: self._board.documents.jobs(window))
         lists, scope = await self._lists(viewer)
         document = await asyncio.to_thread(lists.document, window)
         return VersionedDocument(_encode(document), f"{lists.stamp.tag}-{_digest(scope)}")
@@ -98,7 +98,7 @@ class ViewReader:
         """Return the document of one gang; None if it is unknown, or hidden from the viewer."""
         self._shown()
         if await self._sees_all(viewer):
-            served = await asyncio.to_thread(self._board.pages.job, gang)
+            served = await asyncio.to_thread(self._board.documents.job, gang)
             return VersionedDocument(served.body, served.tag) if served else None
         lists, scope = await self._lists(viewer)
         document = await asyncio.to_thread(lists.one, gang)
@@ -118,14 +118,14 @@ class ViewReader:
 
         return await self._documents.get(("jobs", scope), whole.view.stamp, make), scope
 
-    async def _seen(self, scope: VisibleScope, whole: Shown) -> Shown:
+    async def _seen(self, scope: VisibleScope, whole: ShownMoment) -> ShownMoment:
         """Return the part of a moment that is in the scope, redacted once for all documents."""
         return await self._views.get(
             scope, whole.view.stamp, lambda: self._redactor.redact_shown(whole, scope)
         )
 
-    def _shown(self) -> Shown:
-        shown = self._board.pages.shown
+    def _shown(self) -> ShownMoment:
+        shown = self._board.documents.shown
         if shown is None:
             raise AccessDenied(503, NOT_YET)
         return shown
@@ -157,7 +157,7 @@ class ViewReader:
         """Ask the record, throttled apart from the rest because it may take long."""
         try:
             return await self._replay_pace.do(ask)
-        except CannotTell as error:
+        except ReplayUnavailable as error:
             raise AccessDenied(503, str(error)) from None
 
     async def _record(self, viewer: Viewer | None) -> ReplaySource:
@@ -224,10 +224,10 @@ class ViewReader:
             return VisibleScope(frozenset(), frozenset(), nodes=False)
         try:
             return await self._rights.scope(viewer, names)
-        except CannotAsk as error:
+        except ReviewUnavailable as error:
             raise AccessDenied(503, f"What you may see is not known now: {error}.") from None
 
-    async def _names_of(self, name: str, whole: Shown) -> Names:
+    async def _names_of(self, name: str, whole: ShownMoment) -> Names:
         """Return the names that need a right: those of the view, or those of all cycles."""
         if name != "decisions":
             name = "view"
@@ -237,14 +237,14 @@ class ViewReader:
             self._names[name] = cached = (whole.view.stamp, names)
         return cached[1]
 
-    def _read(self, name: str, whole: Shown) -> Names:
+    def _read(self, name: str, whole: ShownMoment) -> Names:
         if name == "decisions":
             return names_in_cycles(self._cycles())
         return names_in_view(whole.view)
 
     def _with_all_queues(self, names: Names) -> Names:
         """Add all queues of the newest view: a sentence may name any of them."""
-        shown = self._board.pages.shown
+        shown = self._board.documents.shown
         queues = frozenset(shown.view.queues) if shown else frozenset[str]()
         return Names(names.namespaces, names.queues | queues)
 

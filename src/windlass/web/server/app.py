@@ -35,12 +35,12 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from windlass.model.viewers import Viewer
-from windlass.web.auth.authentication import AccessDenied, Door
+from windlass.web.auth.authentication import AccessDenied, Authenticator
 from windlass.web.auth.sign_in import sign_in_routes, viewer_route
 from windlass.web.feed.live_state import LiveState
 from windlass.web.redact.viewer import VersionedDocument, ViewReader
 from windlass.web.schema.openapi import description
-from windlass.web.server.errors import HANDLERS, problem
+from windlass.web.server.errors import HANDLERS, error_response
 from windlass.web.server.query_params import gang_of, number_of, since_of, window_of
 from windlass.web.server.replay_routes import recorded_routes
 from windlass.web.server.security_headers import SecurityHeaders
@@ -55,27 +55,29 @@ NOBODY = "No gang of that name is known here, or it has ended some time ago."
 
 
 @dataclass(frozen=True, slots=True)
-class Guests:
+class DashboardAccess:
     """The authentication of viewers, and the hook that is called for each of their requests."""
 
-    door: Door
+    door: Authenticator
     look: Callable[[], Awaitable[None]]
     """Called for each request: returns when the view is fresh; raises AccessDenied if there is
     nothing to show."""
 
-    async def enter(self, request: Request) -> Viewer:
+    async def authenticate(self, request: Request) -> Viewer:
         """Return the viewer of a request; raise AccessDenied if it is refused."""
-        viewer = await self.door.enter(request)
+        viewer = await self.door.authenticate(request)
         await self.look()
         return viewer
 
 
-def application(board: LiveState, static: Path = STATIC, guests: Guests | None = None) -> Starlette:
+def application(
+    board: LiveState, static: Path = STATIC, guests: DashboardAccess | None = None
+) -> Starlette:
     """Return the application that serves the board; without `guests` it is open to everybody."""
     reader = ViewReader(board, guests.door.rights if guests else None)
 
     async def enter(request: Request) -> Viewer | None:
-        return await guests.enter(request) if guests else None
+        return await guests.authenticate(request) if guests else None
 
     async def get_document(request: Request) -> Response:
         viewer = await enter(request)
@@ -89,19 +91,21 @@ def application(board: LiveState, static: Path = STATIC, guests: Guests | None =
     async def get_job(request: Request) -> Response:
         viewer = await enter(request)
         document = await reader.job(viewer, gang_of(request.query_params))
-        return _document(request, document) if document else problem(NOBODY)
+        return _document(request, document) if document else error_response(NOBODY)
 
     async def get_cycle(request: Request) -> Response:
         viewer = await enter(request)
         body = await reader.cycle(viewer, number_of("cycle", request.path_params["number"]))
         if body is None:
-            return problem("That cycle is not remembered; /api/decisions lists those that are.")
+            return error_response(
+                "That cycle is not remembered; /api/decisions lists those that are."
+            )
         return _json(body)
 
     async def get_room(request: Request) -> Response:
         viewer = await enter(request)
         body = await reader.room(viewer, gang_of(request.query_params))
-        return _json(body) if body else problem("No gang of that name waits for room now.")
+        return _json(body) if body else error_response("No gang of that name waits for room now.")
 
     async def get_events(request: Request) -> Response:
         await enter(request)
@@ -149,13 +153,13 @@ async def events(
     need not wait. Ends when the viewer is not welcome any more.
     """
     sent = None
-    with board.bell.listening() as rung:
-        while not board.bell.is_over and await is_welcome():
+    with board.change_signal.listening() as rung:
+        while not board.change_signal.is_over and await is_welcome():
             rung.clear()
             stamp = board.stamp
             if stamp is not None and stamp != sent:
                 sent = stamp
-                await asyncio.to_thread(board.pages.prepare)
+                await asyncio.to_thread(board.documents.prepare)
                 yield b"id: %d\ndata: %b\n\n" % (sent.version, msgspec.json.encode(sent))
             try:
                 await asyncio.wait_for(rung.wait(), HEARTBEAT_S)
@@ -168,7 +172,7 @@ def _page(static: Path) -> BaseRoute:
         return Mount("/", StaticFiles(directory=static, html=True))
 
     async def not_built(_request: Request) -> Response:
-        return problem(NOT_BUILT)
+        return error_response(NOT_BUILT)
 
     return Route("/", not_built)
 

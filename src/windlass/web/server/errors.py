@@ -19,7 +19,9 @@ SENTENCES = {
 }
 
 
-def problem(sentence: str, status: int = 404, headers: Mapping[str, str] | None = None) -> Response:
+def error_response(
+    sentence: str, status: int = 404, headers: Mapping[str, str] | None = None
+) -> Response:
     """Return a response that says what is wrong."""
     body = msgspec.json.encode(Problem(sentence))
     return Response(body, status, headers, media_type="application/json")
@@ -27,16 +29,18 @@ def problem(sentence: str, status: int = 404, headers: Mapping[str, str] | None 
 
 async def _access_denied(_request: Request, refused: Exception) -> Response:
     assert isinstance(refused, AccessDenied)
-    return problem(refused.sentence, refused.status)
+    return error_response(refused.sentence, refused.status)
 
 
 async def _http_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return problem(SENTENCES.get(error.status_code, error.detail), error.status_code, error.headers)
+    return error_response(
+        SENTENCES.get(error.status_code, error.detail), error.status_code, error.headers
+    )
 
 
 async def _internal_error(_request: Request, _error: Exception) -> Response:
-    return problem("That went wrong here, which is a bug; the log has more.", 500)
+    return error_response("That went wrong here, which is a bug; the log has more.", 500)
 
 
 HANDLERS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {

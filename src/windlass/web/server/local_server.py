@@ -22,7 +22,7 @@ class PortTaken(WindlassError):
 
 
 @contextmanager
-def served(board: LiveState, port: int | None = None) -> Generator[str, None, None]:
+def run_local_server(board: LiveState, port: int | None = None) -> Generator[str, None, None]:
     """Serve the dashboard and yield its address.
 
     Without a port it is `USUAL_PORT`, or any free one if that is in use.
@@ -38,7 +38,7 @@ def served(board: LiveState, port: int | None = None) -> Generator[str, None, No
     try:
         yield address
     finally:
-        board.bell.silence()
+        board.change_signal.silence()
         server.should_exit = True
         thread.join(timeout=5)
         listener.close()

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from windlass.model.viewers import Viewer
 from windlass.web.redact.viewer import ViewReader
-from windlass.web.server.errors import problem
+from windlass.web.server.errors import error_response
 from windlass.web.server.query_params import key_of, time_of
 
 
@@ -33,7 +33,9 @@ def recorded_routes(
         viewer = await enter(request)
         body = await reader.recorded_cycle(viewer, key_of(request.query_params))
         if body is None:
-            return problem("That cycle is not in the record; /api/recorded lists those that are.")
+            return error_response(
+                "That cycle is not in the record; /api/recorded lists those that are."
+            )
         return Response(body, media_type="application/json")
 
     return [Route("/api/recorded", get_window), Route("/api/recorded/cycle", get_cycle)]

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from windlass.web.server.errors import problem
+from windlass.web.server.errors import error_response
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -62,4 +62,4 @@ def is_local(host: str) -> bool:
     return True
 
 
-_REFUSAL = problem("Ask for localhost, or for the address of this machine.", 421)
+_REFUSAL = error_response("Ask for localhost, or for the address of this machine.", 421)

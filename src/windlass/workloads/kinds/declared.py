@@ -20,7 +20,7 @@ from windlass.workloads.objects.wire import Owner
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredKind:
     """The declaration of one kind of owner by a user."""
 
     kind: str
@@ -44,7 +44,7 @@ class Declared:
     """A path to the field that suspends the owner; empty if it has none."""
 
 
-def row_of(declared: Declared) -> tuple[Key, JobKind]:
+def row_of(declared: DeclaredKind) -> tuple[Key, JobKind]:
     """Return the key and the row of the table of kinds for a declaration."""
     path = f"/apis/{declared.group}/{declared.version}/{declared.plural}"
     row = JobKind(
@@ -57,7 +57,7 @@ def row_of(declared: Declared) -> tuple[Key, JobKind]:
     return Key(declared.kind, declared.group), row
 
 
-def _gang(declared: Declared, link: Link) -> Answer:
+def _gang(declared: DeclaredKind, link: Link) -> Answer:
     labels, spec = link.pod.metadata.labels or {}, link.owner.spec
     is_apart = all(labels.get(key) == value for key, value in declared.alone.items())
     if not declared.size or (declared.alone and is_apart):

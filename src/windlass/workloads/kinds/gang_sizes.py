@@ -80,10 +80,10 @@ def job(link: Link) -> Answer:
     if spec.get("completionMode") != "Indexed":
         return ALONE
     left = count(spec, "completions", MOST) - count(link.owner.status, "succeeded", 0)
-    return OwnedGang(max(1, min(at_once(spec), left)), without_done=True)
+    return OwnedGang(max(1, min(pods_at_once(spec), left)), without_done=True)
 
 
-def at_once(spec: Spec) -> int:
+def pods_at_once(spec: Spec) -> int:
     """Return the number of pods of a Job that run at the same time."""
     parallelism = count(spec, "parallelism", 1)
     return max(1, min(parallelism, count(spec, "completions", parallelism)))
@@ -116,7 +116,7 @@ def jobset(link: Link) -> Answer:
     return OwnedGang(size, f"{text(together[0], 'name')}.{attempt}")
 
 
-def finished(status: Spec) -> dict[str, int]:
+def succeeded_jobs(status: Spec) -> dict[str, int]:
     """Return the number of succeeded Jobs of each replicated job of a JobSet, by its name."""
     rows = items(status, "replicatedJobsStatus")
     return {text(row, "name"): count(row, "succeeded", 0) for row in rows}
@@ -127,7 +127,7 @@ def resumed_first(spec: Spec, status: Spec) -> list[Spec]:
 
     Succeeded Jobs are subtracted; replicated jobs with unfinished dependencies are left out.
     """
-    done = finished(status)
+    done = succeeded_jobs(status)
     jobs = {text(replicated, "name"): replicated for replicated in items(spec, "replicatedJobs")}
     left = {
         name: count(replicated, "replicas", 1) - done.get(name, 0)
@@ -149,7 +149,7 @@ def _dependencies(replicated: Spec) -> set[str]:
 
 def _pods_of(replicated: Spec) -> int:
     spec = inner(inner(replicated, "template"), "spec")
-    return count(replicated, "replicas", 1) * at_once(spec)
+    return count(replicated, "replicas", 1) * pods_at_once(spec)
 
 
 # --- Kubeflow's training jobs ---------------------------------------------------------------------
@@ -186,10 +186,10 @@ def ray(link: Link) -> Answer:
     spec = link.owner.spec
     autoscales = bool(spec.get("enableInTreeAutoscaling"))
     groups = (group for group in items(spec, "workerGroupSpecs") if not group.get("suspend"))
-    return OwnedGang(1 + sum(of_group(group, autoscales) for group in groups))
+    return OwnedGang(1 + sum(workers_of_group(group, autoscales) for group in groups))
 
 
-def of_group(group: Spec, autoscales: bool) -> int:
+def workers_of_group(group: Spec, autoscales: bool) -> int:
     """Return the number of workers that a group of a RayCluster starts with."""
     least, wanted = count(group, "minReplicas", 0), count(group, "replicas", 0)
     return (least if autoscales else wanted or least) * count(group, "numOfHosts", 1)

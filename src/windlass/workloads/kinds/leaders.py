@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.model.jobs import TaskId
-from windlass.workloads.kinds.gang_sizes import LWS, at_once
+from windlass.workloads.kinds.gang_sizes import LWS, pods_at_once
 from windlass.workloads.objects.spec_fields import Spec, count, inner
 from windlass.workloads.objects.wire import (
     Affinity,
@@ -59,7 +59,9 @@ def followers_of(leader: Pod, owner: Owner, there: int) -> dict[TaskId, Pod]:
         follower = None if is_apart else _worker_placeholder(leader, owner)
     else:
         done = count(owner.status, "succeeded", 0)
-        size = min(at_once(owner.spec), count(owner.spec, "completions", MOST_FOLLOWERS) - done)
+        size = min(
+            pods_at_once(owner.spec), count(owner.spec, "completions", MOST_FOLLOWERS) - done
+        )
         follower = _placeholder(leader, leader.spec)
     if follower is None or size > MOST_FOLLOWERS:
         return {}

@@ -24,7 +24,7 @@ from windlass.workloads.objects.wire import ObjectMeta, Owner
 Second: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
 
 
-class Mark(msgspec.Struct, frozen=True, omit_defaults=True, rename={"gainer": "for"}):
+class SuspensionMark(msgspec.Struct, frozen=True, omit_defaults=True, rename={"gainer": "for"}):
     """The mark on a suspended owner: the cause, and the progress of its resumption."""
 
     at: Second
@@ -54,26 +54,26 @@ class OwnerState(StrEnum):
     """Its user has suspended or resumed it since, and the mark is void."""
 
 
-def mark_of(meta: ObjectMeta) -> Mark | None:
+def mark_of(meta: ObjectMeta) -> SuspensionMark | None:
     """Return the mark on an owner; None if there is none, or none that can be read."""
     text = (meta.annotations or {}).get(SUSPENDED, "")
     try:
-        return msgspec.json.decode(text, type=Mark) if text else None
+        return msgspec.json.decode(text, type=SuspensionMark) if text else None
     except msgspec.MsgspecError:
         return None
 
 
-def text_of(mark: Mark) -> str:
+def mark_text(mark: SuspensionMark) -> str:
     """Return the value of the annotation for a mark."""
     return msgspec.json.encode(mark).decode()
 
 
-def again(mark: Mark, resumed_at: int, promise: str) -> Mark:
+def with_resumption(mark: SuspensionMark, resumed_at: int, promise: str) -> SuspensionMark:
     """Return the mark with another time of resumption and another promise."""
     return msgspec.structs.replace(mark, resumed_at=resumed_at, promise=promise)
 
 
-def standing(owner: Owner, field: str) -> OwnerState | None:
+def owner_state(owner: Owner, field: str) -> OwnerState | None:
     """Return the state of an owner with this suspend field; None if it has no mark."""
     mark = mark_of(owner.metadata)
     if mark is None or not field:
@@ -103,7 +103,7 @@ def has_ended(status: Spec) -> bool:
     )
 
 
-def with_field(field: str, value: bool) -> dict[str, Any]:
+def field_patch(field: str, value: bool) -> dict[str, Any]:
     """Return the merge patch that sets the field at this path."""
     patch: Any = value
     for step in reversed(field.split(".")):

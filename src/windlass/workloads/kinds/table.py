@@ -25,7 +25,7 @@ from windlass.workloads.kinds.eviction_survival import (
     Survives,
 )
 from windlass.workloads.kinds.gang_sizes import BELOW, Answer, Link, OwnedGang
-from windlass.workloads.kinds.suspension import OwnerState, standing
+from windlass.workloads.kinds.suspension import OwnerState, owner_state
 from windlass.workloads.objects.annotations import GANG, GROUP, MINIMUM, mark
 from windlass.workloads.objects.spec_fields import count, inner, items, text
 from windlass.workloads.objects.wire import ObjectMeta, Owner, OwnerRef, Pod, controller
@@ -136,7 +136,7 @@ class OwnerStep(NamedTuple):
 def membership(pod: Pod, owners: Owners, kinds: Kinds | None = None) -> Membership:
     """Return the gang of a pod, with the reason if it cannot be placed."""
     meta = pod.metadata
-    way = climb(pod, owners, KINDS if kinds is None else kinds)
+    way = owner_chain(pod, owners, KINDS if kinds is None else kinds)
     references = [step.ref for step in way]
     if name := mark(meta, GANG):
         references.append(gang_named(name))
@@ -175,7 +175,7 @@ def gang_named(name: str) -> OwnerRef:
     return OwnerRef("Gang", name, "", "windlass.dev/v1alpha1")
 
 
-def climb(pod: Pod, owners: Owners, kinds: Kinds) -> list[OwnerStep]:
+def owner_chain(pod: Pod, owners: Owners, kinds: Kinds) -> list[OwnerStep]:
     """Return the chain of owners of a pod, nearest first, as far as rows and known objects go."""
     meta, way = pod.metadata, list[OwnerStep]()
     ref = controller(meta)
@@ -213,13 +213,13 @@ def _owned(make: _MakeMembership, pod: Pod, way: list[OwnerStep]) -> Membership:
         if answer is not BELOW:
             # The pods of a plain Job are independent: the Job is not suspended for one of them.
             is_whole = isinstance(answer, OwnedGang) or len(way) > 1
-            stops_with = stopping(way, pod.metadata.namespace) if is_whole else ""
+            stops_with = suspendable_owner(way, pod.metadata.namespace) if is_whole else ""
             make = partial(make, priority_class=step.row.priority(owner), stops_with=stops_with)
             return _from_answer(make, pod.metadata, owner, answer, _suspension(way))
     return _alone(make, pod.metadata, way[0].ref)
 
 
-def stopping(way: list[OwnerStep], namespace: str) -> str:
+def suspendable_owner(way: list[OwnerStep], namespace: str) -> str:
     """Return the key of the topmost owner if we can suspend it, else "".
 
     An owner above it, of a kind without a row, might resume it.
@@ -265,7 +265,7 @@ def _suspension(way: list[OwnerStep]) -> Reason | None:
 
 
 def _is_ours(step: OwnerStep) -> bool:
-    state = standing(step.owner, step.row.suspend) if step.owner else None
+    state = owner_state(step.owner, step.row.suspend) if step.owner else None
     return state is not None and state is not OwnerState.TAKEN
 
 

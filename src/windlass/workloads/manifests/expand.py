@@ -16,7 +16,13 @@ import msgspec
 
 from windlass.model.errors import UnknownName
 from windlass.model.jobs import TaskId
-from windlass.workloads.kinds.gang_sizes import JOBSET, LWS, at_once, of_group, resumed_first
+from windlass.workloads.kinds.gang_sizes import (
+    JOBSET,
+    LWS,
+    pods_at_once,
+    resumed_first,
+    workers_of_group,
+)
 from windlass.workloads.kinds.table import Key, Kinds
 from windlass.workloads.objects.annotations import CREATOR
 from windlass.workloads.objects.spec_fields import Spec, count, inner, items, roles, text
@@ -30,7 +36,7 @@ _AMOUNTS = frozenset({"requests", "limits", "overhead"})
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ExpandedManifests:
     """The objects that a cluster would have after manifests were submitted."""
 
     owners: list[tuple[Key, Owner]] = field(default_factory=list[tuple[Key, Owner]])
@@ -51,7 +57,7 @@ class ClusterDefaults:
     """The values of PriorityClasses by name, and of the global default by ""; None if unknown."""
     kinds: Kinds
     """The kinds of owners."""
-    meek: Collection[str] = ()
+    never_preempting: Collection[str] = ()
     """The PriorityClasses with preemptionPolicy Never, whose pods preempt no others."""
 
 
@@ -82,9 +88,9 @@ class CannotMake(ValueError):
     """A manifest cannot be expanded; the message says why."""
 
 
-def made(manifests: Iterable[Spec], terms: ClusterDefaults) -> Made:
+def expand_manifests(manifests: Iterable[Spec], terms: ClusterDefaults) -> ExpandedManifests:
     """Return the owners and pods of some manifests; CannotMake if one of them cannot be read."""
-    result = Made()
+    result = ExpandedManifests()
     for at, manifest in enumerate(manifests):
         try:
             _expand(manifest, terms, f"{at:08x}-before", result)
@@ -96,7 +102,7 @@ def made(manifests: Iterable[Spec], terms: ClusterDefaults) -> Made:
     return result
 
 
-def made_again(
+def expand_owner(
     key: Key, owner: Owner, terms: ClusterDefaults, *, whole: bool = False
 ) -> list[ExpandedPods]:
     """Return the pods that an owner in the cluster would create as soon as it is resumed.
@@ -187,7 +193,7 @@ def is_read(manifest: Spec, kinds: Kinds) -> bool:
     return key in (POD, GANG, *ROWS) or (key in kinds and key != DAEMON_SET)
 
 
-def _expand(manifest: Spec, terms: ClusterDefaults, uid: str, result: Made) -> None:
+def _expand(manifest: Spec, terms: ClusterDefaults, uid: str, result: ExpandedManifests) -> None:
     """Add the owners and pods of one manifest to the result."""
     key = key_of(manifest)
     meta = _meta(manifest, terms, uid)
@@ -208,7 +214,11 @@ def _expand(manifest: Spec, terms: ClusterDefaults, uid: str, result: Made) -> N
 
 
 def _add_between(
-    below: tuple[Key, str, Spec], meta: dict[str, Any], above: Spec, number: int, result: Made
+    below: tuple[Key, str, Spec],
+    meta: dict[str, Any],
+    above: Spec,
+    number: int,
+    result: ExpandedManifests,
 ) -> Spec:
     """Add the owner between a manifest and its pods, unless it is there; return its reference."""
     key, name, spec = below
@@ -246,7 +256,7 @@ def _pod(template: Spec, meta: dict[str, Any], terms: ClusterDefaults) -> Pod:
         raise CannotMake(str(UnknownName("PriorityClass", name, priorities)))
     if priorities is not None and name in priorities:
         spec["priority"] = priorities[name]
-    if name in terms.meek:
+    if name in terms.never_preempting:
         spec["preemptionPolicy"] = "Never"
     written = {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
     return msgspec.convert(written, Pod)
@@ -319,12 +329,14 @@ RAY = Key("RayCluster", "ray.io")
 
 
 def _job(_name: str, spec: Spec) -> Iterator[_PodBatch]:
-    yield _PodBatch(inner(spec, "template"), at_once(spec))
+    yield _PodBatch(inner(spec, "template"), pods_at_once(spec))
 
 
 def _cron_job(name: str, spec: Spec) -> Iterator[_PodBatch]:
     inside = inner(inner(spec, "jobTemplate"), "spec")
-    yield _PodBatch(inner(inside, "template"), at_once(inside), below=(JOB, f"{name}-1", inside))
+    yield _PodBatch(
+        inner(inside, "template"), pods_at_once(inside), below=(JOB, f"{name}-1", inside)
+    )
 
 
 def _replicas(_name: str, spec: Spec) -> Iterator[_PodBatch]:
@@ -342,7 +354,7 @@ def _job_set(name: str, spec: Spec) -> Iterator[_PodBatch]:
         labels = {JOBSET + "replicatedjob-name": role, JOBSET + "restart-attempt": "0"}
         for number in range(min(count(replicated, "replicas", 1), MOST_PODS)):
             below = JOB, f"{name}-{role}-{number}", inside
-            yield _PodBatch(inner(inside, "template"), at_once(inside), labels, below)
+            yield _PodBatch(inner(inside, "template"), pods_at_once(inside), labels, below)
 
 
 def _training(_name: str, spec: Spec) -> Iterator[_PodBatch]:
@@ -356,7 +368,7 @@ def _ray(_name: str, spec: Spec) -> Iterator[_PodBatch]:
     autoscales = bool(spec.get("enableInTreeAutoscaling"))
     for group in items(spec, "workerGroupSpecs"):
         if not group.get("suspend"):
-            yield _PodBatch(inner(group, "template"), of_group(group, autoscales))
+            yield _PodBatch(inner(group, "template"), workers_of_group(group, autoscales))
 
 
 def _ray_job(name: str, spec: Spec) -> Iterator[_PodBatch]:

@@ -35,7 +35,7 @@ def problems(manifest: Spec, counts: frozenset[str] = COUNTS) -> Iterator[InputP
     yield from _check_spec(inner(manifest, "spec"), ("spec",), counts)
 
 
-def repeated(names: Iterable[tuple[str, str]]) -> Iterator[tuple[int, InputProblem]]:
+def repeated_names(names: Iterable[tuple[str, str]]) -> Iterator[tuple[int, InputProblem]]:
     """Yield a fault, with its position, for each kind and name that occurred before."""
     seen: set[tuple[str, str]] = set()
     for at, (kind, name) in enumerate(names):

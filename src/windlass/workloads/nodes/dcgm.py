@@ -102,7 +102,7 @@ def exporter_of(pod: Pod) -> Exporter | None:
     )
 
 
-def read(text: bytes) -> Reading | None:
+def read_report(text: bytes) -> Reading | None:
     """Return the report in the metrics text of an exporter; None if it names no GPU."""
     used: dict[int, int] = {}
     xids: dict[int, int] = {}
@@ -132,7 +132,7 @@ def suspects(before: Mapping[int, int], now: Reading) -> dict[int, int]:
     return suspect
 
 
-def trouble_of(suspect: Mapping[int, int], since: int) -> NodeTrouble | None:
+def trouble_of_gpus(suspect: Mapping[int, int], since: int) -> NodeTrouble | None:
     """Return the trouble of a node with these suspect GPUs; None if there are none."""
     if not suspect:
         return None

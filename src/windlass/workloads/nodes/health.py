@@ -120,7 +120,7 @@ def quarantine_of(node: wire.NodeObject) -> Quarantine | None:
         return Quarantine(text or "a person keeps it out")
 
 
-def text_of(quarantine: Quarantine) -> str:
+def quarantine_text(quarantine: Quarantine) -> str:
     """Return the value of the annotation for a quarantine."""
     return msgspec.json.encode(quarantine).decode()
 

@@ -46,7 +46,7 @@ NO_SEAL: Seal = _Keyless()
 """A signer without keys: it signs nothing and accepts no signature."""
 
 
-def believed(owner: Owner, seal: Seal) -> Owner:
+def without_unsigned_mark(owner: Owner, seal: Seal) -> Owner:
     """Return the owner, without its suspension mark unless our scheduler has signed that mark."""
     notes = owner.metadata.annotations or {}
     if SUSPENDED not in notes:

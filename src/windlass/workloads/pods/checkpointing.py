@@ -47,7 +47,7 @@ MUTE = CheckpointSettings()
 """The settings of a pod without checkpoint annotations."""
 
 
-def saving_of(pod: Pod) -> CheckpointSettings:
+def checkpoint_settings_of(pod: Pod) -> CheckpointSettings:
     """Return the checkpoint settings of a pod; unreadable annotations are ignored."""
     notes = pod.metadata.annotations
     if not notes or not (protocol.MODE in notes or LATENCY_CRITICAL in notes):

@@ -79,7 +79,7 @@ class StorageObjects(Protocol):
 
 
 @dataclass(slots=True)
-class Needs:
+class VolumeNeeds:
     """The requirements of the volumes of a pod on its node and its claims."""
 
     reach: list[tuple[Term, ...]] = field(default_factory=list[tuple[Term, ...]])
@@ -117,9 +117,9 @@ def is_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(claim.spec.volume_name) and BOUND in (claim.metadata.annotations or {})
 
 
-def needs_of(pod: Pod, storage: StorageObjects) -> Needs:
+def needs_of(pod: Pod, storage: StorageObjects) -> VolumeNeeds:
     """Return the requirements of the volumes of a pod, given the storage objects of the cluster."""
-    needs = Needs()
+    needs = VolumeNeeds()
     for name, is_own in dict(claims_of(pod)).items():
         claim = storage.claim(pod.metadata.namespace, name)
         if claim is None:
@@ -150,7 +150,7 @@ def _obstacle(pod: Pod, claim: PersistentVolumeClaim, is_own: bool, storage: Sto
     return ""
 
 
-def _add_bound(needs: Needs, claim: PersistentVolumeClaim, storage: StorageObjects) -> None:
+def _add_bound(needs: VolumeNeeds, claim: PersistentVolumeClaim, storage: StorageObjects) -> None:
     name = claim.spec.volume_name
     volume = storage.volume(name)
     if volume is None:
@@ -179,7 +179,7 @@ def _zones(labels: Mapping[str, str]) -> Iterator[tuple[Term, ...]]:
             yield tuple(terms)
 
 
-def _add_unbound(needs: Needs, claim: PersistentVolumeClaim, storage: StorageObjects) -> None:
+def _add_unbound(needs: VolumeNeeds, claim: PersistentVolumeClaim, storage: StorageObjects) -> None:
     name = claim.metadata.name
     class_name = (claim.metadata.annotations or {}).get(CLASS, claim.spec.storage_class_name or "")
     storage_class = storage.storage_class(class_name)
@@ -198,7 +198,10 @@ def _add_unbound(needs: Needs, claim: PersistentVolumeClaim, storage: StorageObj
 
 
 def _add_provisioned(
-    needs: Needs, claim: PersistentVolumeClaim, storage_class: StorageClass, storage: StorageObjects
+    needs: VolumeNeeds,
+    claim: PersistentVolumeClaim,
+    storage_class: StorageClass,
+    storage: StorageObjects,
 ) -> None:
     """Add the requirements of a claim whose volume is provisioned once its node is known."""
     needs.selecting.append(claim.metadata.name)

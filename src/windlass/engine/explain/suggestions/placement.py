@@ -19,9 +19,9 @@ from windlass.engine.explain.suggestions.catalog import (
 )
 from windlass.model.constraints import Constraints, Effect, Taint, Toleration, tolerates
 from windlass.model.gpu_resources import PRODUCT
-from windlass.model.gpus import worth
+from windlass.model.gpus import value_of_model
 from windlass.model.jobs import Domain, Task
-from windlass.model.validation.problems import listed
+from windlass.model.validation.problems import join_names
 from windlass.state.cluster import Cluster
 
 
@@ -38,7 +38,7 @@ def _models(waiting: WaitingGang) -> Iterator[Ladder]:
     for _, model in others[:MOST_ALTERNATIVES]:
         product = existing[model][1]
         tasks = [_on_model(task, model, product) for task in waiting.tasks]
-        says = f"on {model} GPUs instead of {listed(sorted(named))}"
+        says = f"on {model} GPUs instead of {join_names(sorted(named))}"
         yield single_change(
             ChangeKind.MODEL, says, {"model": model}, resubmitted(waiting, tasks=tasks)
         )
@@ -47,7 +47,7 @@ def _models(waiting: WaitingGang) -> Iterator[Ladder]:
 def _existing_models(cluster: Cluster) -> dict[str, tuple[int, str]]:
     """Return the healthy models of the cluster, each with its price and product label."""
     return {
-        gpu.model: (worth(gpu.model, gpu.memory_mib), node.labels.get(PRODUCT, ""))
+        gpu.model: (value_of_model(gpu.model, gpu.memory_mib), node.labels.get(PRODUCT, ""))
         for _, node in sorted(cluster.nodes.items())
         for gpu in node.gpus
         if gpu.healthy
@@ -81,8 +81,8 @@ def _domains(waiting: WaitingGang) -> Iterator[Ladder]:
         return
     groups = tuple(replace(group, domain=_preferred(group.domain)) for group in gang.groups)
     events = resubmitted(waiting, replace(gang, domain=_preferred(gang.domain), groups=groups))
-    says = f"if it preferred to be within one {listed(levels)}, instead of requiring it"
-    yield single_change(ChangeKind.DOMAIN, says, {"levels": listed(levels)}, events)
+    says = f"if it preferred to be within one {join_names(levels)}, instead of requiring it"
+    yield single_change(ChangeKind.DOMAIN, says, {"levels": join_names(levels)}, events)
 
 
 def _preferred(wish: Domain | None) -> Domain | None:

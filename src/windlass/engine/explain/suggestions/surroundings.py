@@ -20,13 +20,13 @@ from windlass.engine.explain.suggestions.catalog import (
     single_change,
 )
 from windlass.engine.queueing.limits import Lending, in_units
-from windlass.model.display_names import known_as
+from windlass.model.display_names import display_name
 from windlass.model.events import GangGone, QueueSeen, SettingsSeen
 from windlass.model.gpus import WHOLE, GpuRequest
 from windlass.model.jobs import ACTIVE, Gang, GangId
 from windlass.model.queues import CPU, GPU, MEMORY, MODEL_PREFIX, Queue, guaranteed, of_model
 from windlass.model.settings import Displacing
-from windlass.model.validation.problems import amount
+from windlass.model.validation.problems import amount_in_words
 
 UNITS = {CPU: 1000, MEMORY: 1024}
 """The unit in which an amount is raised, in thousandths of CPUs and MiB."""
@@ -99,7 +99,7 @@ def _raise(
     amounts: Mapping[str, int] = getattr(queue, kind.value)
     before = guaranteed(queue, dimension) if kind is ChangeKind.GUARANTEE else amounts[dimension]
     after = before + number * unit
-    new, old = amount(dimension, after), in_units(dimension, before)
+    new, old = amount_in_words(dimension, after), in_units(dimension, before)
     says = {
         ChangeKind.LIMIT: f"if the limit of queue {queue.name} were {new}",
         ChangeKind.LEND: f"if queue {queue.name} lent {new} of its idle guarantee",
@@ -197,8 +197,8 @@ def _stop(waiting: WaitingGang, names: Sequence[GangId], _: int) -> SuggestedCha
 
 
 def _named(gang: Gang, size: int) -> str:
-    has = f", {amount(GPU, size)}" if size else ""
-    return f"{known_as(gang.id)} (queue {gang.queue}{has})"
+    has = f", {amount_in_words(GPU, size)}" if size else ""
+    return f"{display_name(gang.id)} (queue {gang.queue}{has})"
 
 
 def _size(waiting: WaitingGang, gang: GangId) -> int:

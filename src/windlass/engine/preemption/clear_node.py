@@ -117,8 +117,9 @@ class NodeClearing:
 
     def _clear(self, slot: int, offer: VictimOffer, kind: ShapeIndex) -> bool:
         """Evict units of a node, one after the other, until the shape fits; else return False."""
+        fate_of, keep = self._permits.fate, VictimFate.KEEP
         for victim in offer.victims(slot):
-            if victim.gone or self._permits.fate(victim) is VictimFate.KEEP:
+            if victim.gone or fate_of(victim) is keep:
                 continue
             for unit in victim.closure():
                 self._draft.evict(unit)

@@ -42,6 +42,9 @@ from windlass.model.jobs import Gang
 from windlass.model.settings import Displacing
 from windlass.state.cluster import Cluster
 
+# Bound once: a search asks very often, and access to the member of an enum is slow.
+_GUARANTEE, _SHARE = EvictionRule.GUARANTEE, EvictionRule.SHARE
+
 
 class ReclaimRules:
     """The rules in one cluster, for one cycle: shares and settings do not change meanwhile."""
@@ -201,9 +204,9 @@ class QueueClaim:
         gains, side = self._lca[queue]
         terms, loses = self._terms, side.queues
         if self._may_claim_guarantee(gains) and loses_by_guarantee(terms, loses, charges, before):
-            return EvictionRule.GUARANTEE
+            return _GUARANTEE
         if self._may_claim_share(gains) and loses_by_share(terms, gains, loses, charges, before):
-            return EvictionRule.SHARE
+            return _SHARE
         return None
 
     def rule_now(self, queue: str, charges: Collection[str]) -> EvictionRule | None:
@@ -225,13 +228,13 @@ class QueueClaim:
             side.stamp, side.over_share = stamp, None
             side.over_guarantee = bool(above(guarantees, loses, has, terms.dimensions))
         if side.over_guarantee and self._may_claim_guarantee(gains):
-            return EvictionRule.GUARANTEE
+            return _GUARANTEE
         if not self._may_claim_share(gains):
             return None
         if side.over_share is None:
             side.over_share = tuple(above(terms.standing.entitled, loses, has, terms.dimensions))
         fuller = side.over_share and is_fuller(terms, gains[0], loses[0], side.over_share, has)
-        return EvictionRule.SHARE if fuller else None
+        return _SHARE if fuller else None
 
     def widest_rules(self, queues: QueueNames) -> tuple[EvictionRule | None, ...]:
         """Return `widest_rule` of each of the queues; a queue without a claim has None.
@@ -245,9 +248,7 @@ class QueueClaim:
             claimed = self._may_claim_guarantee(gains)
             for index, side in indexed:
                 settled = claimed and side.over_guarantee and side.stamp == stamp
-                rules[index] = (
-                    EvictionRule.GUARANTEE if settled else self.widest_rule(queues[index])
-                )
+                rules[index] = _GUARANTEE if settled else self.widest_rule(queues[index])
         return tuple(rules)
 
     def _may_claim_guarantee(self, gains: QueueNames) -> bool:

@@ -24,6 +24,7 @@ from windlass.state.cluster import Cluster
 VictimCost = NewType("VictimCost", int)
 """The cost of one unit, or the sum of the costs of several; see `pack_cost` for its layout."""
 
+_EVICT = VictimFate.EVICT
 _MOST_RANK = (1 << 6) - 1
 _MOST_LOST = (1 << 31) - 1
 _MOST_TIE_BREAK = (1 << 12) - 1
@@ -90,7 +91,7 @@ class VictimCosts(dict[EvictionUnit, VictimCost]):
         for earlier in unit.earlier:
             if not earlier.gone:
                 total += self[earlier]
-        return VictimCost(total if fate is VictimFate.EVICT else total + MOVE_SURCHARGE)
+        return VictimCost(total if fate is _EVICT else total + MOVE_SURCHARGE)
 
     def order(self, unit: EvictionUnit) -> tuple[int, int, int, bool, str, int]:
         """Return a sort key, the cheapest unit of a node first; by turn, where there are turns."""

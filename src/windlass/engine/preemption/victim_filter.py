@@ -53,6 +53,11 @@ class SearchScope(Enum):
     BOTH = "both"
 
 
+# Bound once: the filter is asked for every unit, and access to the member of an enum is slow.
+_EVICT, _MOVE, _KEEP = VictimFate.EVICT, VictimFate.MOVE, VictimFate.KEEP
+_ONLY_MOVES, _ONLY_EVICTS = SearchScope.MOVE, SearchScope.TAKE
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RoomRequest:
     """A gang that needs room, as one search sees it."""
@@ -84,7 +89,7 @@ class VictimFilter:
     def fate(self, unit: EvictionUnit) -> VictimFate:
         """Return the fate of a unit; a gang never displaces members of its own."""
         if unit.gang.id == self.request.gang.id:
-            return VictimFate.KEEP
+            return _KEEP
         return self.fate_for_equals(unit)
 
     def fate_for_equals(self, unit: EvictionUnit) -> VictimFate:
@@ -95,18 +100,18 @@ class VictimFilter:
         """
         gang, scope = unit.gang, self.scope
         if gang.id in self.decided:
-            return VictimFate.KEEP
-        if scope is not SearchScope.MOVE and not self._is_too_much(unit):
+            return _KEEP
+        if scope is not _ONLY_MOVES and not self._is_too_much(unit):
             rule = self._rule(unit)
             if rule is not None and self.is_unprotected(unit, rule):
-                return VictimFate.EVICT
-        if scope is SearchScope.TAKE or unit.is_torn or gang.spared:
-            return VictimFate.KEEP
+                return _EVICT
+        if scope is _ONLY_EVICTS or unit.is_torn or gang.spared:
+            return _KEEP
         if gang.stops_with and self.rules.has_siblings(gang):
-            return VictimFate.KEEP  # its siblings would stop with it, and no place is kept for them
+            return _KEEP  # its siblings would stop with it, and no place is kept for them
         if self.is_unprotected(unit, EvictionRule.CONSOLIDATE):
-            return VictimFate.MOVE
-        return VictimFate.KEEP
+            return _MOVE
+        return _KEEP
 
     def could_touch(self, queue: str, oldest_start: int, lowest_priority: int) -> bool:
         """Return whether some unit of a queue may have a fate other than KEEP.
@@ -114,9 +119,9 @@ class VictimFilter:
         A quick filter: it needs only when the oldest work of the queue started, and its lowest
         priority. If it returns False, `fate` is KEEP for all units of the queue.
         """
-        if self.scope is not SearchScope.MOVE and self._could_evict(queue, lowest_priority):
+        if self.scope is not _ONLY_MOVES and self._could_evict(queue, lowest_priority):
             return True
-        if self.scope is SearchScope.TAKE:
+        if self.scope is _ONLY_EVICTS:
             return False
         until = self.rules.protected_until(queue, oldest_start, EvictionRule.CONSOLIDATE)
         return until <= self.now

@@ -155,13 +155,14 @@ class VictimIndex:
 
     def permitted(self, permits: VictimFilter) -> list[tuple[EvictionUnit, VictimFate]]:
         """Return the units that may leave with their fates; most queues are ruled out at once."""
+        keep = VictimFate.KEEP
         fates = (
             (unit, permits.fate_for_equals(unit))
             for bounds in self._queue_bounds
             if permits.could_touch(*bounds)
             for unit in self._unprotected[bounds[0]]
         )
-        return [(unit, fate) for unit, fate in fates if fate is not VictimFate.KEEP]
+        return [(unit, fate) for unit, fate in fates if fate is not keep]
 
     def offer(
         self, kind: ShapeIndex, key: Hashable, rules: QueueRules, permits: VictimFilter
@@ -224,10 +225,10 @@ class VictimOffer:
         """Copy another offer; work out again the `changed` nodes, on which fates may differ."""
         self.costs, self._victims = other.costs.copy(), other._victims.copy()
         self._permitted, self._cursor = other._permitted.copy(), other._cursor
-        fate_of, at = permits.fate_for_equals, self._index.at
+        fate_of, at, keep = permits.fate_for_equals, self._index.at, VictimFate.KEEP
         for slot in changed:
             entries = [(unit, freed, fate_of(unit)) for unit, freed in at.get(slot, ())]
-            self._permitted[slot] = [entry for entry in entries if entry[2] is not VictimFate.KEEP]
+            self._permitted[slot] = [entry for entry in entries if entry[2] is not keep]
         self._refresh(changed)
 
     def sync(self) -> None:

@@ -61,16 +61,17 @@ def _own_amounts(path: Path, queue: Queue) -> Iterator[InputProblem]:
         if limit is not None and own > limit:
             yield InputProblem(
                 (*path, "guarantee"),
-                f'queue "{queue.name}": guarantee {amount_in_words(dimension, own)} is above its '
-                f"limit of {amount_in_words(dimension, limit)}; lower the guarantee or raise the limit",
+                f'queue "{queue.name}": guarantee {amount_in_words(dimension, own)} is above '
+                f"its limit of {amount_in_words(dimension, limit)}; lower the guarantee or raise "
+                "the limit",
                 passing=True,
             )
         lent = queue.lend.get(dimension, 0)
         if lent > own:
             yield InputProblem(
                 (*path, "lend"),
-                f'queue "{queue.name}": it lends {amount_in_words(dimension, lent)} but is guaranteed '
-                f"only {amount_in_words(dimension, own)}; lower lend or raise the guarantee",
+                f'queue "{queue.name}": it lends {amount_in_words(dimension, lent)} but is '
+                f"guaranteed only {amount_in_words(dimension, own)}; lower lend or raise the guarantee",
                 passing=True,
             )
 

@@ -17,12 +17,11 @@ from windlass.model.constraints import HOSTNAME, Constraints, Expression, Operat
 from windlass.model.events import GangSeen, TaskGone, TaskSeen, TaskStarted
 from windlass.model.gpus import WHOLE, Gpu, GpuRequest, Slice
 from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Shape, Task, TaskId, TaskState
-from windlass.model.nodes import Node
+from windlass.model.nodes import Node, Topology
 from windlass.model.queues import Queue
 from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.resources import Request, pairs
 from windlass.model.settings import Settings
-from windlass.model.topology import Topology
 from windlass.state.cluster import Cluster
 from windlass.state.snapshot import Snapshot, UserUsage
 

@@ -9,11 +9,10 @@ from windlass.engine.plan import Decision, Plan, Verdict
 from windlass.model.events import GangGone, GangSeen, TaskGone, TaskSeen
 from windlass.model.gpus import WHOLE, Gpu, GpuRequest, Slice
 from windlass.model.jobs import Gang, GangId, JobId, Shape, Task, TaskId, TaskState
-from windlass.model.nodes import Node
+from windlass.model.nodes import Node, Topology
 from windlass.model.queues import GPU, Queue
 from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.resources import Request
-from windlass.model.topology import Topology
 from windlass.state.cluster import Cluster
 from windlass.state.snapshot import Snapshot
 

@@ -38,9 +38,9 @@ from windlass.crds.read import (
 )
 from windlass.model.constraints import Expression, Operator
 from windlass.model.jobs import Domain, Gang, GangId, Group, JobId
+from windlass.model.nodes import Topology
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
-from windlass.model.topology import Topology
 from windlass.sim.scenario.read import read_scenario
 
 DEPLOYED = ROOT / "deploy/crds"

@@ -12,12 +12,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Protocol
 
-from windlass.model.gpu_resources import is_gpu, unit_on
+from windlass.model.gpu.resources import is_gpu, unit_on
 from windlass.model.gpus import WHOLE, Gpu, Slice
 from windlass.model.jobs import ACTIVE, OCCUPYING, Domain, Gang, Group, Task, TaskId, TaskState
-from windlass.model.nodes import Node
+from windlass.model.nodes import Node, Topology
 from windlass.model.queues import CPU, GPU, MEMORY, Queue, guaranteed, of_model
-from windlass.model.topology import Topology
 from windlass_lab.oracle import fit
 
 

@@ -8,7 +8,7 @@ from tests.laws.invariants import broken_laws, holdings
 from tests.support.strategies import CONSTRAINED, recipes, running, snapshot_of, workload_of
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Verdict
-from windlass.model.gpu_resources import offered_milli
+from windlass.model.gpu.resources import offered_milli
 from windlass.model.jobs import TaskState
 from windlass.model.queues import GPU, guaranteed
 from windlass.sim.generate.week import generate

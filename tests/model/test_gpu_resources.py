@@ -7,7 +7,7 @@ import pytest
 from tests.given import ask, node
 from tests.support.kube_given import gfd
 from tests.support.kube_given import node as kube_node
-from windlass.model.gpu_resources import asks_gpu, is_gpu, unit_on
+from windlass.model.gpu.resources import asks_gpu, is_gpu, unit_on
 from windlass.workloads.nodes.offers import node_of
 
 A100_40 = gfd("NVIDIA-A100-SXM4-40GB", 40_960)

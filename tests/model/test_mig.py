@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.given import GIB, ask, job, node, schedule
-from windlass.model.gpus import Gpu, Slice
-from windlass.model.mig import (
+from windlass.model.gpu.mig import (
     GEOMETRIES,
     Instance,
     legal_starts,
@@ -17,6 +16,7 @@ from windlass.model.mig import (
     profile_of,
     with_kept,
 )
+from windlass.model.gpus import Gpu, Slice
 from windlass_lab.oracle import fit
 
 A100 = "A100-80GB"

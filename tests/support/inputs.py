@@ -12,7 +12,7 @@ from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan
 from windlass.model.errors import InputError
 from windlass.model.gpus import Slice
-from windlass.model.topology import Topology
+from windlass.model.nodes import Topology
 from windlass.state.cluster import Cluster
 from windlass.state.snapshot import Snapshot
 

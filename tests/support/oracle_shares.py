@@ -12,10 +12,10 @@ from fractions import Fraction
 
 from tests.laws.invariants import World, holdings, path
 from tests.support.oracle_order import Past, promised
-from windlass.model.gpu_resources import is_gpu, unit_on
+from windlass.model.gpu.mig import milli_of_profile, offered_by
+from windlass.model.gpu.resources import is_gpu, unit_on
 from windlass.model.gpus import WHOLE, Gpu, GpuRequest
 from windlass.model.jobs import TaskState
-from windlass.model.mig import milli_of_profile, offered_by
 from windlass.model.queues import CPU, GPU, MEMORY, ROOT, Queue, of_model
 from windlass.model.resources import Request
 from windlass_lab.oracle import fit

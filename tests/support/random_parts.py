@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from tests.given import GIB, MEMORY_GIB, RACKS
 from windlass.model import constraints as c
-from windlass.model.gpu_resources import MEMORY as MEMORY_LABEL
-from windlass.model.gpu_resources import PRODUCT
+from windlass.model.gpu.resources import MEMORY as MEMORY_LABEL
+from windlass.model.gpu.resources import PRODUCT
 from windlass.model.gpus import WHOLE, Gpu, GpuRequest
 from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Shape, Task, TaskId
 from windlass.model.nodes import Node, NodeStanding, NodeTrouble

@@ -7,9 +7,8 @@ from typing import Any, TypeAlias
 
 from tests.given import Job, queue
 from windlass.model.jobs import GangId
-from windlass.model.nodes import Node
+from windlass.model.nodes import Node, Topology
 from windlass.model.queues import Queue
-from windlass.model.topology import Topology
 from windlass.sim.records import GangRecord
 from windlass.sim.run import Simulation
 from windlass.sim.workload import Arrival, NodeChange, Workload

@@ -15,11 +15,10 @@ from windlass.model.actions import Hold, PlaceClaim
 from windlass.model.constraints import HOSTNAME, Constraints, Expression, Operator
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import Gang, GangId, JobId, Shape, Task, TaskId, TaskState
-from windlass.model.nodes import Node
+from windlass.model.nodes import Node, Topology
 from windlass.model.queues import CPU, GPU, MEMORY
 from windlass.model.resources import Request
 from windlass.model.settings import Displacing, Settings
-from windlass.model.topology import Topology
 from windlass.state.snapshot import BelowMinimum, Snapshot
 from windlass_lab.conformance import schema
 from windlass_lab.conformance.devices import Shelf, Untranslatable, asked_by, cards_of

@@ -20,9 +20,9 @@ from windlass.model.constraints import (
     matches,
     tolerates,
 )
+from windlass.model.gpu.mig import GEOMETRIES, Instance, legal_starts, milli_of_profile, profile_of
 from windlass.model.gpus import WHOLE, Gpu, GpuRequest, Slice, milli_of_memory
 from windlass.model.jobs import OCCUPYING, Gang, Task, TaskState
-from windlass.model.mig import GEOMETRIES, Instance, legal_starts, milli_of_profile, profile_of
 from windlass.model.nodes import Node
 from windlass.model.resources import Request
 

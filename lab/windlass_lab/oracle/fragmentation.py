@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
+from windlass.model.gpu.mig import Instance, legal_starts, milli_of_profile, offered_by
 from windlass.model.gpu.remainder_prices import remainder_values
 from windlass.model.gpu.request_mix import SLACK, STEP, Counted, expected_requests, requested_shares
 from windlass.model.gpus import WHOLE, Gpu, GpuRequest, Slice, value_of_model
-from windlass.model.mig import Instance, legal_starts, milli_of_profile, offered_by
 from windlass.model.nodes import Node
 from windlass.model.resources import Request
 from windlass.model.settings import Packing, Settings

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from windlass.model.constraints import Effect, PodTerm, Spread, matches, tolerates
+from windlass.model.gpu.mig import GEOMETRIES, legal_starts
 from windlass.model.gpus import MOST_WORTH, GpuRequest, Slice, value_of_model
 from windlass.model.jobs import Task, TaskState
-from windlass.model.mig import GEOMETRIES, legal_starts
 from windlass.model.nodes import Node
 from windlass.model.settings import Packing, Settings
 from windlass_lab.oracle import fit, fragmentation

@@ -8,10 +8,9 @@ from contextlib import suppress
 from typing import Any
 
 from windlass.cli.format import sentence
-from windlass.model.display_names import display_name
 from windlass.model.errors import InputError
 from windlass.model.gpus import Slice
-from windlass.model.reasons import Reason
+from windlass.model.reasons import Reason, display_name
 
 
 def as_json(value: Any) -> str:

@@ -21,9 +21,9 @@ from windlass.crds.policy import PolicySpec
 from windlass.crds.queue import QueueSpec, Selector
 from windlass.model.constraints import Expression, Operator, Term
 from windlass.model.jobs import Domain, Gang, Group
+from windlass.model.nodes import Topology
 from windlass.model.queues import ROOT, Queue
 from windlass.model.settings import Displacing, Ordering, Packing, Settings, Victims
-from windlass.model.topology import Topology
 
 Noun = TypeVar("Noun")
 Spec = TypeVar("Spec", bound=CrdModel)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from windlass.doctor.evidence import DoctorFinding, Evidence, fail, named, ok, place, warn
-from windlass.model.gpu_resources import MEMORY, PRODUCT, is_gpu
+from windlass.model.gpu.resources import MEMORY, PRODUCT, is_gpu
 from windlass.model.units import count_rounded_down
 from windlass.model.validation.problems import join_names
 from windlass.workloads.objects import wire

@@ -7,8 +7,8 @@ devices (`nodes/devices.py`) must agree on these amounts. All of them are thousa
 
 from __future__ import annotations
 
+from windlass.model.gpu.mig import milli_of_profile, offered_by
 from windlass.model.gpus import WHOLE, GpuRequest, charge_for, milli_of_memory
-from windlass.model.mig import milli_of_profile, offered_by
 from windlass.state.device_states import DeviceKind
 
 

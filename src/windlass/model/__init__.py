@@ -5,22 +5,18 @@ not belong here: numpy, indexes, decisions, any input or output. Standard librar
 these classes are written into snapshots and recordings: renaming one breaks old files.
 
     jobs              tasks, gangs and the states of a task
-    nodes             nodes, their trouble and their quarantine
+    nodes             nodes, their trouble and their quarantine, and topologies
     queues            the queue tree and its dimensions
-    topology          topologies of nodes
     resources         the request of one task
     constraints       selectors, affinity, taints and spread, as in Kubernetes
     gpus              GPU devices, requests for them, and the slices that tasks are given
-    mig               the MIG profiles of each GPU model and their legal places
-    gpu_resources     the GPUs behind Kubernetes resource names, and what queues are charged
     settings          the engine's settings
     events            what happened to a cluster
     actions           what the engine decided to do
     reasons           why a gang waits, as data with a sentence
     units             durations, timestamps, quantities and amounts as text and as integers
     errors            the errors that a user can correct
-    display_names     gangs by the names that people know
     viewers           users of the dashboard and the rights they need
-    gpu/              the value of partly used GPUs, and the requests to expect
+    gpu/              MIG profiles, GPU resource names, the value of partly used GPUs
     validation/       checks of snapshots and scenarios
 """

@@ -11,10 +11,9 @@ from typing import TypeAlias
 
 from windlass.model.actions import Hold, PendingCheckpoint
 from windlass.model.jobs import Gang, GangId, Task, TaskId
-from windlass.model.nodes import Node
+from windlass.model.nodes import Node, Topology
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
-from windlass.model.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,3 +86,11 @@ class Node:
         if self.trouble is not None:
             return self.trouble.what
         return f"quarantined: {self.quarantine.what}" if self.quarantine else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A named list of label keys, from wide (zone) to narrow (rack, NVLink domain)."""
+
+    name: str
+    levels: tuple[str, ...]

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from windlass.model.display_names import display_name
-
 
 class ReasonCode(StrEnum):
     """The codes of reasons; each has a sentence for people."""
@@ -220,3 +218,8 @@ SENTENCES: dict[ReasonCode, str] = {
         "it {then}"
     ),
 }
+
+
+def display_name(gang: str) -> str:
+    """Return the name of a gang without the suffix that tells it from an earlier namesake."""
+    return gang.partition("~")[0]

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from windlass.model.gpu.mig import milli_of_profile
 from windlass.model.gpus import WHOLE, Gpu, GpuRequest, Slice, milli_of_memory
-from windlass.model.mig import milli_of_profile
 from windlass.model.nodes import Node
 from windlass.model.queues import GPU
 from windlass.sim.workload import Arrival

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from windlass.model.actions import Hold, PendingCheckpoint
 from windlass.model.events import Event
 from windlass.model.jobs import Gang, Task
-from windlass.model.nodes import Node
+from windlass.model.nodes import Node, Topology
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
-from windlass.model.topology import Topology
 from windlass.state.snapshot import FailedSearch, UserUsage
 
 

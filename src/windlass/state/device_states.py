@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
+from windlass.model.gpu.mig import Instance, legal_starts, milli_of_profile
 from windlass.model.gpus import WHOLE, Gpu, Slice, charge_for
-from windlass.model.mig import Instance, legal_starts, milli_of_profile
 
 MOST_REMEMBERED = 1 << 16
 """The size at which a cache of computed values is cleared."""

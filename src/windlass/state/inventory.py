@@ -18,10 +18,9 @@ from typing import TypeVar
 
 from windlass.model.actions import Bind, Evict
 from windlass.model.jobs import ACTIVE, OCCUPYING, Gang, GangId, Task, TaskId, TaskState
-from windlass.model.nodes import Node
+from windlass.model.nodes import Node, Topology
 from windlass.model.queues import ROOT, Queue
 from windlass.model.settings import Settings
-from windlass.model.topology import Topology
 from windlass.state.node_columns import NodeTable
 from windlass.state.node_layout import NodeLayout
 from windlass.state.pod_affinity import PodAffinityIndex

@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.model.constraints import HOSTNAME, Taint
-from windlass.model.gpu_resources import GpuUnit, is_gpu, unit_on
+from windlass.model.gpu.mig import profile_of
+from windlass.model.gpu.resources import GpuUnit, is_gpu, unit_on
 from windlass.model.gpus import Gpu, Slice
-from windlass.model.mig import profile_of
 from windlass.model.nodes import Node
 from windlass.model.resources import Port, Request
 from windlass.state.device_states import MOST_REMEMBERED, Devices, DeviceStates, after_releasing
@@ -326,7 +326,7 @@ def _port_rows(port: Port) -> list[tuple[str, int, int]]:
 class ExtraGpus:
     """The GPUs among the extra resources of nodes, in thousandths, as queues are charged for them.
 
-    Nodes offer them as plain counts; `model/gpu_resources.py` says how much of a GPU a unit is. On
+    Nodes offer them as plain counts; `model/gpu/resources.py` says how much of a GPU a unit is. On
     clusters without such resources everything here is empty.
     """
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from windlass.model.gpu_resources import is_gpu, unit_on
+from windlass.model.gpu.resources import is_gpu, unit_on
 from windlass.model.gpus import Slice, charge_for
 from windlass.model.jobs import Gang
 from windlass.model.nodes import Node

@@ -11,11 +11,10 @@ import msgspec
 
 from windlass.model.actions import Hold, PendingCheckpoint
 from windlass.model.jobs import Gang, GangId, Task
-from windlass.model.nodes import Node
+from windlass.model.nodes import Node, Topology
 from windlass.model.queues import Queue
 from windlass.model.resources import Request
 from windlass.model.settings import Settings
-from windlass.model.topology import Topology
 from windlass.state.churn_guard import ChurnEntry
 from windlass.state.failures import ForgivenFailures, TaskFailure
 

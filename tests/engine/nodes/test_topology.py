@@ -2,7 +2,7 @@
 
 from tests.given import RACKS, ask, group, grouped, job, node, rack, schedule, within
 from windlass.model.jobs import Domain
-from windlass.model.topology import Topology
+from windlass.model.nodes import Topology
 
 IN_RACK, IN_ZONE = within("rack"), within("zone")
 NEAR_RACK = within("rack", required=False)

@@ -18,8 +18,8 @@ from tests.given import (
 )
 from windlass.model.events import GangGone, GangSeen, TaskSeen
 from windlass.model.jobs import GangId
+from windlass.model.nodes import Topology
 from windlass.model.reasons import ReasonCode
-from windlass.model.topology import Topology
 from windlass.state.snapshot import to_json
 
 RACKS = Topology("net", ("zone", "rack"))

@@ -10,8 +10,8 @@ from windlass.engine.plan import Plan
 from windlass.model.actions import Hold, PlaceClaim
 from windlass.model.gpus import Slice
 from windlass.model.jobs import GangId, TaskId, TaskState
+from windlass.model.nodes import Topology
 from windlass.model.reasons import ReasonCode
-from windlass.model.topology import Topology
 from windlass.state.cluster import Cluster
 from windlass.web.documents.decisions import MOST_NAMED, MOST_QUEUES, cycle_document, first_gangs
 from windlass.web.documents.gpu_map import cluster_document

@@ -25,9 +25,9 @@ from windlass.engine.cycle import plan
 from windlass.model.actions import Hold, PlaceClaim
 from windlass.model.gpus import Slice
 from windlass.model.jobs import GangId, TaskId
+from windlass.model.nodes import Topology
 from windlass.model.queues import GPU, Queue
 from windlass.model.reasons import Reason, ReasonCode
-from windlass.model.topology import Topology
 from windlass.web.auth.authentication import Authenticator
 from windlass.web.auth.authorization import AccessRights, VisibleScope
 from windlass.web.documents.jobs import ListWindow

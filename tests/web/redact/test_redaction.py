@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tests.given import ask, job, node, schedule
 from windlass.model.jobs import GangId
+from windlass.model.nodes import Topology
 from windlass.model.queues import Queue
-from windlass.model.topology import Topology
 from windlass.model.viewers import ReviewUnavailable, Right, Viewer
 from windlass.state.cluster import Cluster
 from windlass.web.auth.authorization import AccessRights, VisibleScope, namespace_of

@@ -33,11 +33,11 @@ from windlass.cli.render.evictions import eviction_cause, list_nodes
 from windlass.cli.render.queue_table import QueueTableRow, queue_as_json, queue_rows, queue_sentence
 from windlass.engine.plan import Decision, Verdict
 from windlass.model.actions import Evict
-from windlass.model.display_names import display_name
 from windlass.model.errors import UnknownName
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import ACTIVE, Gang, GangId, Task, TaskState
 from windlass.model.queues import GPU
+from windlass.model.reasons import display_name
 from windlass.model.validation.problems import join_names
 
 if TYPE_CHECKING:

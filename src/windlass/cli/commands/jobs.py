@@ -18,8 +18,8 @@ from windlass.cli.options import (
     namespace_option,
     namespace_or_default,
 )
-from windlass.model.display_names import display_name
 from windlass.model.errors import one_line
+from windlass.model.reasons import display_name
 
 if TYPE_CHECKING:
     from windlass.daemon.loop.read_cluster import ClusterReading

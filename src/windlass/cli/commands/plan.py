@@ -19,8 +19,8 @@ from windlass.cli.render.evictions import (
 from windlass.cli.render.queue_table import queue_as_json, queue_rows, queue_table
 from windlass.engine.plan import Decision, Plan, Verdict
 from windlass.model.actions import Bind
-from windlass.model.display_names import display_name
 from windlass.model.jobs import GangId
+from windlass.model.reasons import display_name
 
 if TYPE_CHECKING:
     from windlass.state.cluster import Cluster

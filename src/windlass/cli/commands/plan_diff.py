@@ -24,10 +24,10 @@ from windlass.cli.render.evictions import (
 )
 from windlass.cli.render.queue_table import QueueTableRow, queue_as_json, queue_rows
 from windlass.engine.plan import Decision, Verdict
-from windlass.model.display_names import display_name
 from windlass.model.errors import InputError
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import ACTIVE, GangId
+from windlass.model.reasons import display_name
 from windlass.model.units import duration_in_words
 from windlass.model.validation.problems import join_names
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from windlass.model.actions import Evict
-from windlass.model.display_names import display_name
 from windlass.model.events import Event
+from windlass.model.reasons import display_name
 
 if TYPE_CHECKING:
     from windlass.config import Config

@@ -26,10 +26,10 @@ from windlass.cli.live_view.tree import draw_queues, queue_legend
 from windlass.cli.output import reason_sentence
 from windlass.engine.plan import Decision, Verdict
 from windlass.model.actions import EvictionRule
-from windlass.model.display_names import display_name
-from windlass.model.gpu_resources import is_gpu, short_name
+from windlass.model.gpu.resources import is_gpu, short_name
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import JobId, Task, TaskState
+from windlass.model.reasons import display_name
 from windlass.model.resources import Request
 from windlass.sim.metrics import requested
 from windlass.sim.records import GangStage, RunNote, What

@@ -12,9 +12,9 @@ import click
 from windlass.cli.format import counted, sentence
 from windlass.engine.draft.restart_cost import harm
 from windlass.model.actions import Evict, EvictionRule, Hold
-from windlass.model.display_names import display_name
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import COUNTED, Gang, GangId, Task, TaskId
+from windlass.model.reasons import display_name
 from windlass.model.units import duration_in_words
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli.commands.jobs import JobRow, rows_of
-from windlass.model.display_names import display_name
 from windlass.model.errors import UnknownName
 from windlass.model.jobs import ACTIVE
+from windlass.model.reasons import display_name
 
 if TYPE_CHECKING:
     from windlass.config import Config

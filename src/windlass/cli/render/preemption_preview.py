@@ -17,10 +17,10 @@ from windlass.engine.explain.preemption_preview import (
 )
 from windlass.engine.plan import Plan
 from windlass.model.actions import EvictionRule
-from windlass.model.display_names import display_name
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import GangId, Task, TaskState
 from windlass.model.queues import GPU
+from windlass.model.reasons import display_name
 from windlass.model.units import duration_in_words
 from windlass.model.validation.problems import amount_in_words, join_names
 

@@ -21,9 +21,9 @@ from functools import partial
 
 from windlass.engine.queueing.runtime_estimate import Estimates
 from windlass.model.actions import Hold, PlaceClaim
+from windlass.model.gpu.mig import with_kept
 from windlass.model.gpus import Slice
 from windlass.model.jobs import Gang, GangId, Task, TaskState
-from windlass.model.mig import with_kept
 from windlass.model.queues import GPU, guaranteed
 from windlass.state.cluster import Cluster
 from windlass.state.device_states import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from windlass.model.gpu_resources import extra_milli
+from windlass.model.gpu.resources import extra_milli
 from windlass.model.jobs import Gang, Task
 
 RESTART_S = 60

@@ -31,9 +31,9 @@ from windlass.engine.nodes.topology import Topologies
 from windlass.engine.plan import Plan, Verdict
 from windlass.engine.queueing.limits import Limits
 from windlass.engine.queueing.progress import gang_progress
-from windlass.model.display_names import display_name
 from windlass.model.events import Event, GangGone, GangSeen, QueueSeen, SettingsSeen, TaskSeen
 from windlass.model.jobs import GangId
+from windlass.model.reasons import display_name
 from windlass.model.validation.problems import join_names
 from windlass.state.cluster import Cluster
 from windlass.state.snapshot import Snapshot

@@ -14,6 +14,12 @@ from typing import NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from windlass.engine.gpu_amounts import milli_on, share_on
+from windlass.model.gpu.mig import (
+    GEOMETRIES,
+    Instance,
+    legal_starts,
+    milli_of_profile,
+)
 from windlass.model.gpus import (
     MOST_WORTH,
     WHOLE,
@@ -21,12 +27,6 @@ from windlass.model.gpus import (
     Slice,
     charge_for,
     value_of_model,
-)
-from windlass.model.mig import (
-    GEOMETRIES,
-    Instance,
-    legal_starts,
-    milli_of_profile,
 )
 from windlass.model.settings import Packing, Settings
 from windlass.state.device_states import MOST_REMEMBERED, Device, DeviceKind, Devices, DeviceStates

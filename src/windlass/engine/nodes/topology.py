@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from windlass.model.jobs import Domain
-from windlass.model.topology import Topology
+from windlass.model.nodes import Topology
 from windlass.state.cluster import Cluster
 from windlass.state.node_columns import Ints, NodeTable
 

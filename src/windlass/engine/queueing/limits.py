@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from windlass.engine.gpu_amounts import charged_on
-from windlass.model.gpu_resources import is_gpu
+from windlass.model.gpu.resources import is_gpu
 from windlass.model.gpus import WHOLE, GpuRequest
 from windlass.model.jobs import Gang, Shape
 from windlass.model.queues import CPU, GPU, MEMORY, MODEL_PREFIX, Queue, guaranteed, of_model

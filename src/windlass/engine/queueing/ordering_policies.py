@@ -29,7 +29,7 @@ from functools import cache
 from typing import NamedTuple
 
 from windlass.engine.queueing.runtime_estimate import Estimates
-from windlass.model.gpu_resources import extra_milli
+from windlass.model.gpu.resources import extra_milli
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import OCCUPYING, Gang, GangId, Task
 from windlass.model.settings import Ordering

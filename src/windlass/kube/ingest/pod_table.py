@@ -31,7 +31,7 @@ from windlass.kube.ingest.suspended_gangs import PlaceholderTasks, SuspendedGang
 from windlass.kube.ingest.volume_state import Storage
 from windlass.model import events
 from windlass.model.events import Event
-from windlass.model.gpu_resources import asks_gpu
+from windlass.model.gpu.resources import asks_gpu
 from windlass.model.jobs import OCCUPYING, GangId, Task, TaskId, TaskState
 from windlass.workloads.kinds.table import Membership
 from windlass.workloads.objects import wire

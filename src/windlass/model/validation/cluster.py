@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from windlass.model.actions import Hold, PlaceClaim
+from windlass.model.gpu.mig import GEOMETRIES, offered_by
 from windlass.model.gpus import WHOLE, Gpu
 from windlass.model.jobs import Gang, Shape, Task
-from windlass.model.mig import GEOMETRIES, offered_by
-from windlass.model.nodes import Node
+from windlass.model.nodes import Node, Topology
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
-from windlass.model.topology import Topology
 from windlass.model.units import LARGEST_AMOUNT
 from windlass.model.validation.jobs import check_gangs, check_slices, check_tasks
 from windlass.model.validation.problems import (

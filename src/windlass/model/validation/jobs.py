@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from windlass.model.gpu.mig import offered_by, profile_of
 from windlass.model.gpus import WHOLE, Gpu, Slice
 from windlass.model.jobs import OCCUPYING, Domain, Gang, GangId, Shape, Task
-from windlass.model.mig import offered_by, profile_of
-from windlass.model.nodes import Node
+from windlass.model.nodes import Node, Topology
 from windlass.model.queues import Queue
-from windlass.model.topology import Topology
 from windlass.model.validation.problems import (
     InputProblem,
     Path,

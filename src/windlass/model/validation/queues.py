@@ -71,7 +71,8 @@ def _own_amounts(path: Path, queue: Queue) -> Iterator[InputProblem]:
             yield InputProblem(
                 (*path, "lend"),
                 f'queue "{queue.name}": it lends {amount_in_words(dimension, lent)} but is '
-                f"guaranteed only {amount_in_words(dimension, own)}; lower lend or raise the guarantee",
+                f"guaranteed only {amount_in_words(dimension, own)}; lower lend or raise the "
+                "guarantee",
                 passing=True,
             )
 

@@ -15,9 +15,9 @@ from windlass.model.constraints import (
     Spread,
     Term,
 )
+from windlass.model.gpu.mig import offered_by, profile_of
 from windlass.model.gpus import WHOLE, GpuRequest
 from windlass.model.jobs import Shape
-from windlass.model.mig import offered_by, profile_of
 from windlass.model.validation.problems import InputProblem, Path, check_range, join_names
 
 MOST_DEVICES = 64

@@ -27,9 +27,9 @@ from dataclasses import dataclass, field
 from windlass.engine.plan import Decision, Plan, Verdict
 from windlass.model.actions import Bind
 from windlass.model.constraints import Constraints, Effect, PodTerm, Spread, matches, tolerates
+from windlass.model.gpu.mig import Instance, legal_starts, milli_of_profile
 from windlass.model.gpus import WHOLE, GpuRequest, Slice
 from windlass.model.jobs import OCCUPYING, GangId, Shape, Task, TaskState
-from windlass.model.mig import Instance, legal_starts, milli_of_profile
 from windlass.model.nodes import Node
 from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.resources import Request

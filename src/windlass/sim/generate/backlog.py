@@ -11,10 +11,9 @@ from random import Random
 
 from windlass.model.gpus import Gpu, GpuRequest, Slice
 from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Shape, Task, TaskId, TaskState
-from windlass.model.nodes import Node
+from windlass.model.nodes import Node, Topology
 from windlass.model.queues import Queue
 from windlass.model.resources import Request
-from windlass.model.topology import Topology
 from windlass.state.snapshot import Snapshot
 
 NETWORK = Topology("network", ("block", "rack"))

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 
 from windlass.model.constraints import HOSTNAME
 from windlass.model.gpus import WHOLE, Gpu
-from windlass.model.nodes import Node
+from windlass.model.nodes import Node, Topology
 from windlass.model.queues import GPU, Queue
-from windlass.model.topology import Topology
 
 H100 = Gpu("H100-80GB", 80 * 1024)
 A100 = Gpu("A100-80GB", 80 * 1024)

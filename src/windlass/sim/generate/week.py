@@ -23,9 +23,9 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from windlass.model.gpu.mig import milli_of_profile
 from windlass.model.gpus import WHOLE, GpuRequest, milli_of_memory
 from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Shape, Task, TaskId
-from windlass.model.mig import milli_of_profile
 from windlass.model.resources import Request
 from windlass.sim.generate.cluster import (
     A100,

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from windlass.model.constraints import HOSTNAME, Effect, Taint
+from windlass.model.gpu.mig import GEOMETRIES
 from windlass.model.gpus import Gpu
-from windlass.model.mig import GEOMETRIES
-from windlass.model.nodes import Node, NodeStanding, NodeTrouble
+from windlass.model.nodes import Node, NodeStanding, NodeTrouble, Topology
 from windlass.model.queues import ROOT, Queue
 from windlass.model.settings import Displacing, Ordering, Packing, Settings, Victims
-from windlass.model.topology import Topology
 from windlass.model.validation.problems import InputProblem, Path
 from windlass.sim.scenario.build_jobs import Jobs, build_jobs
 from windlass.sim.scenario.schema import (

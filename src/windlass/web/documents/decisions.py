@@ -17,7 +17,7 @@ from windlass.model.queues import GPU
 from windlass.state.cluster import Cluster
 from windlass.state.queue_accounts import charged_milli
 from windlass.web.documents.jobs import reason_rows
-from windlass.web.documents.requested_gpus import is_waiting
+from windlass.web.feed.requested_gpus import is_waiting
 from windlass.web.schema.cycles import (
     ChangedGpu,
     ChangedNode,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
+from windlass.model.gpu.mig import GEOMETRIES, profile_of
 from windlass.model.gpus import WHOLE, Slice
 from windlass.model.jobs import Task
-from windlass.model.mig import GEOMETRIES, profile_of
 from windlass.web.feed.view import ClusterView
 
 _by_place = attrgetter("device", "start")

@@ -20,8 +20,8 @@ from windlass.model.reasons import Reason
 from windlass.model.resources import describe
 from windlass.state.queue_accounts import models_of
 from windlass.state.snapshot import Snapshot
-from windlass.web.documents.requested_gpus import given_milli, is_waiting
 from windlass.web.feed.gang_members import GangMemberIndex
+from windlass.web.feed.requested_gpus import given_milli, is_waiting
 from windlass.web.feed.view import ClusterView
 from windlass.web.schema.documents import (
     Eta,

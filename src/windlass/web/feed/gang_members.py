@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from windlass.model.jobs import OCCUPYING, GangId, Task, TaskId, TaskState
 from windlass.model.nodes import Node
-from windlass.web.documents.requested_gpus import RequestedGpus, given_milli
+from windlass.web.feed.requested_gpus import RequestedGpus, given_milli
 from windlass.web.feed.view import ClusterView, Hardware, changed_tasks
 
 _NO_TASKS: Mapping[TaskId, Task] = {}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from windlass.engine.plan import Plan
 from windlass.model.queues import GPU
 from windlass.state.cluster import Cluster
-from windlass.web.documents.requested_gpus import is_waiting
+from windlass.web.feed.requested_gpus import is_waiting
 from windlass.web.schema.documents import Past
 
 MOST_SAMPLES = 480

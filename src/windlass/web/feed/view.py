@@ -19,12 +19,11 @@ from operator import is_not
 from windlass.controllers.queue_status import QueueNumbers, queue_balances
 from windlass.engine.plan import Plan
 from windlass.forecast import eta as forecast
-from windlass.model.gpu_resources import least_unit, offered_milli
+from windlass.model.gpu.resources import least_unit, offered_milli
 from windlass.model.gpus import Gpu
 from windlass.model.jobs import Gang, GangId, Task, TaskId
-from windlass.model.nodes import Node
+from windlass.model.nodes import Node, Topology
 from windlass.model.queues import Queue
-from windlass.model.topology import Topology
 from windlass.state.cluster import Cluster
 from windlass.web.schema.documents import Eta, FinishedJob, Stamp
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from windlass.model.constraints import CORDON, Effect, Taint
-from windlass.model.gpu_resources import MEMORY, device_milli, model_of
+from windlass.model.gpu.resources import MEMORY, device_milli, model_of
 from windlass.model.gpus import Gpu
 from windlass.model.nodes import Node
 from windlass.model.units import (

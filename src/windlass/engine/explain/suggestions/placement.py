@@ -18,7 +18,7 @@ from windlass.engine.explain.suggestions.catalog import (
     with_gpu,
 )
 from windlass.model.constraints import Constraints, Effect, Taint, Toleration, tolerates
-from windlass.model.gpu_resources import PRODUCT
+from windlass.model.gpu.resources import PRODUCT
 from windlass.model.gpus import value_of_model
 from windlass.model.jobs import Domain, Task
 from windlass.model.validation.problems import join_names

@@ -20,11 +20,11 @@ from windlass.engine.explain.suggestions.catalog import (
     single_change,
 )
 from windlass.engine.queueing.limits import Lending, in_units
-from windlass.model.display_names import display_name
 from windlass.model.events import GangGone, QueueSeen, SettingsSeen
 from windlass.model.gpus import WHOLE, GpuRequest
 from windlass.model.jobs import ACTIVE, Gang, GangId
 from windlass.model.queues import CPU, GPU, MEMORY, MODEL_PREFIX, Queue, guaranteed, of_model
+from windlass.model.reasons import display_name
 from windlass.model.settings import Displacing
 from windlass.model.validation.problems import amount_in_words
 

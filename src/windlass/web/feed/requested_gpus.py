@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from windlass.engine.plan import Decision, Verdict
-from windlass.model.gpu_resources import is_gpu
+from windlass.model.gpu.mig import milli_of_profile, offered_by
+from windlass.model.gpu.resources import is_gpu
 from windlass.model.gpus import WHOLE, Gpu, GpuRequest, milli_of_memory
 from windlass.model.jobs import Task
-from windlass.model.mig import milli_of_profile, offered_by
 from windlass.model.nodes import Node
 from windlass.model.resources import Request
 from windlass.state.queue_accounts import charged_milli

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from windlass.model.gpu.mig import GEOMETRIES, milli_of_profile
 from windlass.model.gpus import WHOLE, WORTH
-from windlass.model.mig import GEOMETRIES, milli_of_profile
 from windlass.model.nodes import Node
 from windlass.model.resources import Request
 

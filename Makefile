@@ -33,6 +33,7 @@ check: .venv/.dev ## lint, format, types and layers
 	@echo "Checking the format ..." && $(BIN)/ruff format --check .
 	@echo "Checking the types ..." && $(BIN)/pyright
 	@echo "Checking the layers ..." && $(BIN)/lint-imports --no-logo
+	@echo "Checking names, doors and docstrings ..." && $(BIN)/python tools/house.py --check
 	@if ! $(HAS_NODE); then echo "$(NO_NODE)"; else \
 		echo "Checking the types of the dashboard ..." && $(GET_UI) && npm run --silent check; fi
 

@@ -15,7 +15,7 @@ from tests.browser.conftest import Site, assert_same_picture
 from tests.browser.large_cluster import Large
 from tests.browser.test_pages import told
 from windlass.model.queues import GPU, guaranteed
-from windlass.web.feed.live_state import LiveState
+from windlass.web.documents.live_state import LiveState
 from windlass.web.feed.view import ViewExtras
 from windlass.web.server.local_server import run_local_server
 

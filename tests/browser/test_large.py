@@ -14,7 +14,7 @@ import pytest
 from tests.browser.conftest import assert_same_picture
 from tests.browser.large_cluster import GPUS, Large
 from tests.browser.test_pictures import SIZE, taken
-from windlass.web.feed.live_state import LiveState
+from windlass.web.documents.live_state import LiveState
 from windlass.web.server.local_server import run_local_server
 
 NODES, UPDATES = 10_000, 12

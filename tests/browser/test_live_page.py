@@ -11,7 +11,7 @@ from tests.given import ask, job, node
 from tests.support.small_workloads import arrives, work
 from windlass.cli.render.preemption_preview import preemption_clauses
 from windlass.engine.explain.preemption_preview import preview_preemption
-from windlass.engine.explain.suggest import suggest
+from windlass.engine.suggestions.suggest import suggest
 
 HOUR = 3600
 

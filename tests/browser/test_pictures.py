@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Site
-from windlass.engine.explain.suggest import suggest
+from windlass.engine.suggestions.suggest import suggest
 from windlass.web.feed.view import bounded_etas
 
 PICTURES = Path(__file__).parents[2] / "docs/pictures"

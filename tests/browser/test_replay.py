@@ -13,7 +13,8 @@ from playwright.sync_api import expect
 from tests.browser.conftest import Site
 from windlass.cli.demo_support.recording import recording
 from windlass.sim.generate.week import EXAMPLE_SEED, generate
-from windlass.web.feed import live_state, replay_source
+from windlass.web.documents import live_state
+from windlass.web.feed import replay_source
 
 
 @pytest.fixture

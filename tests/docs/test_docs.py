@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.checkout import ROOT
 from windlass.cli import COMMANDS
-from windlass.engine.explain.suggestions.catalog import ChangeKind
+from windlass.engine.suggestions.catalog import ChangeKind
 from windlass.kube.writers.conditions import ConditionReason
 from windlass.metrics import Metrics
 from windlass.model.reasons import SENTENCES, ReasonCode

@@ -270,7 +270,6 @@ import sys
 import time
 from tests.support.recordings import SHORT, work
 from windlass.history.recorder import Recorder
-from windlass.history.replay import again
 from windlass.history.store import HistoryStore, Keep
 from windlass.history.writer import HistoryWriter
 from windlass.sim.run import Simulation

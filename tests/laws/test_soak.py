@@ -34,8 +34,8 @@ from windlass.sim.run import Simulation
 from windlass.sim.workload import Arrival, NodeChange, Workload
 from windlass.state.cluster import Cluster
 from windlass.web.documents.decisions import MOST_NAMED
+from windlass.web.documents.live_state import MOST_CYCLES
 from windlass.web.feed.deltas import MOST_STEPS
-from windlass.web.feed.live_state import MOST_CYCLES
 from windlass.web.feed.timeseries import MOST_SAMPLES
 from windlass.web.server.local_server import run_local_server
 

@@ -24,7 +24,7 @@ import aiohttp
 from aiohttp import web
 
 from windlass.certificates import write_secret
-from windlass.kube.client.auth import Access
+from windlass.kube.client import Access
 from windlass_lab.api_proxy.calls import Call, call_of
 from windlass_lab.api_proxy.faults import Cut, Hook, ProxyAnswer, Verdict, When
 

@@ -21,7 +21,7 @@ from windlass_lab.commands.bench_placement import command as bench_placement
 
 if TYPE_CHECKING:
     from windlass.engine.plan import Plan
-    from windlass.sim.generate.contended import ContendedCluster
+    from windlass.sim.generate import ContendedCluster
     from windlass.state.cluster import Cluster
 
 TRIES = 5
@@ -62,7 +62,7 @@ command.add_command(bench_placement)
 def engine(nodes: int, pods: int, shapes: int, seed: int, as_json: bool) -> None:
     """Decide a large backlog on a large cluster; then nothing, one pod, and a gang that
     cannot fit."""
-    from windlass.sim.generate.backlog import Load
+    from windlass.sim.generate import Load
 
     figures = measure(Load(nodes, pods, shapes, seed=seed))
     if as_json:
@@ -96,7 +96,7 @@ TEXTS = {
 def measure(size: Any) -> dict[str, Any]:
     """Return all figures for one size."""
     from windlass.engine.cycle import plan
-    from windlass.sim.generate.backlog import load
+    from windlass.sim.generate import load
     from windlass.state.cluster import Cluster
     from windlass_lab.trials.witness import agrees
 
@@ -263,7 +263,7 @@ def _passer(scene: ContendedCluster) -> int | None:
     Each cycle searches for one gang only; None if there is only one to search for.
     """
     from windlass.engine.cycle import plan
-    from windlass.sim.generate.contended import passer
+    from windlass.sim.generate import passer
 
     settings = replace(scene.running.settings, search_steps=1)
     cluster = _warm(replace(scene, running=replace(scene.running, settings=settings)))
@@ -298,7 +298,7 @@ def _warm(scene: ContendedCluster) -> Cluster:
 
 def _one_pod(cluster: Cluster, plan: Callable[[Cluster], Plan]) -> float:
     """Return the median time to plan after one more pod was seen."""
-    from windlass.sim.generate.backlog import OPEN, single
+    from windlass.sim.generate import OPEN, single
 
     def again(at: int) -> float:
         _see(cluster, *single(f"one-{at}", OPEN))
@@ -311,11 +311,9 @@ def _one_pod(cluster: Cluster, plan: Callable[[Cluster], Plan]) -> float:
 
 def _cannot_fit(cluster: Cluster) -> float:
     """Return the median time of the proof, for a gang of one whole node more than is free."""
-    from windlass.engine.nodes import bounds
-    from windlass.engine.nodes.node_index import NodeIndex
-    from windlass.engine.nodes.topology import Topologies
-    from windlass.engine.queueing.progress import gang_progress
-    from windlass.sim.generate.backlog import OPEN, whole_nodes
+    from windlass.engine.nodes import NodeIndex, Topologies, bounds
+    from windlass.engine.queueing import gang_progress
+    from windlass.sim.generate import OPEN, whole_nodes
 
     index, topologies = cluster.recall(NodeIndex), cluster.recall(Topologies)
     _, (task, *_) = whole_nodes("probe", OPEN, 1)
@@ -333,7 +331,7 @@ def _gang(cluster: Cluster, plan: Callable[[Cluster], Plan]) -> float | None:
     not fit."""
     from windlass.model.events import GangGone
     from windlass.model.jobs import GangId
-    from windlass.sim.generate.backlog import OPEN, many
+    from windlass.sim.generate import OPEN, many
 
     cluster.apply(GangGone(GangId("impossible")))
     _see(cluster, *many("gang-512", OPEN, 512))

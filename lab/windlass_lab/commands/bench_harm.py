@@ -89,7 +89,7 @@ def _table(found: dict[str, Harm]) -> str:
 
 
 def _assumed() -> str:
-    from windlass.sim.generate.job_mix import SAVES_WITHIN_S
+    from windlass.sim.generate import SAVES_WITHIN_S
     from windlass_lab.trials.restart_cost import MIX
 
     return (

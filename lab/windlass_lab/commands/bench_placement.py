@@ -128,7 +128,7 @@ def _hours(ctx: click.Context, name: str, seeds: Sequence[int]) -> dict[str, flo
 
 def _trial(ctx: click.Context, name: str, seed: int) -> Trial:
     from windlass.model.errors import InputError
-    from windlass.sim.traces.openb import read_nodes, read_pods
+    from windlass.sim.traces import read_nodes, read_pods
     from windlass_lab.trials.packers import POLICIES, REDRAWN
     from windlass_lab.trials.placement import Trial
 

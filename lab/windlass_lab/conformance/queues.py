@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import lcm
 
-from windlass.engine.queueing.shares import apportion
+from windlass.engine.queueing import apportion
 from windlass.model.gpus import WHOLE
 from windlass.model.queues import CPU, GPU, MEMORY, ROOT, Queue
 from windlass_lab.conformance import schema

@@ -33,7 +33,7 @@ from windlass_lab.control_plane.process import Keeper, Process
 from windlass_lab.control_plane.readiness import is_ready, post
 
 if TYPE_CHECKING:
-    from windlass.kube.client.auth import Access
+    from windlass.kube.client import Access
 
 READY_SECONDS = 180
 """The time to wait for readiness: a machine that builds and tests at the same time is slow, not
@@ -186,7 +186,7 @@ class Plane:
 
     def api_access(self, user: str | None = None, groups: Sequence[str] = ()) -> Access:
         """Return access for our own client, as the administrator or as a user."""
-        from windlass.kube.client.auth import load  # noqa: PLC0415  the rig runs without the client
+        from windlass.kube.client import load  # noqa: PLC0415  the rig runs without the client
 
         return load(str(self.user_kubeconfig(user, groups) if user else self.kubeconfig), None)
 

@@ -13,8 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from windlass.kube.client.client import Api
-from windlass.kube.client.errors import ApiError, Conflict, NotFound
+from windlass.kube.client import Api, ApiError, Conflict, NotFound
 from windlass_lab.fake_kubelet.clock import micro_stamp
 from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_kubelet.wire import Versioned

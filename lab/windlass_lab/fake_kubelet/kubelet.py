@@ -16,10 +16,17 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
-from windlass.kube.client.auth import Access
-from windlass.kube.client.client import Api, connect
-from windlass.kube.client.errors import ApiError, NotFound
-from windlass.kube.client.watch import Change, ObjectGone, ObjectSeen, Watch
+from windlass.kube.client import (
+    Access,
+    Api,
+    ApiError,
+    Change,
+    NotFound,
+    ObjectGone,
+    ObjectSeen,
+    Watch,
+    connect,
+)
 from windlass_lab.fake_kubelet.clock import now
 from windlass_lab.fake_kubelet.device_allocations import DeviceAllocations
 from windlass_lab.fake_kubelet.heartbeats import Heartbeats

@@ -11,8 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from windlass.kube.client.client import Api, Patch
-from windlass.kube.client.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
+from windlass.kube.client import Api, ApiError, Conflict, Forbidden, Invalid, NotFound, Patch
 from windlass_lab.fake_kubelet.pod_lifecycle import Write
 from windlass_lab.fake_kubelet.wire import Pod
 

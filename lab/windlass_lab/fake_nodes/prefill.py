@@ -14,8 +14,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.kube.client.client import Api, Patch
-from windlass.kube.client.errors import Conflict
+from windlass.kube.client import Api, Conflict, Patch
 from windlass_lab.fake_kubelet.clock import now
 from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_kubelet.status import running

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable
 from typing import Any
 
-from windlass.kube.client.client import Api, Patch
-from windlass.kube.client.errors import Conflict
+from windlass.kube.client import Api, Conflict, Patch
 from windlass_lab.fake_kubelet.clock import now
 from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_nodes.labels import node_labels

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from windlass.kube.client.client import Api
+from windlass.kube.client import Api
 from windlass_lab.fake_nodes.machines import Fleet
 from windlass_lab.fake_nodes.register_nodes import in_parallel
 from windlass_lab.live_bench.environment import BenchEnvironment, Queues, opened

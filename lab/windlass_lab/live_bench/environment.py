@@ -14,9 +14,7 @@ from typing import Any
 
 from windlass.crds.definitions import API_VERSION, KINDS
 from windlass.crds.manifest import definition
-from windlass.kube.client.auth import Access
-from windlass.kube.client.client import Api, connect
-from windlass.kube.client.errors import Conflict, NotFound, ServerFault, TooMany
+from windlass.kube.client import Access, Api, Conflict, NotFound, ServerFault, TooMany, connect
 from windlass_lab.control_plane.plane import Options, Plane
 from windlass_lab.fake_kubelet.pod_annotations import Habits
 from windlass_lab.fake_nodes.machines import Fleet

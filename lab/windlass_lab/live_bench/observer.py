@@ -13,8 +13,7 @@ from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
-from windlass.kube.client.client import Api
-from windlass.kube.client.watch import Change, Key, ObjectGone, Watch
+from windlass.kube.client import Api, Change, Key, ObjectGone, Watch
 from windlass_lab.control_plane.errors import LabError
 
 PATIENCE_S = 180.0

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from windlass.kube.client.client import Api
-from windlass.workloads.objects.annotations import GANG, MINIMUM
+from windlass.kube.client import Api
+from windlass.workloads.objects import GANG, MINIMUM
 from windlass_lab.fake_nodes.labels import GPU
 from windlass_lab.fake_nodes.register_nodes import in_parallel
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import median
 
-from windlass.kube.client.errors import NotFound
+from windlass.kube.client import NotFound
 from windlass_lab.fake_nodes.machines import Fleet
 from windlass_lab.live_bench.environment import BenchEnvironment, opened
 from windlass_lab.live_bench.pods import BenchPod, create, gang, singles

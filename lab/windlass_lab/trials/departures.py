@@ -16,7 +16,7 @@ from random import Random
 
 from windlass.model.actions import Bind
 from windlass.model.gpus import WHOLE
-from windlass.sim.traces.openb import TracePod
+from windlass.sim.traces import TracePod
 from windlass_lab.trials.placement import Run, Trial, milli_of, shuffled
 
 HOUR = 3600

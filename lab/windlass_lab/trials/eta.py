@@ -20,7 +20,7 @@ from windlass.engine.plan import Plan
 from windlass.forecast.eta import RUNS, Forecast, StartEta
 from windlass.forecast.experience import Experience
 from windlass.model.jobs import GangId
-from windlass.sim.generate.week import generate
+from windlass.sim.generate import generate
 from windlass.sim.records import GangRecord
 from windlass.sim.run import Simulation
 from windlass.sim.workload import Arrival, Workload

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.engine.nodes.devices import Condition, Conditions, DeviceChange
+from windlass.engine.nodes import Condition, Conditions, DeviceChange
 from windlass.model.gpus import WHOLE
 from windlass.model.resources import Request
-from windlass.sim.traces.openb import TracePod
+from windlass.sim.traces import TracePod
 from windlass.state.device_states import Device, DeviceKind
 from windlass.state.node_columns import CPU, Ints, NodeTable
 

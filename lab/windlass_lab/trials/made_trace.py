@@ -8,7 +8,7 @@ from random import Random
 from windlass.model.gpus import Gpu, GpuRequest
 from windlass.model.nodes import Node
 from windlass.model.resources import Request
-from windlass.sim.traces.openb import MEMORY_MIB, PODS, TracePod
+from windlass.sim.traces import MEMORY_MIB, PODS, TracePod
 
 MACHINES = (("G2", 8, 96_000, 393_216), ("T4", 2, 104_000, 524_288), ("P100", 2, 16_000, 122_880))
 """The models with the GPUs, CPU and memory of their nodes."""

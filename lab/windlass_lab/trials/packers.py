@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from windlass.engine.nodes.devices import Condition, Conditions, DeviceChange, PlacementScorer
+from windlass.engine.nodes import Condition, Conditions, DeviceChange, PlacementScorer
 from windlass.model.gpus import WHOLE
-from windlass.sim.traces.openb import TracePod
+from windlass.sim.traces import TracePod
 from windlass.state.device_states import Device, DeviceKind, DeviceStates
 from windlass.state.node_columns import Ints, NodeTable
 from windlass_lab.trials.fgd import Fgd, typical

@@ -15,8 +15,7 @@ from time import perf_counter
 from typing import TypeAlias
 
 from windlass.engine.cycle import plan
-from windlass.engine.nodes.devices import PlacementScorer
-from windlass.engine.nodes.node_index import NodeIndex
+from windlass.engine.nodes import NodeIndex, PlacementScorer
 from windlass.model.actions import Bind
 from windlass.model.errors import WindlassError
 from windlass.model.events import GangGone, GangSeen, TaskSeen
@@ -26,7 +25,7 @@ from windlass.model.nodes import Node
 from windlass.model.queues import Queue
 from windlass.model.resources import Request
 from windlass.model.settings import Settings
-from windlass.sim.traces.openb import TracePod
+from windlass.sim.traces import TracePod
 from windlass.state.cluster import Cluster
 from windlass.state.node_columns import NodeTable
 from windlass.state.snapshot import RequestArrivals, Snapshot

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from windlass.engine.cycle import plan_without_reasons
 from windlass.model.settings import Victims
-from windlass.sim.generate.job_mix import URGENT, JobMix
-from windlass.sim.generate.week import generate
+from windlass.sim.generate import URGENT, JobMix, generate
 from windlass.sim.report import Times, report, times
 from windlass.sim.run import Simulation
 from windlass.sim.workload import Arrival, Workload

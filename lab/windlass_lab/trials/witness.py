@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from windlass.engine.cycle import plan
 from windlass.model.jobs import TaskState
-from windlass.sim.generate.backlog import Load, load
+from windlass.sim.generate import Load, load
 from windlass.state.cluster import Cluster
 from windlass_lab.oracle import score
 

@@ -6,7 +6,7 @@ configuration of the chart covers these kinds, and its role may read them.
 
 from __future__ import annotations
 
-from windlass.workloads.objects.wire import OwnerRef
+from windlass.workloads.objects import OwnerRef
 
 CREATOR_KINDS: dict[tuple[str, str], str] = {
     ("Pod", ""): "pods",

@@ -20,8 +20,15 @@ from typing import Any
 import msgspec
 
 from windlass.crds.queue_access import QueueChoice
-from windlass.workloads.objects.annotations import CREATOR, QUEUE, mark
-from windlass.workloads.objects.wire import ObjectMeta, OwnerRef, WireStruct, controller
+from windlass.workloads.objects import (
+    CREATOR,
+    QUEUE,
+    ObjectMeta,
+    OwnerRef,
+    WireStruct,
+    controller,
+    mark,
+)
 
 DEFAULT_SCHEDULER = "default-scheduler"
 """The default of the API server; a pod that names it cannot be told from one that names none."""

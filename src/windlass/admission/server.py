@@ -16,8 +16,7 @@ from windlass.admission import review
 from windlass.admission.creators import path_of
 from windlass.admission.review import AdmissionRequest, Rules
 from windlass.crds.queue_access import QueueChoice
-from windlass.workloads.objects.annotations import CREATOR, QUEUE, mark
-from windlass.workloads.objects.wire import ObjectMeta, OwnerRef
+from windlass.workloads.objects import CREATOR, QUEUE, ObjectMeta, OwnerRef, mark
 
 MOST_REMEMBERED = 10_000
 """Owners whose creator is cached: so the owner of a thousand pods is read once."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from windlass.model.errors import InputError
-from windlass.model.validation.cluster import check
+from windlass.model.validation import check
 
 if TYPE_CHECKING:
-    from windlass.sim.scenario.read import Scenario
+    from windlass.sim.scenario import Scenario
     from windlass.state.snapshot import Snapshot
 
 STDIN = "-"
@@ -36,8 +36,7 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 def read_scenario_file(file: str) -> Scenario:
     """Read and check the scenario in a file."""
-    from windlass.sim.scenario.read import read_scenario
-    from windlass.sim.scenario.yaml_lines import MOST_BYTES
+    from windlass.sim.scenario import MOST_BYTES, read_scenario
 
     return read_scenario(read_bytes(file, MOST_BYTES), display_name(file))
 

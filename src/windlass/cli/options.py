@@ -60,7 +60,7 @@ def namespace_or_default(config: Config, namespace: str | None) -> str:
     """Return the namespace that was named, or that of the context."""
     if namespace:
         return namespace
-    from windlass.kube.client.auth import namespace as namespace_of_context
+    from windlass.kube.client import namespace as namespace_of_context
 
     return namespace_of_context(config.kubeconfig or None, config.context or None)
 

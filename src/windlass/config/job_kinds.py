@@ -9,9 +9,7 @@ from typing import Annotated, TypeAlias
 from pydantic import Field, field_validator
 
 from windlass.config.strict_section import ConfigSection, Text
-from windlass.workloads.kinds.declared import DeclaredKind, row_of
-from windlass.workloads.kinds.eviction_survival import Survives
-from windlass.workloads.kinds.table import KINDS, Kinds
+from windlass.workloads.kinds import KINDS, DeclaredKind, Kinds, Survives, row_of
 
 PATH = r"^spec(\.([A-Za-z_][A-Za-z0-9_-]*|\*))+$"
 Path: TypeAlias = Annotated[str, Field(max_length=253)]

@@ -17,7 +17,7 @@ from windlass.config.job_kinds import OwnKind
 from windlass.config.schema import KINDS, PREFIX, Config, Option, options
 from windlass.config.strict_section import ConfigSection
 from windlass.model.errors import InputError, close_names
-from windlass.model.validation.problems import join_names
+from windlass.model.validation import join_names
 
 # A Service named "windlass" puts WINDLASS_PORT=tcp://... and the like into every pod beside it.
 _SERVICE_LINK = re.compile(

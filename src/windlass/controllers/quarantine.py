@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windlass.engine.queueing.eligibility import suspect_nodes
+from windlass.engine.queueing import suspect_nodes
 from windlass.model.nodes import Node, Quarantine
 from windlass.model.units import duration_in_words
 from windlass.state.cluster import Cluster

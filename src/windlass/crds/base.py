@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
-from windlass.model.validation.problems import LONGEST_NAME
+from windlass.model.validation import LONGEST_NAME
 
 Instant: TypeAlias = Annotated[str, Field(max_length=32, json_schema_extra={"format": "date-time"})]
 """A time as Kubernetes writes it: 2026-11-16T04:10:00Z."""

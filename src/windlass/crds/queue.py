@@ -17,7 +17,7 @@ from windlass.crds.base import (
     QueueName,
 )
 from windlass.crds.cel_rules import QUEUE_AMOUNTS
-from windlass.model.validation.queues import MOST_WEIGHT
+from windlass.model.validation import MOST_WEIGHT
 
 MOST_NAMESPACES = 1000
 MOST_ENTRIES = 5000

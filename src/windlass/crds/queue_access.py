@@ -14,7 +14,7 @@ from windlass.crds.queue_validation import with_usable_parents
 from windlass.crds.read import OwnedQueue, QueueUsers
 from windlass.model.constraints import matches
 from windlass.model.errors import close_names
-from windlass.model.validation.problems import join_names
+from windlass.model.validation import join_names
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 from windlass.crds.base import StatusCondition
 from windlass.model.queues import ROOT, Queue
-from windlass.model.validation.problems import InputProblem
-from windlass.model.validation.queues import check_queues
+from windlass.model.validation import InputProblem, check_queues
 
 READY = "Ready"
 VALID = "Valid"

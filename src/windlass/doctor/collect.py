@@ -11,13 +11,11 @@ import msgspec
 
 from windlass.config import Config
 from windlass.crds.definitions import GROUP, KINDS, QUEUE
-from windlass.daemon.serving.leader_info import as_leader, is_paused, leader_of, read_lease
+from windlass.daemon.serving import as_leader, is_paused, leader_of, read_lease
 from windlass.doctor.evidence import Evidence
 from windlass.doctor.required_rights import PART, Account, needed, review
 from windlass.install.chart import NAME, NAMESPACE
-from windlass.kube.client.client import Api, list_all
-from windlass.kube.client.errors import Forbidden, NotFound
-from windlass.kube.client.object_cache import T
+from windlass.kube.client import Api, Forbidden, NotFound, T, list_all
 from windlass.model.viewers import Right
 from windlass.workloads.objects import wire
 

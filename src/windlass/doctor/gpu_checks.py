@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from windlass.doctor.evidence import DoctorFinding, Evidence, fail, named, ok, place, warn
 from windlass.model.gpu.resources import MEMORY, PRODUCT, is_gpu
 from windlass.model.units import count_rounded_down
-from windlass.model.validation.problems import join_names
+from windlass.model.validation import join_names
 from windlass.workloads.objects import wire
-from windlass.workloads.pods.requests import GPU
+from windlass.workloads.pods import GPU
 
 PREFIX = "nvidia.com/"
 PRESENT = (f"{GPU}.present", "feature.node.kubernetes.io/pci-10de.present")

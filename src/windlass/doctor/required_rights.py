@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from windlass.install.chart import Rule, scheduler_rules
-from windlass.kube.client.client import Api
+from windlass.kube.client import Api
 from windlass.model.viewers import Right
 
 PART = "-scheduler"

@@ -12,12 +12,12 @@ from windlass import __version__
 from windlass.crds.definitions import GROUP, KINDS
 from windlass.crds.manifest import definition
 from windlass.doctor.evidence import DoctorFinding, Evidence, fail, ok, warn
-from windlass.kube.writers.conditions import SCHEDULED
+from windlass.kube.writers import SCHEDULED
 from windlass.model.units import parse_timestamp_or_none
-from windlass.model.validation.problems import join_names
+from windlass.model.validation import join_names
 from windlass.model.viewers import Right
 from windlass.workloads.objects import wire
-from windlass.workloads.pods.requests import request_of
+from windlass.workloads.pods import request_of
 
 APPLY = "run `windlass crds | kubectl apply --server-side -f -`"
 GRANT = "grant it to the account of the scheduler, as the roles in `windlass install --print` do"

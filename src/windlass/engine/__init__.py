@@ -12,12 +12,11 @@ leaves them as it found them.
 
 Sub-packages, from the top to the bottom; each imports only those below it:
 
-    explain        the reasons why gangs wait, previews and suggestions for people
+    suggestions    the smallest changes that would start a gang (above `cycle`, which it calls)
+    explain        the reasons why gangs wait, and previews of preemption
     preemption     room for gangs that found none: victims, rules, evictions
     placement      gangs on nodes: allocation, growth, reservations
     draft          changes of the cluster that can be undone, holds, eviction units
     nodes          the nodes for one task: filters, scores, devices, topology, pod affinity
     queueing       the gangs to consider and their order: progress, eligibility, shares, limits
-
-(`explain.suggest` alone is above `cycle`: it plans for changed copies of the cluster.)
 """

@@ -21,21 +21,26 @@ from __future__ import annotations
 
 from functools import partial
 
-from windlass.engine.draft.draft import Draft
-from windlass.engine.explain.reasons import decide
-from windlass.engine.placement.allocate import allocate
-from windlass.engine.placement.elastic import grow
-from windlass.engine.placement.place import Placer
-from windlass.engine.placement.reservations import drop_broken, reserve
+from windlass.engine.draft import Draft
+from windlass.engine.explain import decide
+from windlass.engine.placement import Placer, allocate, drop_broken, grow, reserve
 from windlass.engine.plan import Plan
 from windlass.engine.plan_cache import PlanCache, wake_at
-from windlass.engine.preemption.graceful_eviction import evict_gracefully, sibling_evictions
-from windlass.engine.preemption.make_room import PreemptionResult, make_room
-from windlass.engine.preemption.repeat_protection import is_protection_outdated
-from windlass.engine.queueing.backlog import Backlog, equivalent_heads, whole_backlog
-from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.order import GangOrder
-from windlass.engine.queueing.shares import compute_shares
+from windlass.engine.preemption import (
+    PreemptionResult,
+    evict_gracefully,
+    is_protection_outdated,
+    make_room,
+    sibling_evictions,
+)
+from windlass.engine.queueing import (
+    Backlog,
+    GangOrder,
+    Limits,
+    compute_shares,
+    equivalent_heads,
+    whole_backlog,
+)
 from windlass.state.cluster import Cluster
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from windlass.engine.plan import Plan
-from windlass.engine.preemption.forced_evictions import node_changes_at, overrun_at, stale_at
-from windlass.engine.queueing.backlog import Backlog
-from windlass.engine.queueing.eligibility import retry_times
+from windlass.engine.preemption import node_changes_at, overrun_at, stale_at
+from windlass.engine.queueing import Backlog, retry_times
 from windlass.model.actions import Hold
 from windlass.model.jobs import Gang
 from windlass.state.cluster import Cluster

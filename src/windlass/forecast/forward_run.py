@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan
-from windlass.engine.preemption.repeat_protection import DisplacedGangs
+from windlass.engine.preemption import DisplacedGangs
 from windlass.forecast.experience import Experience, size_of, started_at
 from windlass.forecast.sampling import FOR_EVER, Draws, RunRandomness
 from windlass.model.events import GangGone, GangSeen, TaskGone, TaskSeen, TaskStarted

@@ -30,8 +30,7 @@ from windlass.install import chart
 from windlass.install.chart import DEFINITION, INSTANCE, MANAGED_BY, MANAGER, Object, Release
 from windlass.install.helm_program import HelmProgram, HelmRecord
 from windlass.install.values import Tree
-from windlass.kube.client.client import Api, Patch
-from windlass.kube.client.errors import Conflict, NotFound
+from windlass.kube.client import Api, Conflict, NotFound, Patch
 from windlass.model.errors import WindlassError
 
 Tell = Callable[[str], None]

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from windlass.model.jobs import TaskId
-from windlass.workloads.objects import wire
-from windlass.workloads.objects.storage_wire import Stored
-from windlass.workloads.pods.task import task_id
+from windlass.workloads.objects import Stored, wire
+from windlass.workloads.pods import task_id
 
 Kind: TypeAlias = str
 """The kind of an object as the watches name it: `pods`, `nodes`, `queues`, `Job.batch`."""

@@ -17,9 +17,8 @@ from windlass.model.actions import EvictionRule
 from windlass.model.events import BindFailed
 from windlass.model.jobs import GangId, TaskId
 from windlass.model.nodes import NodeStanding, NodeTrouble
-from windlass.workloads.kinds.suspension import SuspensionMark
-from windlass.workloads.nodes.dcgm import Exporter, Reading
-from windlass.workloads.nodes.health import OUT_OF_SERVICE
+from windlass.workloads.kinds import SuspensionMark
+from windlass.workloads.nodes import OUT_OF_SERVICE, Exporter, Reading
 
 
 @dataclass(frozen=True, slots=True)

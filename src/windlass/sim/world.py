@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from windlass.controllers.quarantine import quarantine_changes
-from windlass.engine.preemption.repeat_protection import DisplacedGangs
+from windlass.engine.preemption import DisplacedGangs
 from windlass.model import events
 from windlass.model.actions import Bind, Evict, EvictionRule, PendingCheckpoint
 from windlass.model.gpus import Slice

@@ -13,8 +13,8 @@ from tests.support.checkout import ROOT
 from tests.support.preemption_given import TWO, late, runs
 from windlass.cli import main
 from windlass.cli.render.evictions import eviction_cause
-from windlass.engine.explain.suggest import SuggestedStart, Suggestion
-from windlass.engine.explain.suggestions.catalog import ChangeKind, SuggestedChange
+from windlass.engine.suggestions.catalog import ChangeKind, SuggestedChange
+from windlass.engine.suggestions.suggest import SuggestedStart, Suggestion
 from windlass.model.actions import EvictionRule
 from windlass.model.events import Answered
 from windlass.model.jobs import GangId, TaskId

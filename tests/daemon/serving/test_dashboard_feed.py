@@ -22,7 +22,7 @@ from windlass.model.jobs import GangId, TaskState
 from windlass.state.cluster import Cluster
 from windlass.web.auth.authentication import AccessDenied
 from windlass.web.documents.jobs import TOP
-from windlass.web.feed.live_state import LiveState
+from windlass.web.documents.live_state import LiveState
 
 GANG = job("ns/a", 2, ask(gpus=1))
 

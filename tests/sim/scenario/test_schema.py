@@ -17,7 +17,7 @@ from windlass.model.jobs import Domain, Group
 from windlass.model.settings import Displacing, Packing, Settings
 from windlass.sim.scenario import schema as words
 from windlass.sim.scenario.expectations import differences, snapshot_at
-from windlass.sim.scenario.read import Scenario, read_scenario, schema
+from windlass.sim.scenario.read import Scenario, read_scenario, scenario_schema
 from windlass.sim.scenario.yaml_lines import read_yaml
 from windlass.sim.workload import Arrival
 
@@ -326,7 +326,7 @@ def test_a_snapshot_shows_the_moment_before_the_decision() -> None:
 
 def test_the_committed_schema_is_the_generated_one() -> None:
     committed = json.loads((REFERENCE / "scenario.schema.json").read_text())
-    assert committed == json.loads(json.dumps(schema())), "run: windlass scenario --schema"
+    assert committed == json.loads(json.dumps(scenario_schema())), "run: windlass scenario --schema"
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_the_committed_schema_is_the_generated_one() -> None:
 )
 def test_the_schema_refuses_what_the_reader_refuses(wrong: dict[str, Any]) -> None:
     value = {"name": "n", "nodes": NODES, "queues": [{"name": "q"}]}
-    validator = jsonschema.Draft202012Validator(schema())
+    validator = jsonschema.Draft202012Validator(scenario_schema())
     assert validator.is_valid(value | {"jobs": [{"name": "j", "queue": "q"}]})
     assert not validator.is_valid(value | {"jobs": [{"name": "j", "queue": "q"} | wrong]})
 

@@ -20,7 +20,7 @@ from windlass.state.cluster import Cluster
 from windlass.web.auth.authentication import AccessDenied
 from windlass.web.auth.authorization import AccessRights, VisibleScope
 from windlass.web.documents.decisions import cycle_document
-from windlass.web.feed.live_state import LiveState
+from windlass.web.documents.live_state import LiveState
 from windlass.web.feed.replay_source import ReplayUnavailable
 from windlass.web.redact.viewer import ViewReader
 from windlass.web.schema.cycles import CycleDocument

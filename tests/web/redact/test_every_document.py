@@ -31,8 +31,8 @@ from windlass.model.reasons import Reason, ReasonCode
 from windlass.web.auth.authentication import Authenticator
 from windlass.web.auth.authorization import AccessRights, VisibleScope
 from windlass.web.documents.jobs import ListWindow
+from windlass.web.documents.live_state import LiveState
 from windlass.web.feed import throttle
-from windlass.web.feed.live_state import LiveState
 from windlass.web.feed.view import ClusterView, ViewExtras
 from windlass.web.redact.view import ViewRedactor
 from windlass.web.redact.viewer import ViewReader

@@ -22,8 +22,8 @@ from windlass.state.cluster import Cluster
 from windlass.web.auth.authorization import AccessRights, VisibleScope, namespace_of
 from windlass.web.auth.ttl_cache import TtlCache, for_seconds
 from windlass.web.documents.jobs import TOP, JobLists
+from windlass.web.documents.live_state import LiveState
 from windlass.web.feed.gang_members import GangMemberIndex
-from windlass.web.feed.live_state import LiveState
 from windlass.web.feed.view import ClusterView, ViewExtras
 from windlass.web.redact.text import redact_room, redact_sentence
 from windlass.web.redact.viewer import MOST_KEPT, VersionedDocument, ViewReader

@@ -17,13 +17,13 @@ from jsonschema import Draft202012Validator
 
 from tests.given import Outcome, ask, job, node, schedule
 from tests.support.checkout import ROOT
-from windlass.engine.explain.suggest import suggest
-from windlass.engine.explain.suggestions.catalog import ChangeKind
 from windlass.engine.plan import Plan
+from windlass.engine.suggestions.catalog import ChangeKind
+from windlass.engine.suggestions.suggest import suggest
 from windlass.model.jobs import GangId
 from windlass.state.cluster import Cluster
 from windlass.web.documents.jobs import start_rows
-from windlass.web.feed.live_state import MOST_CYCLES, LiveState
+from windlass.web.documents.live_state import MOST_CYCLES, LiveState
 from windlass.web.schema.openapi import description
 from windlass.web.server.app import application, events
 from windlass.web.server.local_server import PortTaken, run_local_server

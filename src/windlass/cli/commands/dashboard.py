@@ -32,9 +32,8 @@ async def _instructions(config: Config) -> str:
     """Find the leader of a cluster, and return how to reach its dashboard."""
     import time
 
-    from windlass.daemon.loop.main import replica_of
-    from windlass.daemon.loop.read_cluster import ClusterUnreadable, open_api
-    from windlass.daemon.serving.leader_info import DASHBOARD, leader_of, read_lease
+    from windlass.daemon.loop import ClusterUnreadable, open_api, replica_of
+    from windlass.daemon.serving import DASHBOARD, leader_of, read_lease
 
     async with open_api(config) as api:
         lease = await read_lease(api, config)
@@ -77,8 +76,7 @@ def dashboard_instructions(leader: str, address: str, namespace: str) -> str:
 
 async def _token(config: Config) -> str:
     """Return the bearer token of the kubeconfig."""
-    from windlass.kube.client.auth import load
-    from windlass.kube.client.errors import NoAccess
+    from windlass.kube.client import NoAccess, load
 
     access = load(config.kubeconfig or None, config.context or None)
     scheme, _, token = (await access.headers()).get("Authorization", "").partition(" ")

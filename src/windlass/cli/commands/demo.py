@@ -87,7 +87,7 @@ def command(
 
     from windlass.cli.demo_support.dashboard import served_if_wanted
     from windlass.cli.demo_support.recording import recording
-    from windlass.sim.generate.week import EXAMPLE_SEED, generate
+    from windlass.sim.generate import EXAMPLE_SEED, generate
     from windlass.sim.run import Simulation
 
     console = Console(highlight=False)
@@ -209,7 +209,7 @@ def _compare(workload: Workload, ours: Simulation, console: Console) -> None:
     """Simulate the same work with the default scheduler, and print both results."""
     from windlass.cli.format import duration
     from windlass.cli.render.simulation_report import ASSUMPTIONS, short_report
-    from windlass.sim.baselines.kube_default import default
+    from windlass.sim.baselines import default
     from windlass.sim.report import compare
     from windlass.sim.run import Simulation
 

@@ -61,7 +61,7 @@ def _account(text: str | None) -> Account | None:
 
 
 async def _collect(config: Config, account: Account | None) -> Evidence:
-    from windlass.daemon.loop.read_cluster import open_api
+    from windlass.daemon.loop import open_api
     from windlass.doctor.collect import read
 
     async with open_api(config) as api:

@@ -38,7 +38,7 @@ from windlass.model.gpus import WHOLE
 from windlass.model.jobs import ACTIVE, Gang, GangId, Task, TaskState
 from windlass.model.queues import GPU
 from windlass.model.reasons import display_name
-from windlass.model.validation.problems import join_names
+from windlass.model.validation import join_names
 
 if TYPE_CHECKING:
     from windlass.config import Config
@@ -165,7 +165,7 @@ def _explain_on_cluster(config: Config, job: str, namespace: str | None) -> _Exp
 
     A user who may read only its namespace gets the conditions that the scheduler wrote on its pods.
     """
-    from windlass.daemon.loop.read_cluster import ReadForbidden
+    from windlass.daemon.loop import ReadForbidden
 
     name = job if "/" in job else f"{namespace_or_default(config, namespace)}/{job}"
     try:
@@ -260,7 +260,7 @@ def _room(context: ExplainContext, gang: GangId, decision: Decision | None) -> d
         preemption_clauses,
         tasks_being_freed,
     )
-    from windlass.engine.explain.preemption_preview import preview_preemption
+    from windlass.engine.explain import preview_preemption
 
     cluster, plan = context.cluster, context.plan
     if decision is None or decision.verdict != Verdict.WAITS:

@@ -12,7 +12,7 @@ from windlass.cli.options import load_config
 
 if TYPE_CHECKING:
     from windlass.install.helm_program import HelmProgram
-    from windlass.kube.client.client import Api
+    from windlass.kube.client import Api
 
 Command = Callable[..., Any]
 
@@ -126,9 +126,7 @@ def _on_cluster(helm: HelmProgram, work: Callable[[Api], Awaitable[None]]) -> No
 
     from windlass.install.apply import NotDone
     from windlass.install.helm_program import HelmRefusal
-    from windlass.kube.client.auth import load
-    from windlass.kube.client.client import connect
-    from windlass.kube.client.errors import ApiError
+    from windlass.kube.client import ApiError, connect, load
 
     access = load(helm.kubeconfig or None, helm.context or None)
 

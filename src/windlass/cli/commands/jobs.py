@@ -22,7 +22,7 @@ from windlass.model.errors import one_line
 from windlass.model.reasons import display_name
 
 if TYPE_CHECKING:
-    from windlass.daemon.loop.read_cluster import ClusterReading
+    from windlass.daemon.loop import ClusterReading
     from windlass.model.jobs import Gang, Task
 
 STATES = ("waiting", "running", "leaving")
@@ -78,7 +78,7 @@ def command(
     the one that the scheduler wrote on its pods; `windlass explain` says more. Rights to one
     namespace are enough to see its jobs.
     """
-    from windlass.daemon.loop.read_cluster import read_cluster
+    from windlass.daemon.loop import read_cluster
 
     config = load_config(**cluster)
     where = "" if everywhere else namespace_or_default(config, namespace)
@@ -116,7 +116,7 @@ def rows_of(sight: ClusterReading) -> list[JobRow]:
 def _row(sight: ClusterReading, gang: Gang) -> JobRow:
     from windlass.forecast.text import eta_in_message
     from windlass.model.jobs import ACTIVE, OCCUPYING
-    from windlass.workloads.objects.annotations import QUEUE, mark
+    from windlass.workloads.objects import QUEUE, mark
 
     tasks = list(sight.cluster.members(gang.id))
     state = _state(gang, tasks)
@@ -158,7 +158,7 @@ def _state(gang: Gang, tasks: list[Task]) -> str:
 def _condition(sight: ClusterReading, tasks: list[Task]) -> tuple[str, str]:
     """Return reason and message that the scheduler wrote on the first waiting pod that has them."""
     from windlass.model.jobs import TaskState
-    from windlass.workloads.objects.wire import condition
+    from windlass.workloads.objects import condition
 
     for task in tasks:
         if task.state == TaskState.WAITING:

@@ -29,7 +29,7 @@ from windlass.model.gpus import WHOLE
 from windlass.model.jobs import ACTIVE, GangId
 from windlass.model.reasons import display_name
 from windlass.model.units import duration_in_words
-from windlass.model.validation.problems import join_names
+from windlass.model.validation import join_names
 
 if TYPE_CHECKING:
     from windlass.model.queues import Queue
@@ -110,8 +110,7 @@ class Preview:
 
 def read_change_file(file: str, snapshot: Snapshot) -> Snapshot:
     """Return the snapshot with the change in a file, or on stdin for "-"."""
-    from windlass.sim.scenario.change import read_change
-    from windlass.sim.scenario.yaml_lines import MOST_BYTES
+    from windlass.sim.scenario import MOST_BYTES, read_change
 
     try:
         with click.open_file(file, "rb") as stream:

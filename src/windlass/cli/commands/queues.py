@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from windlass.crds.amounts import DimensionAmounts
     from windlass.crds.queue import QueueStatus
     from windlass.model.queues import Queue
-    from windlass.workloads.objects.wire import Owner
+    from windlass.workloads.objects import Owner
 
 HEAD = ("queue", "guarantee", "share", "allocated", "borrowed", "limit", "waiting")
 UNKNOWN = "-"
@@ -63,10 +63,9 @@ def command(json_: bool, **cluster: str | None) -> None:
 
 async def _read(config: Config) -> list[Owner]:
     from windlass.crds.definitions import QUEUE
-    from windlass.daemon.loop.read_cluster import NO_CRDS, ClusterUnreadable, open_api
-    from windlass.kube.client.client import list_all
-    from windlass.kube.client.errors import NotFound
-    from windlass.workloads.objects.wire import Owner
+    from windlass.daemon.loop import NO_CRDS, ClusterUnreadable, open_api
+    from windlass.kube.client import NotFound, list_all
+    from windlass.workloads.objects import Owner
 
     async with open_api(config) as api:
         try:

@@ -61,7 +61,7 @@ def run(config: str | None, **values: Any) -> None:
 
     from windlass.cli.render.preemption_preview import room_clauses
     from windlass.config import read_config
-    from windlass.daemon.loop.main import run as run_daemon
+    from windlass.daemon.loop import run as run_daemon
 
     asyncio.run(run_daemon(read_config(config, os.environ, _config_values(values)), room_clauses))
 
@@ -83,7 +83,7 @@ def resume(**cluster: str | None) -> None:
 def _set_paused(cluster: dict[str, str | None], paused: bool) -> None:
     import asyncio
 
-    from windlass.daemon.loop.pause import set_paused
+    from windlass.daemon.loop import set_paused
 
     leader = asyncio.run(set_paused(load_config(**cluster), paused))
     click.echo(

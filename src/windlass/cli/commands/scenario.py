@@ -9,16 +9,15 @@ import click
 from windlass.cli.output import as_json, write_file
 
 if TYPE_CHECKING:
-    from windlass.sim.scenario.expectations import Difference
-    from windlass.sim.scenario.read import Scenario
+    from windlass.sim.scenario import Difference, Scenario
 
 
 def _print_schema(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
     """Print the JSON schema and exit, if the option is given."""
     if is_given:
-        from windlass.sim.scenario.read import schema
+        from windlass.sim.scenario import scenario_schema
 
-        click.echo(as_json(schema()))
+        click.echo(as_json(scenario_schema()))
         ctx.exit()
 
 
@@ -67,7 +66,7 @@ def command(
 
 def _check(scenarios: list[Scenario], json_: bool) -> int:
     """Simulate all scenarios, print the results, and return how many of them fail."""
-    from windlass.sim.scenario.expectations import differences
+    from windlass.sim.scenario import differences
 
     results: list[dict[str, Any]] = []
     for scenario in scenarios:
@@ -106,7 +105,7 @@ def _result(scenario: Scenario, unmet: list[Difference]) -> dict[str, Any]:
 def _write_snapshot(scenarios: list[Scenario], time: str, out: str | None) -> None:
     """Simulate one scenario to a time and write the snapshot to a file or stdout."""
     from windlass.cli.options import parse_time
-    from windlass.sim.scenario.expectations import snapshot_at
+    from windlass.sim.scenario import snapshot_at
     from windlass.state.snapshot import to_json
 
     at = parse_time(time, "--snapshot-at")

@@ -170,7 +170,7 @@ def play(workload: Workload, scheduler: str, record: str | None = None) -> Simul
     from windlass.cli.demo_support.recording import recording
     from windlass.engine.cycle import plan
     from windlass.model.settings import Victims
-    from windlass.sim.baselines.kube_default import default
+    from windlass.sim.baselines import default
     from windlass.sim.run import Simulation
 
     if scheduler == "youngest":
@@ -204,7 +204,7 @@ def _run_with_bar(simulation: Simulation, until: int, scheduler: str) -> None:
 def _workload(work: str, seed: int | None, nodes: int | None, hours: int | None) -> Workload:
     """Return generated work, or that of a scenario file, for which the options are refused."""
     if work in HOURS:
-        from windlass.sim.generate.week import EXAMPLE_SEED, generate
+        from windlass.sim.generate import EXAMPLE_SEED, generate
 
         return generate(EXAMPLE_SEED if seed is None else seed, hours or HOURS[work], nodes or 24)
     given = (("--seed", seed), ("--nodes", nodes), ("--hours", hours))

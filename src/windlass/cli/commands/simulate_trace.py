@@ -15,10 +15,7 @@ import click
 if TYPE_CHECKING:
     from windlass.model.nodes import Node
     from windlass.sim.run import Simulation
-    from windlass.sim.traces.outcome import TraceOutcome
-    from windlass.sim.traces.replay import Replay
-    from windlass.sim.traces.rows import TraceJob
-    from windlass.sim.traces.samples import Samples
+    from windlass.sim.traces import Replay, Samples, TraceJob, TraceOutcome
 
 SRSF = "srsf"
 """The baseline shortest remaining service first, which is not an order of the engine."""
@@ -70,7 +67,7 @@ def text(runs: Sequence[TraceRun]) -> str:
     from dataclasses import fields
 
     from windlass.cli.output import table
-    from windlass.sim.traces.outcome import TraceOutcome
+    from windlass.sim.traces import TraceOutcome
 
     rows = [
         (LABELS[field.name], *(f"{getattr(run.outcome, field.name):,}" for run in runs))
@@ -98,7 +95,7 @@ LABELS = {
 
 def _replay_of(options: TraceOptions, policy: str) -> Replay:
     from windlass.model.settings import Ordering
-    from windlass.sim.traces.replay import Replay
+    from windlass.sim.traces import Replay
 
     return Replay(
         order=Ordering.SHORTEST if policy == SRSF else Ordering(policy),
@@ -114,8 +111,7 @@ def _jobs(file: str, format_: str | None) -> tuple[TraceJob, ...]:
     """Read the jobs of a trace file; print how many of them are left out."""
     from windlass.cli.files import read_limited
     from windlass.model.errors import InputError
-    from windlass.sim.traces.formats import read_all
-    from windlass.sim.traces.rows import TraceError, lines_of
+    from windlass.sim.traces import TraceError, lines_of, read_all
 
     data, name = read_limited(file, MOST_BYTES)
     try:
@@ -132,7 +128,7 @@ def _jobs(file: str, format_: str | None) -> tuple[TraceJob, ...]:
 
 def _nodes(cluster: str) -> tuple[Node, ...]:
     """Return the nodes of --cluster: a grid like 8x8, or those of a scenario file."""
-    from windlass.sim.traces.replay import cluster_of
+    from windlass.sim.traces import cluster_of
 
     grid = _GRID.fullmatch(cluster)
     if grid is None:
@@ -157,7 +153,7 @@ def _nodes(cluster: str) -> tuple[Node, ...]:
 
 def _warn_of_cut_jobs(jobs: Sequence[TraceJob], nodes: Sequence[Node]) -> None:
     """Print how many jobs request more GPUs than the cluster has; they get all of them."""
-    from windlass.sim.traces.replay import larger_than
+    from windlass.sim.traces import larger_than
 
     cut, total = larger_than(jobs, nodes), sum(len(node.gpus) for node in nodes)
     if cut:
@@ -170,11 +166,9 @@ def _play(
 ) -> TraceRun:
     """Simulate the jobs in one order to their end."""
     from windlass.engine.cycle import plan_without_reasons
-    from windlass.sim.baselines.srsf import srsf
+    from windlass.sim.baselines import srsf
     from windlass.sim.run import Simulation
-    from windlass.sim.traces.outcome import outcome
-    from windlass.sim.traces.replay import workload_of
-    from windlass.sim.traces.samples import Samples
+    from windlass.sim.traces import Samples, outcome, workload_of
 
     workload, samples = workload_of(jobs, nodes, _replay_of(options, policy)), Samples()
     scheduler = srsf if policy == SRSF else plan_without_reasons

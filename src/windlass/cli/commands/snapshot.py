@@ -20,7 +20,7 @@ def command(out: str | None, **cluster: str | None) -> None:
     windlass snapshot --out now.json && windlass plan now.json --with change.yaml
     """
     from windlass.cli.output import write_file
-    from windlass.daemon.loop.read_cluster import read_cluster
+    from windlass.daemon.loop import read_cluster
     from windlass.state.snapshot import to_json
 
     data = to_json(asyncio.run(read_cluster(load_config(**cluster))).cluster.snapshot())

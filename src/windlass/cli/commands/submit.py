@@ -20,8 +20,8 @@ from windlass.cli.options import (
 
 if TYPE_CHECKING:
     from windlass.config import Config
-    from windlass.kube.client.client import Api
-    from windlass.workloads.manifests.submit import SubmitRequest
+    from windlass.kube.client import Api
+    from windlass.workloads.manifests import SubmitRequest
 
 NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 MOST_PODS = 100_000
@@ -90,7 +90,7 @@ def command(
     PET_NODE_RANK, PET_NPROC_PER_NODE and PET_MASTER_ADDR are set, and MASTER_ADDR, MASTER_PORT,
     WORLD_SIZE and RANK for programs with one process per pod.
     """
-    from windlass.workloads.manifests.submit import SubmitRequest
+    from windlass.workloads.manifests import SubmitRequest
 
     config = load_config(kubeconfig, context, file)
     request = SubmitRequest(
@@ -119,7 +119,7 @@ def _generated_name(words: tuple[str, ...]) -> str:
 
 def _namespace(config: Config, namespace: str | None, print_: bool) -> str:
     """Return the namespace of the job; "default" if manifests are printed without a cluster."""
-    from windlass.kube.client.errors import NoAccess
+    from windlass.kube.client import NoAccess
 
     try:
         return namespace_or_default(config, namespace)
@@ -139,7 +139,7 @@ def _variable(text: str) -> tuple[str, str]:
 def _check(request: SubmitRequest) -> None:
     """Refuse values that the API server would accept, but with which the job could not run."""
     from windlass.model.units import parse_duration, parse_quantity
-    from windlass.workloads.manifests.submit import longest_name
+    from windlass.workloads.manifests import longest_name
 
     most, name = longest_name(request.count), request.name
     if not NAME.fullmatch(name) or len(name) > most:
@@ -163,10 +163,10 @@ async def _submit(config: Config, request: SubmitRequest) -> None:
     The Job is created first, because the Service names it as its owner and is deleted with it.
     """
     from windlass.crds.definitions import QUEUE
-    from windlass.daemon.loop.read_cluster import open_api
-    from windlass.daemon.serving.leader_info import as_leader, read_lease
-    from windlass.kube.client.errors import ApiError
-    from windlass.workloads.manifests.submit import job_of, service_of
+    from windlass.daemon.loop import open_api
+    from windlass.daemon.serving import as_leader, read_lease
+    from windlass.kube.client import ApiError
+    from windlass.workloads.manifests import job_of, service_of
 
     jobs = f"/apis/batch/v1/namespaces/{request.namespace}/jobs"
     async with open_api(config) as api:
@@ -191,7 +191,7 @@ def _owner_reference(job: bytes) -> dict[str, str]:
     """Return the owner reference to a Job, given the answer of the API server to its creation."""
     import msgspec
 
-    from windlass.workloads.objects.wire import Owner
+    from windlass.workloads.objects import Owner
 
     meta = msgspec.json.decode(job, type=Owner).metadata
     return {"apiVersion": "batch/v1", "kind": "Job", "name": meta.name, "uid": meta.uid}
@@ -199,11 +199,10 @@ def _owner_reference(job: bytes) -> dict[str, str]:
 
 async def _check_name(api: Api, kind: str, name: str, path: str) -> None:
     """Refuse a name that does not exist; do nothing if the names may not be listed."""
-    from windlass.kube.client.client import list_all
-    from windlass.kube.client.errors import Forbidden
-    from windlass.kube.client.errors import NotFound as NotServed
+    from windlass.kube.client import Forbidden, list_all
+    from windlass.kube.client import NotFound as NotServed
     from windlass.model.errors import UnknownName
-    from windlass.workloads.objects.wire import Owner
+    from windlass.workloads.objects import Owner
 
     try:
         names = [found.metadata.name for found in await list_all(api, path, Owner)]
@@ -215,7 +214,7 @@ async def _check_name(api: Api, kind: str, name: str, path: str) -> None:
 
 def _as_yaml(request: SubmitRequest) -> str:
     from windlass.crds.manifest import as_yaml
-    from windlass.workloads.manifests.submit import job_of, service_of
+    from windlass.workloads.manifests import job_of, service_of
 
     manifests = (job_of(request), service_of(request))
     return "---\n".join(as_yaml(manifest) for manifest in manifests if manifest is not None)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from windlass.cli.live_view.view import TerminalSize
     from windlass.config import Config
-    from windlass.daemon.loop.read_cluster import ClusterReading
+    from windlass.daemon.loop import ClusterReading
 
 
 @click.command("top")
@@ -54,7 +54,7 @@ def command(once: bool, every: float, **cluster: str | None) -> None:
 
 def _show_once(config: Config, console: Console) -> None:
     from windlass.cli.live_view.view import TerminalSize
-    from windlass.daemon.loop.read_cluster import read_cluster
+    from windlass.daemon.loop import read_cluster
 
     size = TerminalSize(console.width, max(24, console.height))
     console.print(frame(asyncio.run(read_cluster(config)), size))
@@ -64,7 +64,7 @@ def _show_live(config: Config, console: Console, every_s: float) -> None:
     from rich.live import Live
 
     from windlass.cli.live_view.view import TerminalSize
-    from windlass.daemon.loop.read_cluster import follow_cluster
+    from windlass.daemon.loop import follow_cluster
 
     # Ctrl-C is the normal end.
     with (

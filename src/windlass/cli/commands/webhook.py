@@ -64,7 +64,7 @@ def command(
     """
     import asyncio
 
-    from windlass.daemon.serving.webhook import WebhookAddress, run
+    from windlass.daemon.serving import WebhookAddress, run
 
     place = WebhookAddress(name, secret, hosts, address, port, drain_s, look_again_s)
     users = tuple(user.strip() for user in controllers.split(",") if user.strip())

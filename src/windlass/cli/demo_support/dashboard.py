@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from windlass.forecast.eta import StartEta
     from windlass.model.jobs import GangId
     from windlass.sim.run import Simulation
-    from windlass.web.schema.documents import FinishedJob
+    from windlass.web.schema import FinishedJob
 
 MOST_FINISHED = 200
 """The number of finished jobs that are shown; a long simulation has many more."""
@@ -26,7 +26,7 @@ class SimulationDashboard:
 
     def __init__(self, expected: BackgroundEta | None = None) -> None:
         from windlass.cli.render.preemption_preview import room_clauses
-        from windlass.web.feed.live_state import LiveState
+        from windlass.web.documents import LiveState
 
         self.board = LiveState(f"{time.time_ns():x}", played=True, tell_room=room_clauses)
         self.address = ""
@@ -48,7 +48,7 @@ class SimulationDashboard:
 
     def show(self, simulation: Simulation) -> None:
         """Show the present cluster, unless it is shown already; request ETAs if a page is open."""
-        from windlass.web.feed.view import ViewExtras, bounded_etas
+        from windlass.web.feed import ViewExtras, bounded_etas
 
         if self._expected and self.board.change_signal.is_heard:
             self._expected.update(simulation.cluster)
@@ -73,7 +73,7 @@ def served_if_wanted(
 
     It is served if a port was named, or beside the live view if the page was built.
     """
-    from windlass.web.server.app import STATIC
+    from windlass.web.server import STATIC
 
     is_served = port is not None or (live and (STATIC / "index.html").is_file())
     return _served(port) if is_served else nullcontext()
@@ -82,7 +82,7 @@ def served_if_wanted(
 @contextmanager
 def _served(port: int | None) -> Generator[SimulationDashboard, None, None]:
     from windlass.cli.demo_support.background_eta import BackgroundEta
-    from windlass.web.server.local_server import run_local_server
+    from windlass.web.server import run_local_server
 
     expected = BackgroundEta()
     dashboard = SimulationDashboard(expected)
@@ -93,7 +93,7 @@ def _served(port: int | None) -> Generator[SimulationDashboard, None, None]:
 
 def _finished(simulation: Simulation) -> list[FinishedJob]:
     """Return the latest finished jobs, the newest first."""
-    from windlass.web.schema.documents import FinishedJob
+    from windlass.web.schema import FinishedJob
 
     ended = (record for record in simulation.records.values() if record.ended is not None)
     latest = heapq.nlargest(MOST_FINISHED, ended, key=lambda record: (record.ended, record.gang.id))

@@ -33,7 +33,7 @@ def recording(
     if file is None:
         yield
         return
-    from windlass.daemon.serving.replay_reader import ReplayReader
+    from windlass.daemon.serving import ReplayReader
     from windlass.history.recorder import Recorder
     from windlass.history.store import HistoryStore, Keep
     from windlass.history.writer import HistoryWriter

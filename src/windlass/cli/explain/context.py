@@ -15,7 +15,7 @@ from windlass.model.reasons import display_name
 
 if TYPE_CHECKING:
     from windlass.config import Config
-    from windlass.daemon.loop.read_cluster import ClusterReading
+    from windlass.daemon.loop import ClusterReading
     from windlass.engine.plan import Plan
     from windlass.forecast.experience import Experience
     from windlass.sim.records import GangRecord
@@ -118,7 +118,7 @@ def cluster_context(config: Config) -> ExplainContext:
     """Read a live cluster once, and return it with the plan for it."""
     import asyncio
 
-    from windlass.daemon.loop.read_cluster import read_cluster
+    from windlass.daemon.loop import read_cluster
 
     return observed_context(asyncio.run(read_cluster(config)))
 

@@ -23,16 +23,16 @@ from windlass.model.events import Event, GangSeen, TaskSeen
 
 if TYPE_CHECKING:
     from windlass.config import Config
-    from windlass.daemon.decide.inputs import StepInput
+    from windlass.daemon.decide import StepInput
     from windlass.state.cluster import Cluster
-    from windlass.workloads.manifests.expand import ClusterDefaults, ExpandedManifests
+    from windlass.workloads.manifests import ClusterDefaults, ExpandedManifests
 
 
 def submit_to_context(
     context: ExplainContext, manifests: ManifestFile, namespace: str = "default"
 ) -> tuple[ExplainContext, list[str]]:
     """Return the context with the job submitted to it, and the names of its gangs."""
-    from windlass.workloads.kinds.table import KINDS
+    from windlass.workloads.kinds import KINDS
 
     if manifests.is_kubernetes:
         events = _events_of_manifests(manifests, context.cluster, namespace)
@@ -52,8 +52,8 @@ def submit_to_cluster(
     """
     import asyncio
 
-    from windlass.daemon.loop.read_cluster import read_cluster
-    from windlass.workloads.pods.task import task_id
+    from windlass.daemon.loop import read_cluster
+    from windlass.workloads.pods import task_id
 
     if not manifests.is_kubernetes:
         return submit_to_context(observed_context(asyncio.run(read_cluster(config))), manifests)
@@ -80,8 +80,8 @@ def _remarks(
 ) -> Iterator[str]:
     """Yield sentences about documents that are left out, and objects that exist already."""
     from windlass.kube.refs import ObjectObserved
-    from windlass.model.validation.problems import join_names
-    from windlass.workloads.objects.wire import Owner, Pod
+    from windlass.model.validation import join_names
+    from windlass.workloads.objects import Owner, Pod
 
     if others := kinds_without_pods(manifests, defaults.kinds):
         yield sentence(others)
@@ -116,11 +116,11 @@ def _cluster_defaults(
     config: Config, namespace: str, now: int, inputs: Iterable[StepInput] | None = None
 ) -> ClusterDefaults:
     """Return the values that the API server would fill in; priorities only if inputs are given."""
-    from windlass.daemon.serving.context import scope_of
+    from windlass.daemon.serving import scope_of
     from windlass.kube.refs import ObjectObserved
     from windlass.model.units import format_timestamp
-    from windlass.workloads.manifests.expand import ClusterDefaults
-    from windlass.workloads.objects.wire import PriorityClass
+    from windlass.workloads.manifests import ClusterDefaults
+    from windlass.workloads.objects import PriorityClass
 
     priorities: dict[str, int] | None = None
     if inputs is not None:
@@ -140,8 +140,8 @@ def _events_of_manifests(manifests: ManifestFile, cluster: Cluster, namespace: s
     """
     from windlass.config import Config
     from windlass.crds.read import OwnedQueue, QueueUsers
-    from windlass.daemon.serving.context import scope_of
-    from windlass.kube.ingest.translator import Translator
+    from windlass.daemon.serving import scope_of
+    from windlass.kube.ingest import Translator
 
     objects = expand_manifests(manifests, _cluster_defaults(Config(), namespace, cluster.now))
     events: list[Event] = []
@@ -161,7 +161,7 @@ def _events_of_manifests(manifests: ManifestFile, cluster: Cluster, namespace: s
 
 def _events_of_scenario_jobs(manifests: ManifestFile, cluster: Cluster) -> list[Event]:
     """Return the events of jobs in the format of scenario files; refuse names that exist."""
-    from windlass.sim.scenario.job import read_jobs
+    from windlass.sim.scenario import read_jobs
 
     events: list[Event] = []
     names = {*cluster.gangs}

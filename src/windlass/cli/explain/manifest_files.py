@@ -11,9 +11,9 @@ from windlass.cli.files import display_name, read_bytes
 from windlass.model.errors import InputError
 
 if TYPE_CHECKING:
-    from windlass.sim.scenario.yaml_lines import Spot
-    from windlass.workloads.kinds.table import Kinds
-    from windlass.workloads.manifests.expand import ClusterDefaults, ExpandedManifests
+    from windlass.sim.scenario import Spot
+    from windlass.workloads.kinds import Kinds
+    from windlass.workloads.manifests import ClusterDefaults, ExpandedManifests
 
 _SEPARATOR = re.compile(rb"^---.*$", re.MULTILINE)
 ADVICE = "write a manifest of a kind that makes pods, or a job of a scenario"
@@ -41,7 +41,7 @@ class ManifestFile:
 
 def read_manifest_file(file: str) -> ManifestFile:
     """Read the documents of a file, or of stdin for "-"."""
-    from windlass.sim.scenario.yaml_lines import MOST_BYTES, read_yaml
+    from windlass.sim.scenario import MOST_BYTES, read_yaml
 
     data, name = read_bytes(file, MOST_BYTES), display_name(file)
     documents: list[Spot] = []
@@ -63,7 +63,7 @@ def expand_manifests(manifests: ManifestFile, defaults: ClusterDefaults) -> Expa
 
     Raise an InputError for the first thing that the API server would refuse.
     """
-    from windlass.workloads.manifests.expand import CannotMake, expand_manifests
+    from windlass.workloads.manifests import CannotMake, expand_manifests
 
     problems = sorted(_problems(manifests, defaults))
     if problems:
@@ -81,8 +81,8 @@ def expand_manifests(manifests: ManifestFile, defaults: ClusterDefaults) -> Expa
 
 def kinds_without_pods(manifests: ManifestFile, kinds: Kinds) -> str:
     """Return a clause that names the kinds that cannot be explained; empty if there are none."""
-    from windlass.model.validation.problems import join_names
-    from windlass.workloads.manifests.expand import is_read, key_of
+    from windlass.model.validation import join_names
+    from windlass.workloads.manifests import is_read, key_of
 
     keys = [key_of(mapping) for mapping in manifests.mappings if not is_read(mapping, kinds)]
     names = list(dict.fromkeys(str(key).rstrip(".") for key in keys))
@@ -93,8 +93,16 @@ def kinds_without_pods(manifests: ManifestFile, kinds: Kinds) -> str:
 def _problems(manifests: ManifestFile, defaults: ClusterDefaults) -> Iterator[tuple[int, str]]:
     """Yield the line and the text of everything that the API server would refuse."""
     from windlass.crds.read import read_gang
-    from windlass.workloads.manifests.expand import GANG, ROWS, is_read, key_of, name_of
-    from windlass.workloads.manifests.validate import COUNTS, problems, repeated_names
+    from windlass.workloads.manifests import (
+        COUNTS,
+        GANG,
+        ROWS,
+        is_read,
+        key_of,
+        name_of,
+        problems,
+        repeated_names,
+    )
 
     for spot, mapping in zip(manifests.documents, manifests.mappings, strict=True):
         key, name = key_of(mapping), name_of(mapping, defaults)

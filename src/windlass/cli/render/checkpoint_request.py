@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.cli.format import counted
 from windlass.cli.render.evictions import eviction_cause
-from windlass.model.validation.problems import join_names
+from windlass.model.validation import join_names
 
 if TYPE_CHECKING:
     from windlass.engine.plan import Plan

@@ -10,7 +10,7 @@ from windlass.model.reasons import ReasonCode
 
 if TYPE_CHECKING:
     from windlass.cli.explain.context import ExplainContext
-    from windlass.daemon.loop.read_cluster import ClusterReading
+    from windlass.daemon.loop import ClusterReading
     from windlass.forecast.eta import StartEta
     from windlass.forecast.experience import Experience
     from windlass.model.jobs import GangId
@@ -54,7 +54,7 @@ def etas_on_pods(sight: ClusterReading) -> dict[str, str]:
     The leader has observed the cluster for longer than this command, so its forecast is better.
     """
     from windlass.forecast.text import eta_in_message
-    from windlass.workloads.objects.wire import condition
+    from windlass.workloads.objects import condition
 
     etas: dict[str, str] = {}
     for task in sight.cluster.tasks.values():

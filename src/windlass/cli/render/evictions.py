@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.format import counted, sentence
-from windlass.engine.draft.restart_cost import harm
+from windlass.engine.draft import harm
 from windlass.model.actions import Evict, EvictionRule, Hold
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import COUNTED, Gang, GangId, Task, TaskId

@@ -16,14 +16,14 @@ from windlass.model.reasons import display_name
 
 if TYPE_CHECKING:
     from windlass.config import Config
-    from windlass.daemon.loop.read_cluster import ClusterReading
+    from windlass.daemon.loop import ClusterReading
 
 STATES = {"waiting": "Waits", "running": "Running", "leaving": "Leaves"}
 
 
 def stories_on_pods(config: Config, job: str) -> tuple[int, list[dict[str, Any]]]:
     """Return the time, and a story for each gang of a job, as `windlass explain` makes them."""
-    from windlass.daemon.loop.read_cluster import read_cluster
+    from windlass.daemon.loop import read_cluster
 
     sight = asyncio.run(read_cluster(config, job.partition("/")[0]))
     rows = rows_of(sight)

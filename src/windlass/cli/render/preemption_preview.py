@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.cli.explain.context import pod_of
 from windlass.cli.format import counted
 from windlass.cli.output import slices_in_words
-from windlass.engine.explain.preemption_preview import (
+from windlass.engine.explain import (
     Blocker,
     PreemptionPreview,
     QueueComparison,
@@ -22,7 +22,7 @@ from windlass.model.jobs import GangId, Task, TaskState
 from windlass.model.queues import GPU
 from windlass.model.reasons import display_name
 from windlass.model.units import duration_in_words
-from windlass.model.validation.problems import amount_in_words, join_names
+from windlass.model.validation import amount_in_words, join_names
 
 if TYPE_CHECKING:
     from windlass.state.cluster import Cluster

@@ -10,7 +10,7 @@ from windlass.cli.output import table
 from windlass.engine.plan import Plan
 from windlass.model.gpus import WHOLE
 from windlass.model.queues import GPU, ROOT, Queue, guaranteed
-from windlass.model.validation.problems import amount_in_words
+from windlass.model.validation import amount_in_words
 
 if TYPE_CHECKING:
     from windlass.state.cluster import Cluster

@@ -9,7 +9,7 @@ from windlass.model.jobs import GangId
 
 if TYPE_CHECKING:
     from windlass.cli.explain.context import ExplainContext
-    from windlass.engine.explain.suggest import Suggestions
+    from windlass.engine.suggestions import Suggestions
 
 MOST_GANGS = 3
 """The number of waiting gangs of one job for which changes are searched; a search is slow."""
@@ -20,7 +20,7 @@ def add_suggestions(context: ExplainContext, stories: Sequence[dict[str, Any]]) 
 
     Gangs for which places are being freed are left out: they start without a change.
     """
-    from windlass.engine.explain.suggest import suggest
+    from windlass.engine.suggestions import suggest
 
     states = ("Waits", "Never")
     waiting = [story for story in stories if story["state"] in states and "freed" not in story]

@@ -11,9 +11,7 @@ from windlass.cli.render.plots import PlotBar, bars, lines
 
 if TYPE_CHECKING:
     from windlass.cli.commands.simulate_trace import TraceRun
-    from windlass.sim.traces.outcome import Done
-    from windlass.sim.traces.rows import TraceJob
-    from windlass.sim.traces.samples import TraceSample
+    from windlass.sim.traces import Done, TraceJob, TraceSample
 
 Series: TypeAlias = dict[str, list[tuple[int, float]]]
 
@@ -98,7 +96,7 @@ def _about(runs: Sequence[TraceRun]) -> str:
 
 
 def _plots(jobs: Sequence[TraceJob], run: TraceRun) -> str:
-    from windlass.sim.traces.outcome import done_of
+    from windlass.sim.traces import done_of
 
     samples, done = run.samples.taken, done_of(run.simulation, jobs)
     figures = (

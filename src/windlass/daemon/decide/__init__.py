@@ -19,3 +19,8 @@ The package is pure: it does no I/O, and time enters as `now`.
     finished_gangs       gangs that have ended, for the dashboard
     pod_refs             the pods behind tasks
 """
+
+from windlass.daemon.decide.inputs import StepInput
+from windlass.daemon.decide.step import SchedulerStep, StepOutput
+
+__all__ = ["SchedulerStep", "StepInput", "StepOutput"]

@@ -22,16 +22,14 @@ from windlass.checkpoint.protocol import (
     read_request,
 )
 from windlass.kube.refs import PodRef
-from windlass.kube.writers.conditions import EventMessage, GangMessages
+from windlass.kube.writers import EventMessage, GangMessages
 from windlass.kube.writes import Heard, RequestUnwritable
 from windlass.model import events
 from windlass.model.actions import PendingCheckpoint
 from windlass.model.jobs import Gang, GangId, TaskId
 from windlass.state.cluster import Cluster
-from windlass.workloads.objects.annotations import SAVED
-from windlass.workloads.objects.wire import Pod, condition
-from windlass.workloads.pods.checkpointing import answers, checkpoint_settings_of, complaints
-from windlass.workloads.pods.task import task_id
+from windlass.workloads.objects import SAVED, Pod, condition
+from windlass.workloads.pods import answers, checkpoint_settings_of, complaints, task_id
 
 MOST = 10_000
 """The number of gangs that are remembered; of more, the first ones are forgotten."""

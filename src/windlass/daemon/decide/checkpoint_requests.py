@@ -13,17 +13,16 @@ from enum import StrEnum
 
 from windlass.checkpoint.protocol import CheckpointRequest
 from windlass.daemon.decide.checkpoint_answers import CheckpointAnswers
-from windlass.engine.draft.eviction_units import is_torn
-from windlass.engine.draft.restart_cost import harm
-from windlass.engine.explain.reasons import eviction_decisions
+from windlass.engine.draft import harm, is_torn
+from windlass.engine.explain import eviction_decisions
 from windlass.engine.plan import Plan
 from windlass.kube.refs import PodRef
 from windlass.kube.writes import CheckpointTarget, CheckpointWithdrawal, GangCheckpoint
 from windlass.model.actions import Evict, PendingCheckpoint
 from windlass.model.jobs import ACTIVE, GangId, TaskId
 from windlass.state.cluster import Cluster
-from windlass.workloads.objects.wire import Pod
-from windlass.workloads.pods.checkpointing import checkpoint_settings_of, endpoint_of
+from windlass.workloads.objects import Pod
+from windlass.workloads.pods import checkpoint_settings_of, endpoint_of
 
 AGAIN_S = 10
 """Seconds after which a withdrawn request that is still there was written late."""

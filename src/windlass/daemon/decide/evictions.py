@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence, Set
 
 from windlass.daemon.decide.nominations import Nominations
 from windlass.daemon.decide.pod_refs import PodRefs
-from windlass.engine.explain.reasons import eviction_decisions as losing
+from windlass.engine.explain import eviction_decisions as losing
 from windlass.engine.plan import Plan
-from windlass.kube.ingest.translator import Translator
+from windlass.kube.ingest import Translator
 from windlass.kube.refs import PodRef
-from windlass.kube.writers.conditions import GangMessages, displaced_event
+from windlass.kube.writers import GangMessages, displaced_event
 from windlass.kube.writes import GangEvictions, OwnerChange, OwnerWrite, Victim
 from windlass.model.actions import Evict, EvictionRule
 from windlass.model.jobs import Gang, GangId, Overrun, TaskId
 from windlass.state.cluster import Cluster
-from windlass.workloads.kinds.suspension import SuspensionMark
-from windlass.workloads.pods.checkpointing import GRACE_S, grace_of
+from windlass.workloads.kinds import SuspensionMark
+from windlass.workloads.pods import GRACE_S, grace_of
 
 Promises = Mapping[GangId, tuple[PodRef, str]]
 """By preemptor: the pod that carries the promise, and its text."""

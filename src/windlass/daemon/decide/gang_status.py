@@ -12,8 +12,8 @@ from windlass.crds.queue_validation import ready_condition, unreadable_verdict
 from windlass.crds.read import read_gang
 from windlass.daemon.decide.queue_status import SOONEST_S, StatusWrite, ready_in
 from windlass.engine.plan import Decision, Plan
-from windlass.kube.ingest.gangs import gang_id
-from windlass.kube.writers.conditions import ConditionReason, message_of
+from windlass.kube.ingest import gang_id
+from windlass.kube.writers import ConditionReason, message_of
 from windlass.model import units
 from windlass.model.jobs import ACTIVE, GangId, Task, TaskState
 from windlass.model.reasons import ReasonCode

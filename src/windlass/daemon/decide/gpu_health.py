@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
-from windlass.kube.ingest.translator import Translator
+from windlass.kube.ingest import Translator
 from windlass.model.events import Event
-from windlass.workloads.nodes.dcgm import Exporter, Reading, exporter_of, suspects, trouble_of_gpus
+from windlass.workloads.nodes import Exporter, Reading, exporter_of, suspects, trouble_of_gpus
 from windlass.workloads.objects import wire
-from windlass.workloads.pods.task import task_id
+from windlass.workloads.pods import task_id
 
 KEPT_S = 300
 """Seconds for which the last reading of an exporter counts."""

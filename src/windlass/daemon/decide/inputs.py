@@ -21,9 +21,8 @@ from windlass.daemon.decide.nominations import FailedBindHolds, Nominations
 from windlass.daemon.decide.quarantine import QuarantineMarks
 from windlass.daemon.decide.queue_status import QueueStatuses
 from windlass.daemon.decide.suspended_gangs import GangResumer
-from windlass.engine.preemption.repeat_protection import DisplacedGangs
-from windlass.kube.ingest.gangs import GANGS
-from windlass.kube.ingest.translator import Translator
+from windlass.engine.preemption import DisplacedGangs
+from windlass.kube.ingest import GANGS, Translator
 from windlass.kube.refs import Kind, ObjectLost, ObjectObserved, Observation, PodLost, PodRead
 from windlass.kube.writes import (
     EvictRefused,

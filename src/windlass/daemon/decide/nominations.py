@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 from windlass.engine.plan import Plan
-from windlass.kube.writers.placement_promises import Promise, hold_of, promise_of, read
+from windlass.kube.writers import Promise, hold_of, promise_of, read
 from windlass.model.actions import Hold, PlaceClaim
 from windlass.model.events import Event, HoldGone, HoldSeen
 from windlass.model.jobs import GangId, Task, TaskId, TaskState

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from windlass.kube.ingest.translator import Translator
+from windlass.kube.ingest import Translator
 from windlass.kube.refs import PodRef
-from windlass.kube.writers.conditions import WaitingPod
+from windlass.kube.writers import WaitingPod
 from windlass.model.jobs import GangId, TaskId, TaskState
 from windlass.state.cluster import Cluster
 

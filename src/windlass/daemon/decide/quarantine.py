@@ -17,14 +17,13 @@ from typing import Any
 import msgspec
 
 from windlass.controllers.quarantine import quarantine_changes
-from windlass.kube.ingest.translator import Translator
+from windlass.kube.ingest import Translator
 from windlass.model import units
 from windlass.model.events import Event, NodeTrusted
 from windlass.model.nodes import Quarantine
 from windlass.state.cluster import Cluster
-from windlass.workloads.nodes.health import quarantine_of, quarantine_text
-from windlass.workloads.objects import wire
-from windlass.workloads.objects.annotations import QUARANTINE, TRUSTED
+from windlass.workloads.nodes import quarantine_of, quarantine_text
+from windlass.workloads.objects import QUARANTINE, TRUSTED, wire
 
 CONDITION = "WindlassQuarantine"
 """The type of the node condition that shows the quarantine to people."""

@@ -49,14 +49,17 @@ from windlass.daemon.decide.stuck_pods import OverlongTerminations, Shortening, 
 from windlass.daemon.decide.suspended_gangs import GangResumer, HeldBack
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Plan, Verdict
-from windlass.engine.preemption.repeat_protection import DisplacedGangs
+from windlass.engine.preemption import DisplacedGangs
 from windlass.forecast.eta import StartEta
-from windlass.kube.ingest.owners import UnsignedMark
-from windlass.kube.ingest.scope import Scope
-from windlass.kube.ingest.translator import Translator
+from windlass.kube.ingest import Scope, Translator, UnsignedMark
 from windlass.kube.refs import PodRef
-from windlass.kube.writers.conditions import ConditionWriter, GangMessages, withdrawn_event
-from windlass.kube.writers.placement_promises import promise_of, text_of
+from windlass.kube.writers import (
+    ConditionWriter,
+    GangMessages,
+    promise_of,
+    text_of,
+    withdrawn_event,
+)
 from windlass.kube.writes import (
     Binding,
     CheckpointSaved,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from windlass.kube.ingest.translator import Translator
+from windlass.kube.ingest import Translator
 from windlass.kube.refs import PodRef
 from windlass.kube.writes import StuckPod, is_dead
 from windlass.model.jobs import TaskId

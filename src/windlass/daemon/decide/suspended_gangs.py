@@ -19,10 +19,8 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from windlass.engine.plan import Decision, Plan, Verdict
-from windlass.kube.ingest.suspended_gangs import COME_WITHIN_S, SuspendedGang
-from windlass.kube.ingest.translator import Translator
-from windlass.kube.writers.conditions import lacks_nodes
-from windlass.kube.writers.placement_promises import Promise, hold_of, promise_of, read
+from windlass.kube.ingest import COME_WITHIN_S, SuspendedGang, Translator
+from windlass.kube.writers import Promise, hold_of, lacks_nodes, promise_of, read
 from windlass.kube.writes import OwnerChange, OwnerWrite, OwnerWriteFailed
 from windlass.model import events
 from windlass.model.actions import Bind, EvictionRule, Hold, PlaceClaim
@@ -33,7 +31,7 @@ from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.resources import Request
 from windlass.model.units import duration_in_words
 from windlass.state.cluster import Cluster
-from windlass.workloads.kinds.suspension import OwnerState, SuspensionMark, with_resumption
+from windlass.workloads.kinds import OwnerState, SuspensionMark, with_resumption
 
 YIELDS_AGAIN_S = 600
 """Seconds between two times that a borrower yields the places of its missing pods, at least."""

@@ -12,3 +12,28 @@ Here belong I/O and its order in time: asyncio tasks, threads, time-outs, the le
 does I/O. Decisions do not belong here (`daemon/decide`), nor does the form of single requests
 (`kube/client`, `kube/writers`), nor what is served to people and probes (`daemon/serving`).
 """
+
+from windlass.daemon.loop.main import replica_of, run
+from windlass.daemon.loop.pause import set_paused
+from windlass.daemon.loop.read_cluster import (
+    NO_CRDS,
+    ClusterReading,
+    ClusterUnreadable,
+    ReadForbidden,
+    follow_cluster,
+    open_api,
+    read_cluster,
+)
+
+__all__ = [
+    "NO_CRDS",
+    "ClusterReading",
+    "ClusterUnreadable",
+    "ReadForbidden",
+    "follow_cluster",
+    "open_api",
+    "read_cluster",
+    "replica_of",
+    "run",
+    "set_paused",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from windlass.daemon.decide.inputs import StepInput
+from windlass.daemon.decide import StepInput
 
 
 @dataclass(slots=True)

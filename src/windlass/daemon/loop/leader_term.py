@@ -17,18 +17,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from windlass.daemon.decide.inputs import StepInput
-from windlass.daemon.decide.step import SchedulerStep, StepOutput
+from windlass.daemon.decide import SchedulerStep, StepInput, StepOutput
 from windlass.daemon.loop.inbox import Inbox
 from windlass.daemon.loop.signing_key import load_signing_key
 from windlass.daemon.loop.watches import Watches, paths_of, sort_inputs
 from windlass.daemon.loop.writers import ClusterWriters
-from windlass.daemon.serving.context import DaemonContext, scope_of
-from windlass.daemon.serving.forecaster import Forecaster
-from windlass.daemon.serving.recorder import TermRecorder
-from windlass.daemon.shadow.compare import Shadow
-from windlass.daemon.shadow.report import report_of, sum_up
-from windlass.kube.client.dcgm_scraper import DcgmScraper
+from windlass.daemon.serving import DaemonContext, Forecaster, TermRecorder, scope_of
+from windlass.daemon.shadow import Shadow, report_of, sum_up
+from windlass.kube.client import DcgmScraper
 from windlass.state.snapshot import to_json
 
 FIRST_READINGS_S = 5.0

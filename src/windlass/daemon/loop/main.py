@@ -17,18 +17,21 @@ from typing import Any
 
 from windlass.config import Config
 from windlass.daemon.loop.leader_term import LeaderTerm
-from windlass.daemon.serving.context import DaemonContext
-from windlass.daemon.serving.dashboard import DashboardServer
-from windlass.daemon.serving.health import application, listen, server
-from windlass.daemon.serving.leader_info import DASHBOARD, SETTINGS, published
-from windlass.daemon.serving.log import StructuredLog
-from windlass.daemon.serving.recorder import check
-from windlass.kube.client.auth import Access, load
-from windlass.kube.client.client import connect
-from windlass.kube.client.errors import ApiError, NotAllowed
-from windlass.kube.client.leader_election import Election, LeaseTerms
+from windlass.daemon.serving import (
+    DASHBOARD,
+    SETTINGS,
+    DaemonContext,
+    DashboardServer,
+    StructuredLog,
+    application,
+    check,
+    listen,
+    published,
+    server,
+)
+from windlass.kube.client import Access, ApiError, Election, LeaseTerms, NotAllowed, connect, load
 from windlass.metrics import Metrics
-from windlass.web.feed.live_state import RoomExplainer
+from windlass.web.documents import RoomExplainer
 
 LOOK_EVERY_S = 0.25
 """The interval of the checks for a stuck decision."""

@@ -6,9 +6,8 @@ import msgspec
 
 from windlass.config import Config
 from windlass.daemon.loop.read_cluster import ClusterUnreadable, open_api
-from windlass.daemon.serving.leader_info import lease_path
-from windlass.kube.client.errors import NotFound
-from windlass.kube.client.leader_election import PAUSED, LeaseRecord
+from windlass.daemon.serving import lease_path
+from windlass.kube.client import PAUSED, LeaseRecord, NotFound
 
 _lease = msgspec.json.Decoder(LeaseRecord)
 

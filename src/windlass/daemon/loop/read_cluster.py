@@ -16,23 +16,27 @@ from random import Random
 from typing import Any, TypeAlias
 
 from windlass.config import Config
-from windlass.daemon.decide.inputs import StepInput
-from windlass.daemon.decide.step import SchedulerStep
+from windlass.daemon.decide import SchedulerStep, StepInput
 from windlass.daemon.loop.watches import NEEDED, Watches, paths_of, sort_inputs
-from windlass.daemon.serving.context import scope_of
-from windlass.daemon.serving.leader_info import as_leader, is_paused, leader_of, read_lease, seal_of
+from windlass.daemon.serving import as_leader, is_paused, leader_of, read_lease, scope_of, seal_of
 from windlass.engine.plan import Plan
-from windlass.kube.client.auth import load
-from windlass.kube.client.client import Api, connect, list_all
-from windlass.kube.client.errors import ApiError, Forbidden, NotFound, Unauthorized
+from windlass.kube.client import (
+    Api,
+    ApiError,
+    Forbidden,
+    NotFound,
+    Unauthorized,
+    connect,
+    list_all,
+    load,
+)
 from windlass.kube.refs import ObjectObserved
 from windlass.model.errors import WindlassError, one_line
 from windlass.model.jobs import TaskId
 from windlass.model.nodes import Node
 from windlass.state.cluster import Cluster
-from windlass.workloads.objects import wire
-from windlass.workloads.objects.signed_marks import Seal
-from windlass.workloads.pods.task import task_id
+from windlass.workloads.objects import Seal, wire
+from windlass.workloads.pods import task_id
 
 TIMEOUT_S = 30.0
 """The time-out of a request of a command; longer than that of the daemon, which has a lease."""

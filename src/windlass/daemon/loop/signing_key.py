@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from windlass.daemon.serving.context import DaemonContext
-from windlass.daemon.serving.leader_info import public_key_of, read_lease
-from windlass.kube.client.errors import ApiError, Forbidden, Invalid, NotAllowed, NotFound
-from windlass.kube.writers.signing import PUBLIC_KEY, UnreadableKey, private_key
+from windlass.daemon.serving import DaemonContext, public_key_of, read_lease
+from windlass.kube.client import ApiError, Forbidden, Invalid, NotAllowed, NotFound
+from windlass.kube.writers import PUBLIC_KEY, UnreadableKey, private_key
 
 TRIES = 5
 AGAIN_AFTER_S = 1.0

@@ -16,14 +16,11 @@ from typing import Any
 
 import msgspec
 
-from windlass.daemon.decide.inputs import StepInput
-from windlass.kube.client.client import Api
-from windlass.kube.client.errors import ApiError, NotFound
-from windlass.kube.client.object_cache import key_of
-from windlass.kube.client.watch import Change, ObjectGone, Watch
+from windlass.daemon.decide import StepInput
+from windlass.kube.client import Api, ApiError, Change, NotFound, ObjectGone, Watch, key_of
 from windlass.kube.refs import ObjectLost, ObjectObserved, PodRef
-from windlass.kube.writers.disruption_budgets import allow
-from windlass.workloads.kinds.table import KINDS, Kinds
+from windlass.kube.writers import allow
+from windlass.workloads.kinds import KINDS, Kinds
 from windlass.workloads.objects import storage_wire, wire
 
 NEEDED: dict[str, tuple[str, type[Any]]] = {

@@ -11,20 +11,22 @@ import time
 
 import msgspec
 
-from windlass.daemon.decide.step import StepOutput
+from windlass.daemon.decide import StepOutput
 from windlass.daemon.loop.inbox import Inbox
 from windlass.daemon.loop.watches import Watches
-from windlass.daemon.serving.context import DaemonContext
-from windlass.kube.client.errors import ApiError
-from windlass.kube.client.write_queue import WriteQueue
-from windlass.kube.ingest.owners import UnsignedMark
+from windlass.daemon.serving import DaemonContext
+from windlass.kube.client import ApiError, WriteQueue
+from windlass.kube.ingest import UnsignedMark
 from windlass.kube.refs import PodRead
-from windlass.kube.writers.binder import Binder
-from windlass.kube.writers.checkpoint import CheckpointRequester
-from windlass.kube.writers.evictor import EvictionLimits, Evictor
-from windlass.kube.writers.force_delete import ForceDeleter
-from windlass.kube.writers.status_writer import StatusWriter
-from windlass.kube.writers.suspend import OwnerWriter
+from windlass.kube.writers import (
+    Binder,
+    CheckpointRequester,
+    EvictionLimits,
+    Evictor,
+    ForceDeleter,
+    OwnerWriter,
+    StatusWriter,
+)
 from windlass.kube.writes import (
     BindResult,
     EvictRefused,
@@ -34,8 +36,8 @@ from windlass.kube.writes import (
     Victim,
 )
 from windlass.model.events import BindFailed
-from windlass.workloads.kinds.suspension import field_patch
-from windlass.workloads.objects.annotations import SUSPENDED
+from windlass.workloads.kinds import field_patch
+from windlass.workloads.objects import SUSPENDED
 
 
 class ClusterWriters:

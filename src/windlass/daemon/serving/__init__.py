@@ -15,3 +15,50 @@
 This package does I/O. Nothing here may delay or stop scheduling: failures become log lines, and
 work for viewers is limited in time. Decisions about gangs do not belong here.
 """
+
+from windlass.daemon.serving.context import DaemonContext, scope_of
+from windlass.daemon.serving.dashboard import DashboardServer
+from windlass.daemon.serving.forecaster import Forecaster
+from windlass.daemon.serving.health import application, listen, server
+from windlass.daemon.serving.leader_info import (
+    DASHBOARD,
+    SETTINGS,
+    as_leader,
+    is_paused,
+    leader_of,
+    lease_path,
+    public_key_of,
+    published,
+    read_lease,
+    seal_of,
+)
+from windlass.daemon.serving.log import StructuredLog
+from windlass.daemon.serving.recorder import TermRecorder, check
+from windlass.daemon.serving.replay_reader import ReplayReader
+from windlass.daemon.serving.webhook import WebhookAddress, run
+
+__all__ = [
+    "DASHBOARD",
+    "SETTINGS",
+    "DaemonContext",
+    "DashboardServer",
+    "Forecaster",
+    "ReplayReader",
+    "StructuredLog",
+    "TermRecorder",
+    "WebhookAddress",
+    "application",
+    "as_leader",
+    "check",
+    "is_paused",
+    "leader_of",
+    "lease_path",
+    "listen",
+    "public_key_of",
+    "published",
+    "read_lease",
+    "run",
+    "scope_of",
+    "seal_of",
+    "server",
+]

@@ -10,12 +10,11 @@ from windlass.config import Config
 from windlass.config.job_kinds import kinds_of
 from windlass.daemon.serving.dashboard_feed import DashboardFeed
 from windlass.daemon.serving.log import StructuredLog
-from windlass.kube.client.client import Api
-from windlass.kube.client.leader_election import Election
-from windlass.kube.ingest.scope import Scope
-from windlass.kube.writers.signing import Signing
+from windlass.kube.client import Api, Election
+from windlass.kube.ingest import Scope
+from windlass.kube.writers import Signing
 from windlass.metrics import Metrics
-from windlass.workloads.objects.signed_marks import NO_SEAL, Seal
+from windlass.workloads.objects import NO_SEAL, Seal
 
 
 @dataclass(slots=True)

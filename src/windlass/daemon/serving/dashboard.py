@@ -20,12 +20,10 @@ from windlass.daemon.serving.log import StructuredLog
 from windlass.daemon.serving.replay_reader import ReplayReader
 from windlass.daemon.serving.standby_proxy import StandbyProxy
 from windlass.history.store import HistoryStore
-from windlass.kube.client.access_reviews import AccessReviews
-from windlass.kube.client.auth import Access
-from windlass.kube.client.client import connect
-from windlass.web.auth.authentication import Authenticator
-from windlass.web.feed.live_state import LiveState, RoomExplainer
-from windlass.web.server.app import DashboardAccess, application
+from windlass.kube.client import Access, AccessReviews, connect
+from windlass.web.auth import Authenticator
+from windlass.web.documents import LiveState, RoomExplainer
+from windlass.web.server import DashboardAccess, application
 
 CONNECTIONS = 4
 """Reviews in flight at most. They use a session of their own, so that many viewers cannot delay

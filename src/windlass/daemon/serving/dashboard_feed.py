@@ -14,13 +14,13 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from windlass.daemon.decide.step import SchedulerStep, StepOutput
+from windlass.daemon.decide import SchedulerStep, StepOutput
 from windlass.engine.plan import Plan
-from windlass.web.auth.authentication import AccessDenied
-from windlass.web.feed.live_state import LiveState
-from windlass.web.feed.view import ViewExtras, bounded_etas
-from windlass.web.redact.viewer import NOT_YET
-from windlass.web.schema.documents import FinishedJob
+from windlass.web.auth import AccessDenied
+from windlass.web.documents import LiveState
+from windlass.web.feed import ViewExtras, bounded_etas
+from windlass.web.redact import NOT_YET
+from windlass.web.schema import FinishedJob
 
 EVERY_S = 1.0
 """The documents are made at most so often, and at most every `PAUSES` times their making takes."""

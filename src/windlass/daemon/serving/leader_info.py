@@ -12,13 +12,10 @@ import msgspec
 from pydantic import ValidationError
 
 from windlass.config import Config
-from windlass.kube.client.client import Api
-from windlass.kube.client.errors import Forbidden, NotFound
-from windlass.kube.client.leader_election import PAUSED, LeaseRecord, LeaseTerms
-from windlass.kube.writers.signing import PUBLIC_KEY, Signing, UncheckedSignatures
+from windlass.kube.client import PAUSED, Api, Forbidden, LeaseRecord, LeaseTerms, NotFound
+from windlass.kube.writers import PUBLIC_KEY, Signing, UncheckedSignatures
 from windlass.model.units import parse_timestamp_or_none
-from windlass.workloads.objects.annotations import PREFIX
-from windlass.workloads.objects.signed_marks import Seal
+from windlass.workloads.objects import PREFIX, Seal
 
 SETTINGS = PREFIX + "settings"
 """The annotation of the lease with the published settings of the leader, as JSON."""

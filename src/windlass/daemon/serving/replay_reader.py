@@ -14,9 +14,9 @@ from threading import Lock
 from windlass.history.location import HistoryError
 from windlass.history.replay import replay_stretch
 from windlass.history.store import Brief, HistoryStore, Stretch
-from windlass.web.documents.decisions import cycle_document
-from windlass.web.feed.replay_source import MOST_CYCLES, ReplayUnavailable
-from windlass.web.schema.cycles import CycleDocument, RecordedCycles, RecordedDocument
+from windlass.web.documents import cycle_document
+from windlass.web.feed import MOST_CYCLES, ReplayUnavailable
+from windlass.web.schema import CycleDocument, RecordedCycles, RecordedDocument
 
 PAUSES = 4
 """The pause after each replayed cycle, as a multiple of its CPU time: work for viewers must not

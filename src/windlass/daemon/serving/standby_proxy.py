@@ -18,9 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from windlass.web.auth.authentication import AccessDenied
-from windlass.web.auth.sign_in import read_body
-from windlass.web.server.errors import error_response
+from windlass.web.auth import AccessDenied, read_body
+from windlass.web.server import error_response
 
 PASSED_ON = "x-windlass-passed-on"
 """The header that marks a forwarded request."""

@@ -33,10 +33,7 @@ from windlass.crds.queue_access import Namespace, QueueAccess, QueueChoice
 from windlass.crds.read import read_queue
 from windlass.daemon.serving.health import Server
 from windlass.daemon.serving.log import StructuredLog
-from windlass.kube.client.auth import load
-from windlass.kube.client.client import Api, Patch, connect
-from windlass.kube.client.errors import ApiError, Conflict
-from windlass.kube.client.watch import Watch
+from windlass.kube.client import Api, ApiError, Conflict, Patch, Watch, connect, load
 from windlass.workloads.objects import wire
 
 AT_FIRST_S = 1.0

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from windlass.controllers.queue_status import QueueNumbers, queue_numbers
-from windlass.daemon.decide.inputs import StepInput
-from windlass.daemon.decide.step import SchedulerStep, StepOutput
+from windlass.daemon.decide import SchedulerStep, StepInput, StepOutput
 from windlass.engine.plan import Plan, Verdict
 from windlass.kube.refs import ObjectLost, ObjectObserved
 from windlass.model.gpus import WHOLE
@@ -23,7 +22,7 @@ from windlass.model.queues import GPU
 from windlass.model.reasons import ReasonCode
 from windlass.state.cluster import Cluster
 from windlass.workloads.objects import wire
-from windlass.workloads.pods.task import task_id
+from windlass.workloads.pods import task_id
 
 MOST = 20_000
 """Comparisons that are kept at most; those of gone gangs are dropped first."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from windlass.controllers.queue_status import QueueNumbers
-from windlass.daemon.serving.log import StructuredLog
+from windlass.daemon.serving import StructuredLog
 from windlass.daemon.shadow.compare import (
     GangComparison,
     Shadow,
@@ -22,7 +22,7 @@ from windlass.model import units
 from windlass.model.gpus import WHOLE
 from windlass.model.queues import GPU
 from windlass.model.units import duration_in_words
-from windlass.model.validation.problems import join_names
+from windlass.model.validation import join_names
 
 MOST = 200
 """Findings in the report at most; the totals count all of them."""

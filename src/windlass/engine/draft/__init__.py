@@ -10,3 +10,18 @@ I/O, no clock.
     eviction_units   EvictionUnit: the tasks of a gang that leave together
     restart_cost     the GPU time that is lost when work is displaced
 """
+
+from windlass.engine.draft.draft import Draft
+from windlass.engine.draft.eviction_units import EvictionUnit, Freed, RunningUnits, is_torn
+from windlass.engine.draft.restart_cost import RESTART_S, frees_in, harm
+
+__all__ = [
+    "RESTART_S",
+    "Draft",
+    "EvictionUnit",
+    "Freed",
+    "RunningUnits",
+    "frees_in",
+    "harm",
+    "is_torn",
+]

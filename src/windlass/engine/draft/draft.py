@@ -19,7 +19,7 @@ from functools import partial
 
 from windlass.engine.draft.eviction_units import EvictionUnit
 from windlass.engine.draft.holds import Holds
-from windlass.engine.nodes.node_index import NodeIndex, ShapeIndex
+from windlass.engine.nodes import NodeIndex, ShapeIndex
 from windlass.model.actions import Bind, PlaceClaim
 from windlass.model.jobs import Gang, Task
 from windlass.state.cluster import Cluster

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from windlass.engine.draft.restart_cost import harm
-from windlass.engine.queueing.progress import TaskBatch, batches_of, natural_order
+from windlass.engine.queueing import TaskBatch, batches_of, natural_order
 from windlass.model.jobs import ACTIVE, COUNTED, Gang, GangId, Task
 from windlass.model.nodes import Node
 from windlass.state.cluster import Cluster

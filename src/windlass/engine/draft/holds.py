@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, S
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
-from windlass.engine.queueing.runtime_estimate import Estimates
+from windlass.engine.queueing import Estimates
 from windlass.model.actions import Hold, PlaceClaim
 from windlass.model.gpu.mig import with_kept
 from windlass.model.gpus import Slice

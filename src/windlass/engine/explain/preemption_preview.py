@@ -11,16 +11,19 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from windlass.engine.draft.draft import Draft
-from windlass.engine.draft.eviction_units import EvictionUnit, RunningUnits
-from windlass.engine.preemption.reclaim_memo import QueueClaim, ReclaimRules
-from windlass.engine.preemption.reclaim_rules import Amounts, lacking
-from windlass.engine.preemption.search import NO_WAY, SearchOutcome, SearchResult
-from windlass.engine.preemption.strategies import Preemptor
-from windlass.engine.preemption.yield_holds import BorrowedHolds
-from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.progress import Progress, gang_progress
-from windlass.engine.queueing.shares import QueueShares, compute_shares
+from windlass.engine.draft import Draft, EvictionUnit, RunningUnits
+from windlass.engine.preemption import (
+    NO_WAY,
+    Amounts,
+    BorrowedHolds,
+    Preemptor,
+    QueueClaim,
+    ReclaimRules,
+    SearchOutcome,
+    SearchResult,
+    lacking,
+)
+from windlass.engine.queueing import Limits, Progress, QueueShares, compute_shares, gang_progress
 from windlass.model.actions import EvictionRule
 from windlass.model.jobs import Gang, GangId
 from windlass.model.queues import GPU

@@ -10,17 +10,11 @@ from collections.abc import Hashable, Iterable, Mapping
 
 import numpy as np
 
-from windlass.engine.draft.draft import Draft
-from windlass.engine.nodes import bounds
-from windlass.engine.nodes.pod_affinity import overlay
-from windlass.engine.nodes.score import INFEASIBLE
-from windlass.engine.nodes.topology import Topologies
+from windlass.engine.draft import Draft
+from windlass.engine.nodes import INFEASIBLE, Topologies, bounds, overlay
 from windlass.engine.plan import Decision, Verdict
-from windlass.engine.preemption.forced_evictions import describe_node_trouble, troubled_nodes
-from windlass.engine.preemption.make_room import PreemptionResult
-from windlass.engine.queueing.eligibility import Refusals
-from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.progress import Progress
+from windlass.engine.preemption import PreemptionResult, describe_node_trouble, troubled_nodes
+from windlass.engine.queueing import Limits, Progress, Refusals
 from windlass.model.actions import Evict, EvictionRule, Hold
 from windlass.model.jobs import GangId, Overrun, Shape
 from windlass.model.reasons import Reason, ReasonCode

@@ -12,3 +12,37 @@ belong here: gangs as a whole (`placement`) and changes of the cluster (`draft`)
     bounds           proofs by sums that a gang cannot fit
     pod_affinity     rules about other tasks: affinity, anti-affinity, spread
 """
+
+from windlass.engine.nodes import bounds
+from windlass.engine.nodes.bounds import domains_with_room, why_never
+from windlass.engine.nodes.devices import Condition, Conditions, DeviceChange, PlacementScorer
+from windlass.engine.nodes.node_index import NodeIndex, ShapeIndex
+from windlass.engine.nodes.pod_affinity import (
+    can_bind_in_any_order,
+    count_violated_nominations,
+    one_by_one,
+    overlay,
+    placement_traits,
+)
+from windlass.engine.nodes.score import INFEASIBLE
+from windlass.engine.nodes.topology import Topologies, TopologyLevel
+
+__all__ = [
+    "INFEASIBLE",
+    "Condition",
+    "Conditions",
+    "DeviceChange",
+    "NodeIndex",
+    "PlacementScorer",
+    "ShapeIndex",
+    "Topologies",
+    "TopologyLevel",
+    "bounds",
+    "can_bind_in_any_order",
+    "count_violated_nominations",
+    "domains_with_room",
+    "one_by_one",
+    "overlay",
+    "placement_traits",
+    "why_never",
+]

@@ -14,7 +14,7 @@ import numpy as np
 
 from windlass.engine.nodes.node_index import NodeIndex
 from windlass.engine.nodes.topology import Topologies, TopologyLevel
-from windlass.engine.queueing.progress import Progress, TaskBatch
+from windlass.engine.queueing import Progress, TaskBatch
 from windlass.model.jobs import Domain, Shape
 from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.resources import describe

@@ -10,3 +10,10 @@ No I/O.
     elastic         growth above the minimum, one task at a time
     reservations    places in the future for gangs that have waited too long
 """
+
+from windlass.engine.placement.allocate import allocate
+from windlass.engine.placement.elastic import grow
+from windlass.engine.placement.place import Placer
+from windlass.engine.placement.reservations import drop_broken, reserve
+
+__all__ = ["Placer", "allocate", "drop_broken", "grow", "reserve"]

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from windlass.engine.draft.draft import Draft
+from windlass.engine.draft import Draft
 from windlass.engine.placement.elastic import PutInOrder, grow_as_held, still_growing
 from windlass.engine.placement.place import Placer
-from windlass.engine.queueing.order import GangOrder
-from windlass.engine.queueing.progress import Progress
+from windlass.engine.queueing import GangOrder, Progress
 from windlass.model.jobs import GangId
 
 

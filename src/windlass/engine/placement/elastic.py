@@ -7,10 +7,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from windlass.engine.draft.draft import Draft
+from windlass.engine.draft import Draft
 from windlass.engine.placement.place import Placer
-from windlass.engine.queueing.order import GangOrder
-from windlass.engine.queueing.progress import Progress, TaskBatch
+from windlass.engine.queueing import GangOrder, Progress, TaskBatch
 from windlass.model.jobs import GangId
 
 PutInOrder: TypeAlias = Callable[[Iterable[Progress]], GangOrder]

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from windlass.engine.draft.draft import Draft
-from windlass.engine.nodes.node_index import ShapeIndex
-from windlass.engine.nodes.pod_affinity import one_by_one, overlay, placement_traits
-from windlass.engine.nodes.score import INFEASIBLE
-from windlass.engine.nodes.topology import Topologies
-from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.progress import Progress
+from windlass.engine.draft import Draft
+from windlass.engine.nodes import (
+    INFEASIBLE,
+    ShapeIndex,
+    Topologies,
+    one_by_one,
+    overlay,
+    placement_traits,
+)
+from windlass.engine.queueing import Limits, Progress
 from windlass.model.actions import PlaceClaim
 from windlass.model.jobs import Domain, Gang, Task
 from windlass.model.resources import Request

@@ -14,15 +14,20 @@ from typing import Protocol
 
 import numpy as np
 
-from windlass.engine.draft.draft import Draft
-from windlass.engine.nodes.bounds import domains_with_room, why_never
-from windlass.engine.nodes.node_index import ShapeIndex
-from windlass.engine.nodes.pod_affinity import one_by_one, overlay, placement_traits
-from windlass.engine.nodes.score import INFEASIBLE
-from windlass.engine.nodes.topology import Topologies, TopologyLevel
+from windlass.engine.draft import Draft
+from windlass.engine.nodes import (
+    INFEASIBLE,
+    ShapeIndex,
+    Topologies,
+    TopologyLevel,
+    domains_with_room,
+    one_by_one,
+    overlay,
+    placement_traits,
+    why_never,
+)
 from windlass.engine.placement.nominated import NominatedPlaces
-from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.progress import Progress, TaskBatch
+from windlass.engine.queueing import Limits, Progress, TaskBatch
 from windlass.model.gpus import GpuRequest
 from windlass.model.jobs import Domain, Gang, Shape, Task
 from windlass.state.node_columns import Ints

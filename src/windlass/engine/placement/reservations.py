@@ -13,10 +13,9 @@ from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
 
-from windlass.engine.draft.draft import Draft
+from windlass.engine.draft import Draft
 from windlass.engine.placement.place import Placer
-from windlass.engine.queueing.progress import Progress, ProgressCache
-from windlass.engine.queueing.runtime_estimate import Estimates
+from windlass.engine.queueing import Estimates, Progress, ProgressCache
 from windlass.model.actions import Hold
 from windlass.model.jobs import GangId, Task, TaskId
 from windlass.state.cluster import Cluster

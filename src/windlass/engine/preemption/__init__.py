@@ -22,3 +22,42 @@ I/O, no clock, no randomness; the results are values, and the edges carry them o
 
 To follow one decision, read make_room, strategies, search, clear_node in this order.
 """
+
+from windlass.engine.preemption.forced_evictions import (
+    describe_node_trouble,
+    node_changes_at,
+    overrun_at,
+    stale_at,
+    troubled_nodes,
+)
+from windlass.engine.preemption.graceful_eviction import evict_gracefully, sibling_evictions
+from windlass.engine.preemption.make_room import PreemptionResult, make_room
+from windlass.engine.preemption.reclaim_memo import QueueClaim, ReclaimRules
+from windlass.engine.preemption.reclaim_rules import Amounts, lacking
+from windlass.engine.preemption.repeat_protection import DisplacedGangs, is_protection_outdated
+from windlass.engine.preemption.search import NO_WAY, SearchOutcome, SearchResult
+from windlass.engine.preemption.strategies import Preemptor
+from windlass.engine.preemption.yield_holds import BorrowedHolds
+
+__all__ = [
+    "NO_WAY",
+    "Amounts",
+    "BorrowedHolds",
+    "DisplacedGangs",
+    "PreemptionResult",
+    "Preemptor",
+    "QueueClaim",
+    "ReclaimRules",
+    "SearchOutcome",
+    "SearchResult",
+    "describe_node_trouble",
+    "evict_gracefully",
+    "is_protection_outdated",
+    "lacking",
+    "make_room",
+    "node_changes_at",
+    "overrun_at",
+    "sibling_evictions",
+    "stale_at",
+    "troubled_nodes",
+]

@@ -10,16 +10,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from windlass.engine.draft.draft import Draft
-from windlass.engine.draft.eviction_units import EvictionUnit
-from windlass.engine.nodes.node_index import ShapeIndex
-from windlass.engine.nodes.score import INFEASIBLE
-from windlass.engine.nodes.topology import TopologyLevel
+from windlass.engine.draft import Draft, EvictionUnit
+from windlass.engine.nodes import INFEASIBLE, ShapeIndex, TopologyLevel
 from windlass.engine.preemption.victim_costs import IMPOSSIBLE, VictimCost
 from windlass.engine.preemption.victim_filter import SearchScope, VictimFate, VictimFilter
 from windlass.engine.preemption.victim_index import CycleVictims, VictimIndex, VictimOffer
-from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.progress import TaskBatch
+from windlass.engine.queueing import Limits, TaskBatch
 from windlass.model.jobs import Shape, Task
 from windlass.model.queues import GPU, ROOT
 from windlass.model.reasons import ReasonCode

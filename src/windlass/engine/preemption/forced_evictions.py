@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Set
 from typing import TypeAlias
 
-from windlass.engine.draft.eviction_units import is_torn
+from windlass.engine.draft import is_torn
 from windlass.model.actions import EvictionRule
 from windlass.model.jobs import ACTIVE, COUNTED, Gang, GangId, Task
 from windlass.model.nodes import Node, NodeStanding, NodeTrouble

@@ -18,8 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import blake2s
 
-from windlass.engine.draft.draft import Draft
-from windlass.engine.draft.eviction_units import is_torn
+from windlass.engine.draft import Draft, is_torn
 from windlass.model.actions import (
     Action,
     Bind,

@@ -11,20 +11,16 @@ from __future__ import annotations
 from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from windlass.engine.draft.draft import Draft
-from windlass.engine.nodes import bounds
-from windlass.engine.nodes.topology import Topologies
-from windlass.engine.placement.place import Placer
+from windlass.engine.draft import Draft
+from windlass.engine.nodes import Topologies, bounds
+from windlass.engine.placement import Placer
 from windlass.engine.preemption.forced_evictions import forced_evictions
 from windlass.engine.preemption.graceful_eviction import withdrawable_gangs
 from windlass.engine.preemption.reclaim_memo import ReclaimRules
 from windlass.engine.preemption.retry_schedule import RetrySchedule
 from windlass.engine.preemption.search import SearchOutcome
 from windlass.engine.preemption.strategies import Preemptor
-from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.order import GangOrder
-from windlass.engine.queueing.progress import Progress
-from windlass.engine.queueing.shares import QueueShares
+from windlass.engine.queueing import GangOrder, Limits, Progress, QueueShares
 from windlass.model.actions import Evict, EvictionRule, Hold, HoldYielded
 from windlass.model.jobs import GangId, Task
 from windlass.state.snapshot import FailedSearch

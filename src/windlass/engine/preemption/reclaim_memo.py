@@ -35,8 +35,7 @@ from windlass.engine.preemption.reclaim_rules import (
     stays_within_guarantee,
     stays_within_share,
 )
-from windlass.engine.queueing.ordering_policies import OrderLevels
-from windlass.engine.queueing.shares import QueueShares
+from windlass.engine.queueing import OrderLevels, QueueShares
 from windlass.model.actions import EvictionRule
 from windlass.model.jobs import Gang
 from windlass.model.settings import Displacing

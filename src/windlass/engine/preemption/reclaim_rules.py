@@ -35,8 +35,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.engine.queueing.ordering_policies import OrderLevels
-from windlass.engine.queueing.shares import QueueShares
+from windlass.engine.queueing import OrderLevels, QueueShares
 from windlass.model.actions import EvictionRule
 from windlass.model.gpus import WHOLE
 from windlass.model.jobs import Gang

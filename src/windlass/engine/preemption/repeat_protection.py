@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.progress import Progress, gang_progress
+from windlass.engine.queueing import Limits, Progress, gang_progress
 from windlass.model.jobs import OCCUPYING, Gang, GangId
 from windlass.model.settings import Victims
 from windlass.state.cluster import Cluster

@@ -15,9 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from windlass.engine.preemption.search import SearchResult
-from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.progress import Progress
-from windlass.engine.queueing.shares import QueueShares
+from windlass.engine.queueing import Limits, Progress, QueueShares
 from windlass.model.jobs import Gang, GangId
 from windlass.model.queues import GPU
 from windlass.state.cluster import Cluster

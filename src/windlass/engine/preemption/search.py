@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Set
 from dataclasses import dataclass
 
-from windlass.engine.draft.draft import Draft
-from windlass.engine.draft.eviction_units import EvictionUnit
-from windlass.engine.nodes import bounds
-from windlass.engine.nodes.pod_affinity import can_bind_in_any_order, count_violated_nominations
-from windlass.engine.nodes.topology import Topologies
-from windlass.engine.placement.place import Placer
+from windlass.engine.draft import Draft, EvictionUnit
+from windlass.engine.nodes import (
+    Topologies,
+    bounds,
+    can_bind_in_any_order,
+    count_violated_nominations,
+)
+from windlass.engine.placement import Placer
 from windlass.engine.preemption.clear_node import NodeClearing
 from windlass.engine.preemption.victim_filter import (
     MOST_MOVES,
@@ -32,8 +34,7 @@ from windlass.engine.preemption.victim_filter import (
     waits_until,
 )
 from windlass.engine.preemption.victim_index import CycleVictims
-from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.progress import Progress
+from windlass.engine.queueing import Limits, Progress
 from windlass.model.actions import EvictionRule, PlaceClaim
 from windlass.model.jobs import GangId, Task
 from windlass.model.queues import GPU

@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from windlass.engine.draft.draft import Draft
-from windlass.engine.placement.place import Placer
+from windlass.engine.draft import Draft
+from windlass.engine.placement import Placer
 from windlass.engine.preemption.reclaim_memo import ReclaimRules
 from windlass.engine.preemption.reclaim_rules import lacking
 from windlass.engine.preemption.search import NO_WAY, Search, SearchOutcome, SearchResult
 from windlass.engine.preemption.victim_filter import RoomRequest, SearchScope, VictimFilter
 from windlass.engine.preemption.victim_index import CycleVictims
 from windlass.engine.preemption.yield_holds import BorrowedHold, BorrowedHolds
-from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.ordering_policies import OrderLevels
-from windlass.engine.queueing.progress import Progress
+from windlass.engine.queueing import Limits, OrderLevels, Progress
 from windlass.model.actions import Bind
 from windlass.model.jobs import ACTIVE, GangId, Task
 from windlass.model.queues import GPU

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NewType
 
-from windlass.engine.draft.eviction_units import EvictionUnit
-from windlass.engine.draft.restart_cost import frees_in, harm
+from windlass.engine.draft import EvictionUnit, frees_in, harm
 from windlass.engine.preemption.victim_filter import VictimFate
-from windlass.engine.queueing.ordering_policies import OrderLevels
+from windlass.engine.queueing import OrderLevels
 from windlass.model.gpus import WHOLE
 from windlass.model.queues import GPU
 from windlass.model.settings import Victims

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 
-from windlass.engine.draft.eviction_units import EvictionUnit
-from windlass.engine.draft.restart_cost import RESTART_S
+from windlass.engine.draft import RESTART_S, EvictionUnit
 from windlass.engine.preemption.reclaim_memo import QueueClaim, ReclaimRules
 from windlass.model.actions import EvictionRule
 from windlass.model.gpus import WHOLE

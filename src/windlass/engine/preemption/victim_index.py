@@ -19,9 +19,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from windlass.engine.draft.draft import Draft
-from windlass.engine.draft.eviction_units import EvictionUnit, Freed, RunningUnits
-from windlass.engine.nodes.node_index import ShapeIndex
+from windlass.engine.draft import Draft, EvictionUnit, Freed, RunningUnits
+from windlass.engine.nodes import ShapeIndex
 from windlass.engine.preemption.reclaim_memo import ReclaimRules
 from windlass.engine.preemption.victim_costs import IMPOSSIBLE, VictimCost, VictimCosts
 from windlass.engine.preemption.victim_filter import VictimFate, VictimFilter

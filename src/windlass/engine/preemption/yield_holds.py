@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from windlass.engine.draft.draft import Draft
+from windlass.engine.draft import Draft
 from windlass.engine.preemption.reclaim_memo import QueueClaim
 from windlass.engine.preemption.victim_filter import FAR_MORE
 from windlass.model.actions import EvictionRule, Hold

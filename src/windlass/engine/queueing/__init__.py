@@ -12,3 +12,43 @@ choice of nodes (`nodes`, `placement`) and of victims (`preemption`). No I/O.
     ordering_policies    the order levels of gangs inside a queue, and preemption by order
     runtime_estimate     the expected run time of gangs
 """
+
+from windlass.engine.queueing.backlog import Backlog, equivalent_heads, whole_backlog
+from windlass.engine.queueing.eligibility import Refusals, retry_times, suspect_nodes
+from windlass.engine.queueing.limits import Lending, Limits, in_units
+from windlass.engine.queueing.order import GangOrder
+from windlass.engine.queueing.ordering_policies import OrderLevels
+from windlass.engine.queueing.progress import (
+    Progress,
+    ProgressCache,
+    TaskBatch,
+    batches_of,
+    gang_progress,
+    natural_order,
+)
+from windlass.engine.queueing.runtime_estimate import Estimates
+from windlass.engine.queueing.shares import QueueShares, apportion, compute_shares
+
+__all__ = [
+    "Backlog",
+    "Estimates",
+    "GangOrder",
+    "Lending",
+    "Limits",
+    "OrderLevels",
+    "Progress",
+    "ProgressCache",
+    "QueueShares",
+    "Refusals",
+    "TaskBatch",
+    "apportion",
+    "batches_of",
+    "compute_shares",
+    "equivalent_heads",
+    "gang_progress",
+    "in_units",
+    "natural_order",
+    "retry_times",
+    "suspect_nodes",
+    "whole_backlog",
+]

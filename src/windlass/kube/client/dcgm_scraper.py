@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import aiohttp
 
 from windlass.kube.writes import GpuReadings
-from windlass.workloads.nodes.dcgm import LONGEST, Exporter, Reading, read_report
+from windlass.workloads.nodes import LONGEST, Exporter, Reading, read_report
 
 TIMEOUT_S = 3.0
 """The time for a whole request."""

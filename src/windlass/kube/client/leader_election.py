@@ -22,8 +22,7 @@ import msgspec
 from windlass.kube.client.client import Api
 from windlass.kube.client.errors import ApiError, Conflict, NotAllowed, NotFound
 from windlass.model import units
-from windlass.workloads.objects.annotations import PREFIX
-from windlass.workloads.objects.wire import ObjectMeta, WireStruct
+from windlass.workloads.objects import PREFIX, ObjectMeta, WireStruct
 
 PAUSED = PREFIX + "paused"
 """The annotation of the lease that pauses evictions while its value is `true`."""

@@ -21,3 +21,19 @@ pure: it does no I/O, reads no clock, and never reads the cluster. Time enters b
     leaders             leaders whose followers are created after them
     scope               the pods and nodes that are ours
 """
+
+from windlass.kube.ingest.gangs import GANGS, gang_id
+from windlass.kube.ingest.owners import UnsignedMark
+from windlass.kube.ingest.scope import Scope
+from windlass.kube.ingest.suspended_gangs import COME_WITHIN_S, SuspendedGang
+from windlass.kube.ingest.translator import Translator
+
+__all__ = [
+    "COME_WITHIN_S",
+    "GANGS",
+    "Scope",
+    "SuspendedGang",
+    "Translator",
+    "UnsignedMark",
+    "gang_id",
+]

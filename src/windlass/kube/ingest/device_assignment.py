@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from windlass.model.gpus import WHOLE, GpuRequest, Slice
 from windlass.model.jobs import TaskId
-from windlass.workloads.nodes.offers import MOST_GPUS
+from windlass.workloads.nodes import MOST_GPUS
 
 
 class Allotments:

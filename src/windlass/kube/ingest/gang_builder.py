@@ -14,9 +14,8 @@ from typing import NamedTuple
 from windlass.model.jobs import Gang, GangId, Group, JobId, Overrun, TaskId
 from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.units import parse_duration, parse_timestamp_or_none
-from windlass.workloads.kinds.eviction_survival import UNLIMITED, Survives
-from windlass.workloads.kinds.table import Membership
-from windlass.workloads.objects.annotations import (
+from windlass.workloads.kinds import UNLIMITED, Membership, Survives
+from windlass.workloads.objects import (
     CREATOR,
     DURATION,
     MAX_RUN,
@@ -24,10 +23,10 @@ from windlass.workloads.objects.annotations import (
     PREEMPTIBLE,
     QUEUE,
     STOPS,
+    Pod,
     mark,
 )
-from windlass.workloads.objects.wire import Pod
-from windlass.workloads.pods.checkpointing import (
+from windlass.workloads.pods import (
     GRACE_S,
     MUTE,
     CheckpointSettings,

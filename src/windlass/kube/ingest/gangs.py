@@ -19,11 +19,9 @@ from windlass.model import events
 from windlass.model.events import Event
 from windlass.model.jobs import Gang, GangId, TaskId
 from windlass.model.reasons import Reason, ReasonCode
-from windlass.model.validation.problems import join_names
-from windlass.workloads.kinds.eviction_survival import UNLIMITED
-from windlass.workloads.kinds.table import Key
-from windlass.workloads.objects.annotations import GROUP, QUEUE
-from windlass.workloads.objects.wire import ObjectMeta, Owner, Pod, PriorityClass
+from windlass.model.validation import join_names
+from windlass.workloads.kinds import UNLIMITED, Key
+from windlass.workloads.objects import GROUP, QUEUE, ObjectMeta, Owner, Pod, PriorityClass
 
 GANGS = Key("Gang", "windlass.dev")
 """The kind of Gang objects."""

@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from windlass.kube.ingest.owners import OwnerIndex
 from windlass.model.jobs import GangId, TaskId
 from windlass.model.units import parse_timestamp_or_none
-from windlass.workloads.kinds.leaders import followers_of, group_of, is_leader
-from windlass.workloads.kinds.table import Kinds, owner_chain
-from windlass.workloads.objects.wire import Pod
+from windlass.workloads.kinds import Kinds, followers_of, group_of, is_leader, owner_chain
+from windlass.workloads.objects import Pod
 
 FOLLOW_WITHIN_S = 180
 """Seconds for which places are held for followers after their leader has started. The Job

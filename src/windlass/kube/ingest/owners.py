@@ -15,21 +15,30 @@ from typing import NamedTuple
 
 from windlass.kube.ingest.scope import Scope
 from windlass.model.jobs import TaskId
-from windlass.workloads.kinds.gang_sizes import succeeded_jobs
-from windlass.workloads.kinds.suspension import is_suspended, mark_of
-from windlass.workloads.kinds.table import (
+from windlass.workloads.kinds import (
     MOST_STEPS,
     RAY_PRIORITY,
     Key,
     Kinds,
     Membership,
+    is_suspended,
     key_of,
     kind_of,
+    mark_of,
     membership,
+    succeeded_jobs,
 )
-from windlass.workloads.objects.annotations import CREATOR, MINIMUM, SUSPENDED, mark
-from windlass.workloads.objects.signed_marks import without_unsigned_mark
-from windlass.workloads.objects.wire import Owner, OwnerRef, Pod, controller
+from windlass.workloads.objects import (
+    CREATOR,
+    MINIMUM,
+    SUSPENDED,
+    Owner,
+    OwnerRef,
+    Pod,
+    controller,
+    mark,
+    without_unsigned_mark,
+)
 
 MOST_REPORTED = 1000
 """The number of owners with unsigned marks that are reported; users can create any number."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from windlass.model.jobs import ACTIVE, GangId, Shape, Task, TaskId, TaskState
-from windlass.workloads.objects.wire import Pod
-from windlass.workloads.pods.task import state_of, task_of
+from windlass.workloads.objects import Pod
+from windlass.workloads.pods import state_of, task_of
 
 PRESENT = ACTIVE | {TaskState.WAITING, TaskState.SUCCEEDED}
 """States in which a pod has a place in its gang."""

@@ -33,9 +33,9 @@ from windlass.model import events
 from windlass.model.events import Event
 from windlass.model.gpu.resources import asks_gpu
 from windlass.model.jobs import OCCUPYING, GangId, Task, TaskId, TaskState
-from windlass.workloads.kinds.table import Membership
+from windlass.workloads.kinds import Membership
 from windlass.workloads.objects import wire
-from windlass.workloads.pods.task import end_of, refusal_of, task_id
+from windlass.workloads.pods import end_of, refusal_of, task_id
 
 
 class PodTable:

@@ -11,8 +11,7 @@ from windlass.model import events
 from windlass.model.events import Event
 from windlass.model.queues import Queue
 from windlass.model.reasons import Reason, ReasonCode
-from windlass.workloads.objects.annotations import MANAGED
-from windlass.workloads.objects.wire import PriorityClass
+from windlass.workloads.objects import MANAGED, PriorityClass
 
 
 class Queues:

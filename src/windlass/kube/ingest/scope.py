@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from windlass.workloads.kinds.suspension import mark_of
-from windlass.workloads.kinds.table import KINDS, Kinds
-from windlass.workloads.objects.signed_marks import NO_SEAL, Seal
-from windlass.workloads.objects.wire import ObjectMeta, Pod
+from windlass.workloads.kinds import KINDS, Kinds, mark_of
+from windlass.workloads.objects import NO_SEAL, ObjectMeta, Pod, Seal
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,8 @@ from windlass.kube.ingest.volume_state import Storage, refusal_of, with_volumes
 from windlass.model.jobs import Shape, TaskId
 from windlass.model.reasons import Reason
 from windlass.model.resources import Request
-from windlass.workloads.objects.wire import Pod, condition
-from windlass.workloads.pods.requests import RESIZE
-from windlass.workloads.pods.task import chooses_namespaces, shape_of
-from windlass.workloads.pods.volumes import has_claims
+from windlass.workloads.objects import Pod, condition
+from windlass.workloads.pods import RESIZE, chooses_namespaces, has_claims, shape_of
 
 MOST = 500
 """The number of shapes in the cache; when it is full, it is emptied."""

@@ -24,25 +24,29 @@ from windlass.kube.refs import OwnerSwitch
 from windlass.model.jobs import GangId, TaskId
 from windlass.model.resources import Request
 from windlass.model.units import format_timestamp, parse_timestamp_or_none
-from windlass.workloads.kinds import gang_sizes
-from windlass.workloads.kinds.suspension import (
+from windlass.workloads.kinds import (
+    Key,
     OwnerState,
     SuspensionMark,
+    gang_sizes,
     has_ended,
     is_suspended,
     mark_of,
+    membership,
+    owner_chain,
     owner_state,
+    suspendable_owner,
 )
-from windlass.workloads.kinds.table import Key, membership, owner_chain, suspendable_owner
-from windlass.workloads.manifests.expand import ClusterDefaults, ExpandedPods, expand_owner
-from windlass.workloads.objects.annotations import GANG, mark
-from windlass.workloads.objects.wire import (
+from windlass.workloads.manifests import ClusterDefaults, ExpandedPods, expand_owner
+from windlass.workloads.objects import (
+    GANG,
     ObjectCondition,
     ObjectMeta,
     Owner,
     Pod,
     PodStatus,
     controller,
+    mark,
 )
 
 COME_WITHIN_S = 60

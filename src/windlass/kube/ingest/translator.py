@@ -32,11 +32,9 @@ from windlass.model.jobs import ACTIVE, OCCUPYING, GangId, TaskId, TaskState
 from windlass.model.nodes import NodeTrouble
 from windlass.model.reasons import ReasonCode
 from windlass.model.units import parse_timestamp_or_none
-from windlass.workloads.kinds.table import Key
-from windlass.workloads.nodes.health import trusted_since, worse
-from windlass.workloads.nodes.offers import node_of
-from windlass.workloads.objects import wire
-from windlass.workloads.objects.storage_wire import CsiNode, Stored
+from windlass.workloads.kinds import Key
+from windlass.workloads.nodes import node_of, trusted_since, worse
+from windlass.workloads.objects import CsiNode, Stored, wire
 
 
 class Translator:

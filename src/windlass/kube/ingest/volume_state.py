@@ -16,17 +16,17 @@ from typing import TypeAlias, TypeVar
 from windlass.model.jobs import Shape, TaskId
 from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.units import LARGEST_AMOUNT
-from windlass.workloads.objects.storage_wire import (
+from windlass.workloads.objects import (
     CsiCapacity,
     CsiDriver,
     CsiNode,
     PersistentVolume,
     PersistentVolumeClaim,
+    Pod,
     StorageClass,
     Stored,
 )
-from windlass.workloads.objects.wire import Pod
-from windlass.workloads.pods.volumes import ONE_POD, VolumeNeeds, claims_of, needs_of
+from windlass.workloads.pods import ONE_POD, VolumeNeeds, claims_of, needs_of
 
 K = TypeVar("K")
 V = TypeVar("V")

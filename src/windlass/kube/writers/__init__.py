@@ -18,3 +18,62 @@ Decisions do not belong here: each writer gets a complete order, sets it going w
 reports failures and answers through a callback. No writer decides again by itself; it only retries
 a request that cannot take effect twice. The writers share one `WriteQueue`. This package does I/O.
 """
+
+from windlass.kube.writers.binder import Binder
+from windlass.kube.writers.checkpoint import CheckpointRequester
+from windlass.kube.writers.conditions import (
+    SCHEDULED,
+    ConditionReason,
+    ConditionWriter,
+    EventMessage,
+    GangMessages,
+    WaitingPod,
+    displaced_event,
+    lacks_nodes,
+    message_of,
+    withdrawn_event,
+)
+from windlass.kube.writers.disruption_budgets import allow
+from windlass.kube.writers.evictor import EvictionLimits, Evictor
+from windlass.kube.writers.force_delete import ForceDeleter
+from windlass.kube.writers.placement_promises import Promise, hold_of, promise_of, read, text_of
+from windlass.kube.writers.signing import (
+    PUBLIC_KEY,
+    Signing,
+    UncheckedSignatures,
+    UnreadableKey,
+    private_key,
+)
+from windlass.kube.writers.status_writer import StatusWriter
+from windlass.kube.writers.suspend import OwnerWriter
+
+__all__ = [
+    "PUBLIC_KEY",
+    "SCHEDULED",
+    "Binder",
+    "CheckpointRequester",
+    "ConditionReason",
+    "ConditionWriter",
+    "EventMessage",
+    "EvictionLimits",
+    "Evictor",
+    "ForceDeleter",
+    "GangMessages",
+    "OwnerWriter",
+    "Promise",
+    "Signing",
+    "StatusWriter",
+    "UncheckedSignatures",
+    "UnreadableKey",
+    "WaitingPod",
+    "allow",
+    "displaced_event",
+    "hold_of",
+    "lacks_nodes",
+    "message_of",
+    "private_key",
+    "promise_of",
+    "read",
+    "text_of",
+    "withdrawn_event",
+]

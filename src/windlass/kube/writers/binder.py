@@ -20,24 +20,27 @@ from random import Random
 
 import msgspec
 
-from windlass.kube.client.backoff import Backoff
-from windlass.kube.client.client import Api, Patch
-from windlass.kube.client.errors import (
+from windlass.kube.client import (
+    Api,
     ApiError,
+    Backoff,
     Conflict,
     NotAllowed,
     NotFound,
+    Patch,
     ServerFault,
     TooMany,
     Unanswered,
+    Urgency,
+    Write,
+    WriteQueue,
 )
-from windlass.kube.client.write_queue import Urgency, Write, WriteQueue
 from windlass.kube.refs import PodLost, PodRead, PodRef
 from windlass.kube.writers import volume_claims as claims
 from windlass.kube.writers.placement_promises import condition_of
 from windlass.kube.writes import Binding, BindResult, GangBinds
 from windlass.model.events import BindFailed
-from windlass.workloads.objects.wire import Pod
+from windlass.workloads.objects import Pod
 
 _pod = msgspec.json.Decoder(Pod)
 

@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from windlass.checkpoint.protocol import REQUEST, CheckpointRequest
-from windlass.kube.client.client import Api, Patch
-from windlass.kube.client.errors import ApiError, Conflict, NotFound
-from windlass.kube.client.write_queue import Urgency, WriteQueue
+from windlass.kube.client import Api, ApiError, Conflict, NotFound, Patch, Urgency, WriteQueue
 from windlass.kube.refs import PodRef
 from windlass.kube.writers.binder import Binder
 from windlass.kube.writers.checkpoint_http import CheckpointEndpoints
@@ -30,7 +28,7 @@ from windlass.kube.writes import (
     RequestUnwritable,
 )
 from windlass.model.jobs import TaskId
-from windlass.workloads.objects.annotations import SAVED
+from windlass.workloads.objects import SAVED
 
 News: TypeAlias = RequestUnwritable | Heard | EvictRefused
 Report: TypeAlias = Callable[[News], None]

@@ -25,7 +25,7 @@ from windlass.model import units
 from windlass.model.actions import PendingCheckpoint
 from windlass.model.jobs import GangId
 from windlass.model.reasons import ReasonCode
-from windlass.workloads.objects.wire import Pod, condition
+from windlass.workloads.objects import Pod, condition
 
 HOLDS_FOR_S = 1
 """A message is written after its reason has been the same for so long."""

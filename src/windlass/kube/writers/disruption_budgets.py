@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from windlass.model.constraints import matches
-from windlass.workloads.objects.spec_fields import count
-from windlass.workloads.objects.wire import LabelSelector, Owner
-from windlass.workloads.pods.constraints import selector_of
+from windlass.workloads.objects import LabelSelector, Owner, count
+from windlass.workloads.pods import selector_of
 
 
 def allow(budgets: Iterable[Owner], pods: Iterable[Mapping[str, str]]) -> bool:

@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
-from windlass.kube.client.client import Api
-from windlass.kube.client.errors import ApiError, ServerFault, TooMany
+from windlass.kube.client import Api, ApiError, ServerFault, TooMany
 from windlass.kube.refs import PodRef
 
 BUDGET = "DisruptionBudget"

@@ -32,9 +32,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from windlass.kube.client.client import Api, Patch
-from windlass.kube.client.errors import ApiError, Conflict, NotFound
-from windlass.kube.client.write_queue import Urgency, WriteQueue
+from windlass.kube.client import Api, ApiError, Conflict, NotFound, Patch, Urgency, WriteQueue
 from windlass.kube.refs import PodRef
 from windlass.kube.writers import suspend
 from windlass.kube.writers.binder import Binder
@@ -42,7 +40,7 @@ from windlass.kube.writers.eviction_api import Denied, EvictionApi
 from windlass.kube.writes import EvictRefused, GangEvictions, OwnerWrite, Victim
 from windlass.model import units
 from windlass.model.actions import WITHOUT_PREEMPTOR, EvictionRule
-from windlass.workloads.objects.signed_marks import NO_SEAL
+from windlass.workloads.objects import NO_SEAL
 
 INSISTING = frozenset({EvictionRule.GUARANTEE, EvictionRule.PRIORITY}) | WITHOUT_PREEMPTOR
 """Rules whose evictions a denial, such as by a disruption budget, delays but does not stop."""

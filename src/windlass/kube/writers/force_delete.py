@@ -15,14 +15,12 @@ from contextlib import suppress
 
 import msgspec
 
-from windlass.kube.client.client import Api
-from windlass.kube.client.errors import ApiError, NotAllowed, NotFound
-from windlass.kube.client.write_queue import Urgency, WriteQueue
+from windlass.kube.client import Api, ApiError, NotAllowed, NotFound, Urgency, WriteQueue
 from windlass.kube.refs import PodRef
 from windlass.kube.writers.binder import Binder
 from windlass.kube.writes import StuckPod, is_dead
-from windlass.workloads.nodes.health import trouble_of
-from windlass.workloads.objects.wire import NodeObject
+from windlass.workloads.nodes import trouble_of
+from windlass.workloads.objects import NodeObject
 
 _node = msgspec.json.Decoder(NodeObject)
 

@@ -27,8 +27,7 @@ from windlass.model.gpus import WHOLE, Slice
 from windlass.model.jobs import GangId, TaskId
 from windlass.model.resources import Request
 from windlass.model.units import LARGEST_AMOUNT
-from windlass.workloads.objects.annotations import PROMISE
-from windlass.workloads.objects.wire import Pod, condition
+from windlass.workloads.objects import PROMISE, Pod, condition
 
 LONGEST = 200_000
 """Characters of a promise at most: an object may have about a mebibyte, and every watcher of pods

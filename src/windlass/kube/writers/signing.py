@@ -19,10 +19,8 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from windlass.kube.client.client import Api
-from windlass.kube.client.errors import Conflict, NotFound
-from windlass.workloads.objects.annotations import PREFIX
-from windlass.workloads.objects.wire import ObjectMeta, WireStruct
+from windlass.kube.client import Api, Conflict, NotFound
+from windlass.workloads.objects import PREFIX, ObjectMeta, WireStruct
 
 PUBLIC_KEY = PREFIX + "signing-key"
 """The annotation of the lease with the leader's public key, in base64; empty if it has none."""

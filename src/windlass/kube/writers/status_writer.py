@@ -11,9 +11,7 @@ import asyncio
 import time
 from typing import Any
 
-from windlass.kube.client.client import Api, Patch
-from windlass.kube.client.errors import ApiError, NotAllowed
-from windlass.kube.client.write_queue import Urgency, Write, WriteQueue
+from windlass.kube.client import Api, ApiError, NotAllowed, Patch, Urgency, Write, WriteQueue
 from windlass.kube.writers.binder import AGAIN, Binder
 from windlass.kube.writers.conditions import (
     ConditionWrite,

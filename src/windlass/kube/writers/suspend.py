@@ -12,21 +12,11 @@ from typing import Any
 
 import msgspec
 
-from windlass.kube.client.client import Api, Patch
-from windlass.kube.client.errors import ApiError, Conflict, NotFound
-from windlass.kube.client.write_queue import Urgency, WriteQueue
+from windlass.kube.client import Api, ApiError, Conflict, NotFound, Patch, Urgency, WriteQueue
 from windlass.kube.writers.binder import Binder
 from windlass.kube.writes import OwnerChange, OwnerWrite, OwnerWriteFailed
-from windlass.workloads.kinds.suspension import (
-    OwnerState,
-    field_patch,
-    is_suspended,
-    mark_text,
-    owner_state,
-)
-from windlass.workloads.objects.annotations import SEAL, SUSPENDED
-from windlass.workloads.objects.signed_marks import NO_SEAL, Seal, without_unsigned_mark
-from windlass.workloads.objects.wire import Owner
+from windlass.workloads.kinds import OwnerState, field_patch, is_suspended, mark_text, owner_state
+from windlass.workloads.objects import NO_SEAL, SEAL, SUSPENDED, Owner, Seal, without_unsigned_mark
 
 MOST_TRIES = 5
 """Attempts after conflicts: controllers write the status of an owner often."""

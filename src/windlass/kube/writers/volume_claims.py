@@ -12,9 +12,9 @@ from enum import Enum, auto
 
 import msgspec
 
-from windlass.kube.client.client import Api
-from windlass.workloads.objects.storage_wire import PersistentVolumeClaim
-from windlass.workloads.pods.volumes import SELECTED, is_bound
+from windlass.kube.client import Api
+from windlass.workloads.objects import PersistentVolumeClaim
+from windlass.workloads.pods import SELECTED, is_bound
 
 _claim = msgspec.json.Decoder(PersistentVolumeClaim)
 

@@ -23,7 +23,7 @@ from windlass.model.units import (
     parse_seconds,
     unreadable_value,
 )
-from windlass.model.validation.problems import is_dimension, unknown_dimension
+from windlass.model.validation import is_dimension, unknown_dimension
 
 NEVER = -1
 """The value of a `SecondsOrNever` that says never."""

@@ -17,7 +17,7 @@ from windlass.model.gpus import Gpu
 from windlass.model.nodes import Node, NodeStanding, NodeTrouble, Topology
 from windlass.model.queues import ROOT, Queue
 from windlass.model.settings import Displacing, Ordering, Packing, Settings, Victims
-from windlass.model.validation.problems import InputProblem, Path
+from windlass.model.validation import InputProblem, Path
 from windlass.sim.scenario.build_jobs import Jobs, build_jobs
 from windlass.sim.scenario.schema import (
     EventWords,

@@ -21,7 +21,7 @@ from windlass.model.constraints import (
 from windlass.model.gpus import WHOLE, GpuRequest
 from windlass.model.jobs import Domain, Gang, GangId, Group, JobId, Overrun, Shape, Task, TaskId
 from windlass.model.resources import Pairs, Request, pairs
-from windlass.model.validation.problems import InputProblem, Path
+from windlass.model.validation import InputProblem, Path
 from windlass.sim.scenario.amounts import NEVER
 from windlass.sim.scenario.schema import (
     AskWords,

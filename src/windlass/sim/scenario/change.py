@@ -14,8 +14,7 @@ from pydantic import Field, ValidationError
 from windlass.model.errors import InputError
 from windlass.model.queues import Queue
 from windlass.model.settings import Settings
-from windlass.model.validation.cluster import check
-from windlass.model.validation.problems import InputProblem, Path
+from windlass.model.validation import InputProblem, Path, check
 from windlass.sim.scenario.build import Built, build, origin
 from windlass.sim.scenario.schema import QueueWords, ScenarioModel, ScenarioWords, SettingsWords
 from windlass.sim.scenario.validation_errors import complaint

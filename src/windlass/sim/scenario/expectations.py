@@ -17,7 +17,7 @@ from windlass.engine.plan import Plan
 from windlass.model.jobs import OCCUPYING
 from windlass.model.queues import GPU, of_model
 from windlass.model.units import format_duration
-from windlass.model.validation.problems import amount_in_words
+from windlass.model.validation import amount_in_words
 from windlass.sim.run import Simulation
 from windlass.sim.scenario.read import Expectation, Scenario
 from windlass.sim.scenario.schema import JobExpectation, NodeExpectation, QueueExpectation

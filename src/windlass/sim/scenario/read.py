@@ -16,9 +16,7 @@ from pydantic import ValidationError
 
 from windlass.model.errors import InputError
 from windlass.model.units import format_duration
-from windlass.model.validation.cluster import check
-from windlass.model.validation.jobs import check_complete
-from windlass.model.validation.problems import InputProblem, Path
+from windlass.model.validation import InputProblem, Path, check, check_complete
 from windlass.sim.scenario.build import Built, build, described, origin
 from windlass.sim.scenario.schema import (
     JobExpectation,
@@ -62,7 +60,7 @@ def read_scenario(data: bytes, file: str) -> Scenario:
     return _scenario(words, built, spot, file)
 
 
-def schema() -> dict[str, Any]:
+def scenario_schema() -> dict[str, Any]:
     """Return the JSON schema of scenario files."""
     made = ScenarioWords.model_json_schema()
     about = "A scenario for windlass: a cluster, what happens to it, and what should come of it."

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from windlass.model.errors import close_names
 from windlass.model.units import shown_value
-from windlass.model.validation.problems import join_names
+from windlass.model.validation import join_names
 from windlass.sim.scenario import schema
 from windlass.sim.scenario.yaml_lines import Spot
 

@@ -10,3 +10,19 @@ asks the API server is passed in.
     sign_in           the addresses to sign in and out
     ttl_cache         answers that are cached for a while and shared by concurrent requests
 """
+
+from windlass.web.auth.authentication import AccessDenied, Authenticator
+from windlass.web.auth.authorization import AccessRights, Names, VisibleScope, namespace_of
+from windlass.web.auth.sign_in import read_body, sign_in_routes, viewer_route
+
+__all__ = [
+    "AccessDenied",
+    "AccessRights",
+    "Authenticator",
+    "Names",
+    "VisibleScope",
+    "namespace_of",
+    "read_body",
+    "sign_in_routes",
+    "viewer_route",
+]

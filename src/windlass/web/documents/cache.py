@@ -14,11 +14,15 @@ from windlass.web.documents.decisions import CycleSummary, decisions_document
 from windlass.web.documents.gpu_map import GpuMap
 from windlass.web.documents.jobs import JobLists, ListWindow
 from windlass.web.documents.queues import QueueTable, in_tree_order, queue_table, queues_document
-from windlass.web.feed.deltas import DeltaTrail, as_bytes
-from windlass.web.feed.gang_members import GangMemberIndex
-from windlass.web.feed.timeseries import TimeseriesSample, past_of
-from windlass.web.feed.view import ClusterView
-from windlass.web.schema.documents import Stamp
+from windlass.web.feed import (
+    ClusterView,
+    DeltaTrail,
+    GangMemberIndex,
+    TimeseriesSample,
+    as_bytes,
+    past_of,
+)
+from windlass.web.schema import Stamp
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from windlass.model.queues import GPU
 from windlass.state.cluster import Cluster
 from windlass.state.queue_accounts import charged_milli
 from windlass.web.documents.jobs import reason_rows
-from windlass.web.feed.requested_gpus import is_waiting
-from windlass.web.schema.cycles import (
+from windlass.web.feed import is_waiting
+from windlass.web.schema import (
     ChangedGpu,
     ChangedNode,
     CycleDocument,
@@ -28,9 +28,9 @@ from windlass.web.schema.cycles import (
     HeldRow,
     PlacedRow,
     ShareRow,
+    Stamp,
     WhyCount,
 )
-from windlass.web.schema.documents import Stamp
 
 # Cycles are kept by the hundred, so the document of each is bounded.
 MOST_NODES = 48

@@ -8,7 +8,7 @@ from operator import attrgetter
 from windlass.model.gpu.mig import GEOMETRIES, profile_of
 from windlass.model.gpus import WHOLE, Slice
 from windlass.model.jobs import Task
-from windlass.web.feed.view import ClusterView
+from windlass.web.feed import ClusterView
 
 _by_place = attrgetter("device", "start")
 

@@ -27,9 +27,14 @@ from windlass.web.documents.map_nodes import (
 )
 from windlass.web.documents.queues import in_tree_order
 from windlass.web.documents.row_table import RowTable
-from windlass.web.feed.view import ClusterView, changed_tasks
-from windlass.web.schema.documents import ClusterDocument
-from windlass.web.schema.map_columns import AllocationColumns, GangColumns, HoldColumns, TaskColumns
+from windlass.web.feed import ClusterView, changed_tasks
+from windlass.web.schema import (
+    AllocationColumns,
+    ClusterDocument,
+    GangColumns,
+    HoldColumns,
+    TaskColumns,
+)
 
 NO_NAME = ""
 Columns = TypeVar("Columns", AllocationColumns, HoldColumns)

@@ -12,18 +12,15 @@ from functools import cached_property
 from statistics import median
 from typing import TypeVar
 
-from windlass.engine.explain.suggest import MOST_TOLD, suggest
-from windlass.engine.explain.suggestions.catalog import ChangeKind
 from windlass.engine.plan import Decision, Verdict
+from windlass.engine.suggestions import MOST_TOLD, ChangeKind, suggest
 from windlass.model.jobs import Gang, GangId
 from windlass.model.reasons import Reason
 from windlass.model.resources import describe
 from windlass.state.queue_accounts import models_of
 from windlass.state.snapshot import Snapshot
-from windlass.web.feed.gang_members import GangMemberIndex
-from windlass.web.feed.requested_gpus import given_milli, is_waiting
-from windlass.web.feed.view import ClusterView
-from windlass.web.schema.documents import (
+from windlass.web.feed import ClusterView, GangMemberIndex, given_milli, is_waiting
+from windlass.web.schema import (
     Eta,
     FinishedJob,
     JobDocument,

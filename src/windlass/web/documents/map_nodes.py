@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from windlass.model.constraints import HOSTNAME
 from windlass.model.nodes import Node
-from windlass.web.feed.view import ClusterView
-from windlass.web.schema.map_columns import NodeColumns, RackColumns
+from windlass.web.feed import ClusterView
+from windlass.web.schema import NodeColumns, RackColumns
 
 IN_SERVICE, CORDONED, GONE = 0, 1, 2
 NO_DOMAIN = -1

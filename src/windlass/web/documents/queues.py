@@ -15,10 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from windlass.model.queues import GPU, ROOT, Queue, guaranteed
-from windlass.web.feed.gang_members import GangMemberIndex
-from windlass.web.feed.requested_gpus import is_waiting
-from windlass.web.feed.view import ClusterView
-from windlass.web.schema.documents import Flow, Past, QueueRow, QueuesDocument
+from windlass.web.feed import ClusterView, GangMemberIndex, is_waiting
+from windlass.web.schema import Flow, Past, QueueRow, QueuesDocument
 
 NO_LENDER = ""
 """The lender of GPUs that are not part of any queue's guarantee."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from windlass.model.errors import WindlassError
-from windlass.web.schema.cycles import CycleDocument, RecordedDocument
+from windlass.web.schema import CycleDocument, RecordedDocument
 
 MOST_CYCLES = 600
 """The largest number of cycles in one window."""

@@ -13,7 +13,7 @@ from windlass.engine.plan import Plan
 from windlass.model.queues import GPU
 from windlass.state.cluster import Cluster
 from windlass.web.feed.requested_gpus import is_waiting
-from windlass.web.schema.documents import Past
+from windlass.web.schema import Past
 
 MOST_SAMPLES = 480
 

@@ -25,7 +25,7 @@ from windlass.model.jobs import Gang, GangId, Task, TaskId
 from windlass.model.nodes import Node, Topology
 from windlass.model.queues import Queue
 from windlass.state.cluster import Cluster
-from windlass.web.schema.documents import Eta, FinishedJob, Stamp
+from windlass.web.schema import Eta, FinishedJob, Stamp
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,3 +10,7 @@ threads, the rest is pure but for a cache.
     cycles    remembered cycles
     viewer    answers the requests of a viewer, with shared or redacted documents
 """
+
+from windlass.web.redact.viewer import NOT_YET, VersionedDocument, ViewReader
+
+__all__ = ["NOT_YET", "VersionedDocument", "ViewReader"]

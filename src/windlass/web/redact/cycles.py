@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from windlass.web.auth.authorization import Names, VisibleScope, namespace_of
+from windlass.web.auth import Names, VisibleScope, namespace_of
 from windlass.web.redact.text import namespaces_in, redact_sentence
-from windlass.web.schema.cycles import ChangedNode, CycleDocument, EvictedRow
-from windlass.web.schema.documents import ReasonRow
+from windlass.web.schema import ChangedNode, CycleDocument, EvictedRow, ReasonRow
 
 
 def names_in_cycles(cycles: Iterable[CycleDocument]) -> Names:

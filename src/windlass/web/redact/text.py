@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Collection, Iterable
 
 from windlass.model.reasons import Reason
-from windlass.web.auth.authorization import Names, VisibleScope, namespace_of
-from windlass.web.schema.documents import RoomDocument
+from windlass.web.auth import Names, VisibleScope, namespace_of
+from windlass.web.schema import RoomDocument
 
 _GANG = re.compile(r"(?<![\w./-])([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)/[\w./~-]*[\w~]")
 """The pattern `namespace/name` of a gang or a task. Keys of labels usually have a dot before the

@@ -23,13 +23,11 @@ from windlass.controllers.queue_status import QueueNumbers
 from windlass.engine.plan import Decision, Plan
 from windlass.model.jobs import Gang, GangId
 from windlass.model.queues import ROOT, Queue
-from windlass.web.auth.authorization import Names, VisibleScope, namespace_of
-from windlass.web.documents.cache import ShownMoment
-from windlass.web.documents.queues import in_tree_order
-from windlass.web.feed.timeseries import TimeseriesSample
-from windlass.web.feed.view import ClusterView, Hardware, ViewExtras
+from windlass.web.auth import Names, VisibleScope, namespace_of
+from windlass.web.documents import ShownMoment, in_tree_order
+from windlass.web.feed import ClusterView, Hardware, TimeseriesSample, ViewExtras
 from windlass.web.redact.text import redact_reasons, redact_sentence
-from windlass.web.schema.documents import FinishedJob
+from windlass.web.schema import FinishedJob
 
 
 def names_in_view(view: ClusterView) -> Names:

@@ -17,20 +17,21 @@ from typing import Any, TypeVar
 import msgspec
 
 from windlass.model.viewers import ReviewUnavailable, Viewer
-from windlass.web.auth.authentication import AccessDenied
-from windlass.web.auth.authorization import AccessRights, Names, VisibleScope
-from windlass.web.documents.cache import ServedDocument, ShownMoment
-from windlass.web.documents.decisions import decisions_document, summarize
-from windlass.web.documents.jobs import JobLists, ListWindow
-from windlass.web.feed.gang_members import GangMemberIndex
-from windlass.web.feed.live_state import LiveState
-from windlass.web.feed.replay_source import ReplaySource, ReplayUnavailable
-from windlass.web.feed.throttle import WorkThrottle
+from windlass.web.auth import AccessDenied, AccessRights, Names, VisibleScope
+from windlass.web.documents import (
+    JobLists,
+    ListWindow,
+    LiveState,
+    ServedDocument,
+    ShownMoment,
+    decisions_document,
+    summarize,
+)
+from windlass.web.feed import GangMemberIndex, ReplaySource, ReplayUnavailable, WorkThrottle
 from windlass.web.redact.cycles import names_in_cycles, redact_cycle
 from windlass.web.redact.text import names_in_room, redact_room
 from windlass.web.redact.view import ViewRedactor, names_in_view
-from windlass.web.schema.cycles import CycleDocument, DecisionsDocument
-from windlass.web.schema.documents import RoomDocument, Stamp
+from windlass.web.schema import CycleDocument, DecisionsDocument, RoomDocument, Stamp
 
 MOST_KEPT = 8
 """The documents, and as many views, that were made for some viewers and may serve others."""

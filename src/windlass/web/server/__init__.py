@@ -10,3 +10,9 @@ the dashboard does its network I/O.
     security_headers    the headers of every response
     local_server        a dashboard on loopback, in a thread
 """
+
+from windlass.web.server.app import STATIC, DashboardAccess, application
+from windlass.web.server.errors import error_response
+from windlass.web.server.local_server import run_local_server
+
+__all__ = ["STATIC", "DashboardAccess", "application", "error_response", "run_local_server"]

@@ -35,11 +35,10 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from windlass.model.viewers import Viewer
-from windlass.web.auth.authentication import AccessDenied, Authenticator
-from windlass.web.auth.sign_in import sign_in_routes, viewer_route
-from windlass.web.feed.live_state import LiveState
-from windlass.web.redact.viewer import VersionedDocument, ViewReader
-from windlass.web.schema.openapi import description
+from windlass.web.auth import AccessDenied, Authenticator, sign_in_routes, viewer_route
+from windlass.web.documents import LiveState
+from windlass.web.redact import VersionedDocument, ViewReader
+from windlass.web.schema import description
 from windlass.web.server.errors import HANDLERS, error_response
 from windlass.web.server.query_params import gang_of, number_of, since_of, window_of
 from windlass.web.server.replay_routes import recorded_routes

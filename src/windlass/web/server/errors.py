@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.web.auth.authentication import AccessDenied
-from windlass.web.schema.documents import Problem
+from windlass.web.auth import AccessDenied
+from windlass.web.schema import Problem
 
 SENTENCES = {
     404: "There is nothing at this address; /openapi.json lists what there is.",

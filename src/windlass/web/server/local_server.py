@@ -10,7 +10,7 @@ from threading import Thread
 import uvicorn
 
 from windlass.model.errors import WindlassError
-from windlass.web.feed.live_state import LiveState
+from windlass.web.documents import LiveState
 from windlass.web.server.app import application
 
 LOOPBACK = "127.0.0.1"

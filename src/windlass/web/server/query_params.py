@@ -6,8 +6,8 @@ import re
 
 from starlette.datastructures import QueryParams
 
-from windlass.web.auth.authentication import AccessDenied
-from windlass.web.documents.jobs import ListWindow
+from windlass.web.auth import AccessDenied
+from windlass.web.documents import ListWindow
 
 NUMBER = re.compile("[0-9]{1,12}")
 ROWS = ("waiting", "running", "finished", "count")

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.model.viewers import Viewer
-from windlass.web.redact.viewer import ViewReader
+from windlass.web.redact import ViewReader
 from windlass.web.server.errors import error_response
 from windlass.web.server.query_params import key_of, time_of
 

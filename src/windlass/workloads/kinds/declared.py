@@ -15,8 +15,7 @@ from typing import Any, cast
 from windlass.workloads.kinds.eviction_survival import Survives
 from windlass.workloads.kinds.gang_sizes import ALONE, Answer, Link, OwnedGang
 from windlass.workloads.kinds.table import JobKind, Key
-from windlass.workloads.objects.spec_fields import Spec, as_count, is_number
-from windlass.workloads.objects.wire import Owner
+from windlass.workloads.objects import Owner, Spec, as_count, is_number
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TypeAlias, cast
 
-from windlass.workloads.objects.spec_fields import Spec, count, inner, items, roles
-from windlass.workloads.objects.wire import Owner
+from windlass.workloads.objects import Owner, Spec, count, inner, items, roles
 
 UNLIMITED = 1 << 30
 """A number of evictions that is never reached."""

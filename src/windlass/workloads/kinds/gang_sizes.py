@@ -13,8 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from windlass.workloads.objects.spec_fields import (
+from windlass.workloads.objects import (
     MOST,
+    ObjectMeta,
+    Owner,
+    Pod,
     Spec,
     count,
     inner,
@@ -23,7 +26,6 @@ from windlass.workloads.objects.spec_fields import (
     roles,
     text,
 )
-from windlass.workloads.objects.wire import ObjectMeta, Owner, Pod
 
 
 @dataclass(frozen=True, slots=True)

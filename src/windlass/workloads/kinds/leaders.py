@@ -15,8 +15,7 @@ import msgspec
 
 from windlass.model.jobs import TaskId
 from windlass.workloads.kinds.gang_sizes import LWS, pods_at_once
-from windlass.workloads.objects.spec_fields import Spec, count, inner
-from windlass.workloads.objects.wire import (
+from windlass.workloads.objects import (
     Affinity,
     ObjectMeta,
     Owner,
@@ -25,7 +24,10 @@ from windlass.workloads.objects.wire import (
     PodAffinityTerm,
     PodSpec,
     PodStatus,
+    Spec,
     controller,
+    count,
+    inner,
 )
 
 JOBSET_EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"

@@ -17,9 +17,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from windlass.model.units import LARGEST_AMOUNT
-from windlass.workloads.objects.annotations import SUSPENDED
-from windlass.workloads.objects.spec_fields import Spec, inner, items
-from windlass.workloads.objects.wire import ObjectMeta, Owner
+from windlass.workloads.objects import SUSPENDED, ObjectMeta, Owner, Spec, inner, items
 
 Second: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
 

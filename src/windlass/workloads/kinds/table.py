@@ -26,9 +26,21 @@ from windlass.workloads.kinds.eviction_survival import (
 )
 from windlass.workloads.kinds.gang_sizes import BELOW, Answer, Link, OwnedGang
 from windlass.workloads.kinds.suspension import OwnerState, owner_state
-from windlass.workloads.objects.annotations import GANG, GROUP, MINIMUM, mark
-from windlass.workloads.objects.spec_fields import count, inner, items, text
-from windlass.workloads.objects.wire import ObjectMeta, Owner, OwnerRef, Pod, controller
+from windlass.workloads.objects import (
+    GANG,
+    GROUP,
+    MINIMUM,
+    ObjectMeta,
+    Owner,
+    OwnerRef,
+    Pod,
+    controller,
+    count,
+    inner,
+    items,
+    mark,
+    text,
+)
 
 MOST_MEMBERS = 100_000
 """The largest minimum of a gang."""

@@ -16,17 +16,16 @@ import msgspec
 
 from windlass.model.errors import UnknownName
 from windlass.model.jobs import TaskId
-from windlass.workloads.kinds.gang_sizes import (
+from windlass.workloads.kinds import (
     JOBSET,
     LWS,
+    Key,
+    Kinds,
     pods_at_once,
     resumed_first,
     workers_of_group,
 )
-from windlass.workloads.kinds.table import Key, Kinds
-from windlass.workloads.objects.annotations import CREATOR
-from windlass.workloads.objects.spec_fields import Spec, count, inner, items, roles, text
-from windlass.workloads.objects.wire import Owner, Pod
+from windlass.workloads.objects import CREATOR, Owner, Pod, Spec, count, inner, items, roles, text
 
 MOST_PODS = 10_000
 """The most pods of an expansion."""

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.workloads.objects.annotations import DURATION, MAX_RUN, QUEUE
-from windlass.workloads.pods.requests import GPU
+from windlass.workloads.objects import DURATION, MAX_RUN, QUEUE
+from windlass.workloads.pods import GPU
 
 Json = dict[str, Any]
 PORT = 29500

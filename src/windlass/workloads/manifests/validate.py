@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from windlass.model.units import parse_quantity, shown_value
-from windlass.model.validation.problems import LONGEST_NAME, InputProblem, Path
-from windlass.workloads.objects.spec_fields import Spec, inner, is_number, text
-from windlass.workloads.pods.requests import GPU
+from windlass.model.validation import LONGEST_NAME, InputProblem, Path
+from windlass.workloads.objects import Spec, inner, is_number, text
+from windlass.workloads.pods import GPU
 
 COUNTS = frozenset(
     {"completions", "parallelism", "replicas", "minReplicas", "numOfHosts", "size", "minAvailable"}

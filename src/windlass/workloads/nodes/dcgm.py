@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from windlass.model.nodes import NodeStanding, NodeTrouble
 from windlass.workloads.nodes.offers import MOST_GPUS
-from windlass.workloads.objects.wire import Pod
+from windlass.workloads.objects import Pod
 
 LABELS = (
     ("app", "nvidia-dcgm-exporter"),  # set by the GPU operator

@@ -15,8 +15,7 @@ import msgspec
 
 from windlass.model.nodes import NodeStanding, NodeTrouble, Quarantine
 from windlass.model.units import parse_timestamp_or_none
-from windlass.workloads.objects import wire
-from windlass.workloads.objects.annotations import QUARANTINE, TRUSTED
+from windlass.workloads.objects import QUARANTINE, TRUSTED, wire
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """The taint by which an administrator declares that a machine is off."""

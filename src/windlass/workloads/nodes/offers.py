@@ -23,8 +23,7 @@ from windlass.model.units import (
 )
 from windlass.workloads.nodes.health import quarantine_of, trouble_of
 from windlass.workloads.objects import wire
-from windlass.workloads.pods.constraints import NODE_NAME
-from windlass.workloads.pods.requests import GPU, reader_of
+from windlass.workloads.pods import GPU, NODE_NAME, reader_of
 
 SHARED = f"{GPU}.shared"
 """The resource of time-sliced GPUs, if the device plug-in renames them."""

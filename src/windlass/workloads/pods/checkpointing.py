@@ -13,8 +13,7 @@ from typing import NamedTuple
 from windlass.checkpoint import protocol
 from windlass.checkpoint.protocol import Ack, RequestMode, read_ack
 from windlass.model.units import format_duration, parse_duration
-from windlass.workloads.objects.annotations import LATENCY_CRITICAL
-from windlass.workloads.objects.wire import Pod
+from windlass.workloads.objects import LATENCY_CRITICAL, Pod
 
 WITHIN_S = 120
 """The default time for a checkpoint. It includes the minute that a kubelet may take to show the

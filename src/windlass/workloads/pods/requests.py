@@ -16,7 +16,7 @@ from dataclasses import replace
 from windlass.model.gpus import GpuRequest
 from windlass.model.resources import Port, Request
 from windlass.model.units import LARGEST_AMOUNT, count_rounded_up, mib_rounded_up, milli_rounded_up
-from windlass.workloads.objects.wire import Container, ContainerStatus, Pod
+from windlass.workloads.objects import Container, ContainerStatus, Pod
 
 GPU = "nvidia.com/gpu"
 RESIZE = "PodResizePending"

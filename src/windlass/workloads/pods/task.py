@@ -17,8 +17,8 @@ from windlass.model.jobs import GangId, Shape, Task, TaskId, TaskState
 from windlass.model.reasons import Reason, ReasonCode
 from windlass.model.resources import pairs
 from windlass.model.units import parse_timestamp_or_none
-from windlass.model.validation.shapes import check_shape
-from windlass.workloads.objects.wire import Pod, PodAffinityTerm, PodSpec, Terminated, condition
+from windlass.model.validation import check_shape
+from windlass.workloads.objects import Pod, PodAffinityTerm, PodSpec, Terminated, condition
 from windlass.workloads.pods.constraints import Namespaces, constraints_of
 from windlass.workloads.pods.requests import request_of
 

@@ -18,13 +18,13 @@ from typing import Protocol
 
 from windlass.model.constraints import Expression, Operator, Term
 from windlass.model.units import mib_rounded_down, mib_rounded_up
-from windlass.workloads.objects.storage_wire import (
+from windlass.workloads.objects import (
     CsiCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
+    Pod,
     StorageClass,
 )
-from windlass.workloads.objects.wire import Pod
 from windlass.workloads.pods.constraints import NODE_NAME, any_of, selector_of
 
 SELECTED = "volume.kubernetes.io/selected-node"

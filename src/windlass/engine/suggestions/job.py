@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from windlass.engine.explain.suggestions.catalog import (
+from windlass.engine.suggestions.catalog import (
     MOST_ALTERNATIVES,
     ChangeKind,
     Ladder,

@@ -13,8 +13,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from windlass.engine.cycle import plan
-from windlass.engine.explain.delayed_reservations import delayed_reservations
-from windlass.engine.explain.suggestions.catalog import (
+from windlass.engine.nodes import NodeIndex, Topologies, bounds
+from windlass.engine.plan import Plan, Verdict
+from windlass.engine.queueing import Limits, gang_progress
+from windlass.engine.suggestions.catalog import (
     ChangeKind,
     Ladder,
     Ladders,
@@ -22,19 +24,14 @@ from windlass.engine.explain.suggestions.catalog import (
     WaitingGang,
     resubmitted,
 )
-from windlass.engine.explain.suggestions.job import JOB_CHANGES
-from windlass.engine.explain.suggestions.placement import PLACEMENT_CHANGES
-from windlass.engine.explain.suggestions.surroundings import SURROUNDING_CHANGES
-from windlass.engine.nodes import bounds
-from windlass.engine.nodes.node_index import NodeIndex
-from windlass.engine.nodes.topology import Topologies
-from windlass.engine.plan import Plan, Verdict
-from windlass.engine.queueing.limits import Limits
-from windlass.engine.queueing.progress import gang_progress
+from windlass.engine.suggestions.delayed_reservations import delayed_reservations
+from windlass.engine.suggestions.job import JOB_CHANGES
+from windlass.engine.suggestions.placement import PLACEMENT_CHANGES
+from windlass.engine.suggestions.surroundings import SURROUNDING_CHANGES
 from windlass.model.events import Event, GangGone, GangSeen, QueueSeen, SettingsSeen, TaskSeen
 from windlass.model.jobs import GangId
 from windlass.model.reasons import display_name
-from windlass.model.validation.problems import join_names
+from windlass.model.validation import join_names
 from windlass.state.cluster import Cluster
 from windlass.state.snapshot import Snapshot
 

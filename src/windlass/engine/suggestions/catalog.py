@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
-from windlass.engine.queueing.progress import Progress
+from windlass.engine.queueing import Progress
 from windlass.model.constraints import Constraints
 from windlass.model.events import Event, GangGone, GangSeen, TaskSeen
 from windlass.model.gpus import GpuRequest

@@ -18,13 +18,16 @@ from windlass.state.cluster import Cluster
 from windlass.web.documents.cache import DocumentCache, ShownMoment
 from windlass.web.documents.decisions import CycleSummary, cycle_document, summarize
 from windlass.web.documents.jobs import start_rows
-from windlass.web.feed.change_signal import ChangeSignal
-from windlass.web.feed.deltas import as_bytes
-from windlass.web.feed.replay_source import ReplaySource
-from windlass.web.feed.requested_gpus import is_waiting
-from windlass.web.feed.timeseries import Timeseries
-from windlass.web.feed.view import ViewExtras, take_view
-from windlass.web.schema.documents import RoomDocument, Stamp
+from windlass.web.feed import (
+    ChangeSignal,
+    ReplaySource,
+    Timeseries,
+    ViewExtras,
+    as_bytes,
+    is_waiting,
+    take_view,
+)
+from windlass.web.schema import RoomDocument, Stamp
 
 MOST_CYCLES = 600
 """The remembered cycles; the oldest is forgotten."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from windlass.engine.explain.suggestions.catalog import (
+from windlass.engine.suggestions.catalog import (
     MOST_ALTERNATIVES,
     ChangeKind,
     Ladder,
@@ -21,7 +21,7 @@ from windlass.model.constraints import Constraints, Effect, Taint, Toleration, t
 from windlass.model.gpu.resources import PRODUCT
 from windlass.model.gpus import value_of_model
 from windlass.model.jobs import Domain, Task
-from windlass.model.validation.problems import join_names
+from windlass.model.validation import join_names
 from windlass.state.cluster import Cluster
 
 

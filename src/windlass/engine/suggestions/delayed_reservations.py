@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from windlass.engine.plan import Plan, Verdict
-from windlass.engine.queueing.runtime_estimate import Estimates
+from windlass.engine.queueing import Estimates
 from windlass.model.actions import Hold
 from windlass.model.gpus import Slice
 from windlass.model.jobs import GangId

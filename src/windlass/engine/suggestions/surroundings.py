@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import partial
 from itertools import combinations
 
-from windlass.engine.explain.suggestions.catalog import (
+from windlass.engine.queueing import Lending, in_units
+from windlass.engine.suggestions.catalog import (
     ChangeKind,
     Ladder,
     Ladders,
@@ -19,14 +20,13 @@ from windlass.engine.explain.suggestions.catalog import (
     WaitingGang,
     single_change,
 )
-from windlass.engine.queueing.limits import Lending, in_units
 from windlass.model.events import GangGone, QueueSeen, SettingsSeen
 from windlass.model.gpus import WHOLE, GpuRequest
 from windlass.model.jobs import ACTIVE, Gang, GangId
 from windlass.model.queues import CPU, GPU, MEMORY, MODEL_PREFIX, Queue, guaranteed, of_model
 from windlass.model.reasons import display_name
 from windlass.model.settings import Displacing
-from windlass.model.validation.problems import amount_in_words
+from windlass.model.validation import amount_in_words
 
 UNITS = {CPU: 1000, MEMORY: 1024}
 """The unit in which an amount is raised, in thousandths of CPUs and MiB."""

@@ -19,10 +19,10 @@ from tests.support.preemption_given import OTHER, OWNER, runs
 from tests.support.strategies import PRESSING, Recipe, crowd_of
 from tests.support.what_if_oracle import Altered, Rungs, afresh, starts
 from windlass.engine.cycle import plan
-from windlass.engine.explain import suggest as engine
-from windlass.engine.explain.suggest import Suggestion, Suggestions, suggest
-from windlass.engine.explain.suggestions.catalog import ChangeKind, SuggestedChange
 from windlass.engine.plan import Verdict
+from windlass.engine.suggestions import suggest as engine
+from windlass.engine.suggestions.catalog import ChangeKind, SuggestedChange
+from windlass.engine.suggestions.suggest import Suggestion, Suggestions, suggest
 from windlass.model.constraints import Constraints, Taint
 from windlass.model.events import GangSeen, TaskSeen
 from windlass.model.jobs import ACTIVE, Domain, GangId, TaskState

@@ -1,6 +1,6 @@
 """Preemption storms by chance: small full clusters in which everybody displaces, saves and fails.
 
-Hypothesis draws a recipe, as in `generated.py`; dice seeded by it fill in the rest. Work is asked
+Hypothesis draws a recipe, as in `strategies.py`; dice seeded by it fill in the rest. Work is asked
 to save and answers in time, late, never or with a refusal; what is not asked is forged; nodes,
 tasks and schedulers are lost on the way.
 """

@@ -1,4 +1,4 @@
-"""Nodes, queues and gangs by chance; `generated.py` makes clusters of them.
+"""Nodes, queues and gangs by chance; `strategies.py` makes clusters of them.
 
 A feature that is switched off never occurs, one that is on occurs now and then. What is made is
 mostly feasible: a gang that could never run tests little.

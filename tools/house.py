@@ -137,11 +137,14 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:
         if docstring := ast.get_docstring(node):
             yield prefix or "module", docstring
         for before, statement in zip(node.body, node.body[1:], strict=False):
-            is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-            if is_text and isinstance(before, ast.AnnAssign | ast.Assign):
-                target = before.target if isinstance(before, ast.AnnAssign) else before.targets[0]
-                if isinstance(statement.value.value, str) and statement.value.value.strip():
-                    yield f"{prefix}.{ast.unparse(target)}".lstrip("."), statement.value.value
+            match before, statement:
+                case (
+                    ast.AnnAssign(target=target) | ast.Assign(targets=[target, *_]),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ) if text.strip():
+                    yield f"{prefix}.{ast.unparse(target)}".lstrip("."), text
+                case _:
+                    pass
         for child in node.body:
             if isinstance(child, Definition):
                 yield from walk(child, f"{prefix}.{child.name}".lstrip("."))

@@ -353,4 +353,4 @@ def _as_written(message: ConditionMessage) -> tuple[str, str]:
 
 def _where(count: int, nodes: list[str]) -> str:
     shown = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
-    return f"{count} pod{'s' * (count > 1)} start on {shown}"
+    return f"1 pod starts on {shown}" if count == 1 else f"{count} pods start on {shown}"

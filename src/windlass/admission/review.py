@@ -41,7 +41,7 @@ class User(WireStruct, frozen=True):
 
 
 class Resource(WireStruct, frozen=True):
-    """The resource of the request."""
+    """The API group and the resource name (such as `pods`) of the object under review."""
 
     group: str = ""
     resource: str = ""

@@ -26,7 +26,8 @@ def reason_as_json(reason: Reason) -> dict[str, Any]:
 
 
 def reason_sentence(clause: str, values: Mapping[str, int | str]) -> str:
-    """Return the clause of a reason as a sentence; a gang's name at its start stays as it is."""
+    """Return the clause as a sentence with a capital letter, unless it starts with the name of a
+    gang, which is not capitalised."""
     return sentence(clause, display_name(str(values.get("gang", ""))))
 
 

@@ -132,7 +132,8 @@ class Draws:
     def arrivals(
         self, until: int, randomness: RunRandomness
     ) -> Iterator[tuple[int, Gang, list[Task]]]:
-        """Yield the arrivals until a time: first like the latest past, then like a repeated one."""
+        """Yield simulated arrivals until a time: the near ones copy the most recent arrivals, the
+        later ones repeat the remembered past."""
         since = self._experience.remembers_since
         if since is None or self._now - since < LEAST_SEEN_S:
             return

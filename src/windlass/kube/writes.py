@@ -33,7 +33,8 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class GangBinds:
-    """The binds of one gang, and the promise to write on its first pod before; may be empty."""
+    """The binds of one gang. If `promise` is not empty, it is written on the first pod before the
+    binds."""
 
     bindings: tuple[Binding, ...]
     promise: str = ""

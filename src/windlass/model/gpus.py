@@ -22,8 +22,8 @@ class Gpu:
     mig: bool = False
     healthy: bool = True
     charged_milli: int = WHOLE
-    """The thousandths of a GPU that the whole device adds to its queue: less than `WHOLE` if it is
-    one of several shares of a GPU, or a MIG instance that its node offers as a GPU."""
+    """The amount charged to a queue that uses all of this device, in milli-GPU. It is less than
+    `WHOLE` if the device is only a share of a GPU or a MIG instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,8 @@ WORTH = {
 
 
 def charge_for(milli: int, charged_milli: int) -> int:
-    """Return the charge for some thousandths of a device, given that of the whole, rounded up."""
+    """Return the charge for `milli` thousandths of a device that is charged `charged_milli` as a
+    whole, rounded up."""
     return milli if charged_milli == WHOLE else -(-milli * charged_milli // WHOLE)
 
 

@@ -178,7 +178,8 @@ class Gang:
 
     @property
     def is_firm(self) -> bool:
-        """True if other queues cannot reclaim from it; it then stays within its guarantee."""
+        """True if other queues cannot reclaim from it. In exchange it starts only within the
+        guarantee of its queue."""
         return self.spared or not self.preemptible
 
     def needed(self) -> int:

@@ -361,10 +361,8 @@ class ExtraGpus:
         return sums
 
     def units(self, resource: str) -> Sequence[GpuUnit]:
-        """Return the different units of a GPU resource on the nodes that offer it, smallest first.
-
-        If no node offers it, the result is the unit that follows from its name.
-        """
+        """Return the distinct unit sizes in which nodes offer a GPU resource, smallest first; if no
+        node offers it, the unit that its name implies."""
         return self._units.get(resource) or (unit_on(None, resource),)
 
     def least(self, request: Request) -> int:

@@ -239,7 +239,8 @@ def _story(context: ExplainContext, name: str) -> dict[str, Any]:
 
 
 def _evictions_as_json(at: int, evictions: Sequence[Evict]) -> Iterator[dict[str, Any]]:
-    """Yield the evictions of a gang at one time, by rule and preemptor."""
+    """Yield one JSON row for each pair of rule and preemptor that evicted tasks of a gang at this
+    time."""
     for rule, preemptor in dict.fromkeys((evict.rule, evict.gainer) for evict in evictions):
         group = [evict for evict in evictions if (evict.rule, evict.gainer) == (rule, preemptor)]
         nodes = list(dict.fromkeys(evict.moves_to for evict in group if evict.moves_to))
@@ -366,7 +367,8 @@ def _story_sentences(story: dict[str, Any]) -> Iterator[str]:
 
 
 def _past_evictions(story: dict[str, Any]) -> Iterator[str]:
-    """Yield a clause for each past eviction; those of the present plan are among the reasons."""
+    """Yield a clause for each earlier eviction of the gang. Evictions of the present plan are left
+    out, because the reasons already show them."""
     from windlass.cli.options import format_time
 
     is_displaced = story["state"] == "Displaced"

@@ -34,7 +34,7 @@ class FinishedGangs:
         self._cluster = cluster
         self._ended: dict[GangId, FinishedGang] = {}
         self._started: dict[GangId, int] = {}
-        """The earliest start of gangs of which a task is gone or has ended."""
+        """By gang, the earliest start among its tasks that have ended or are gone."""
         self.is_on = False
         """Set once all objects were read: what ends before that ended before this process led."""
 

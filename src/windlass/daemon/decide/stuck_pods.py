@@ -63,7 +63,8 @@ class StuckPods:
         return now - settings.lost_after_s if is_proof else None
 
     def _terminating(self) -> Iterator[tuple[wire.Pod, str, int]]:
-        """Yield our pods that terminate on nodes in trouble or gone, and when they should end."""
+        """Yield each of our terminating pods whose node is in trouble or no longer exists, with the
+        name of the node and the instant by which the pod should have ended."""
         for pod, node in self._on_bad_nodes():
             end = parse_timestamp_or_none(pod.metadata.deletion_timestamp)
             if end is not None and self._translator.scope.has_pod(pod):

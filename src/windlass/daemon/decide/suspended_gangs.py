@@ -110,12 +110,8 @@ class GangResumer:
         self._yield_to_guarantees(held)
 
     def _yield_to_guarantees(self, held: HeldBack) -> None:
-        """End holds of borrowers whose pods do not exist while a guaranteed gang waits.
-
-        The engine binds such places again in each cycle, so no reclaim could reach them. Each
-        gang yields once in a while: the reclaim is then tried, and if it fails the borrower gets
-        its places again.
-        """
+        """While a gang within its guarantee waits, end the holds of borrowers that have no pods
+        yet."""
         now, waiting = self._cluster.now, (e for e in held.plan.decisions if lacks_nodes(e))
         self._yielded = {
             gang: at for gang, at in self._yielded.items() if at + YIELDS_AGAIN_S > now

@@ -66,7 +66,7 @@ class ShapeIndex:
         """The requested amounts per field of `columns.free`; None if no node has some resource."""
         self._needs = _needs(self.amounts)
         self._base = index.base(shape.constraints)
-        """The constant part of each key: points and rank, or NOWHERE (see `score.py`)."""
+        """The constant part of each key: points and rank, or INFEASIBLE (see `score.py`)."""
         self._room: Ints | None = None
         """None until the first question for room; then kept up to date together with the keys."""
         self.key: Ints = np.empty(len(columns), np.int64)

@@ -1,8 +1,8 @@
 """Rules that depend on other tasks: pod (anti-)affinity and topology spread, laid over the keys.
 
 The cached keys of `node_index.py` know nothing of other tasks. For a task with such rules, or one
-that the rules of others match, an overlay is added to each node's key: `NOWHERE` where a required
-term forbids the node, points where a preference is not met.
+that the rules of others match, an overlay is added to each node's key: `INFEASIBLE` where a
+required term forbids the node, points where a preference is not met.
 
 Arrays over domains. `tally.domain_of[slot]` is the number of the node's domain, or -1 if the node
 does not have the label. A count per domain has one entry more than there are domains:

@@ -9,7 +9,7 @@ preference points, then by cost, then by rank:
          +----+----+----------------+-----------------+--------------+
                      19 bits          COST_BITS = 22    RANK_BITS = 20
 
-    N       set in NOWHERE, the key of a node that does not fit; two of them added, a key and an
+    N       set in INFEASIBLE, the key of a node that does not fit; two of them added, a key and an
             overlay, still fit a signed 64-bit integer
     points  points against the node: unmet preferences, soft taints; POINT is one of them
     cost    from 0 to _DEAREST
@@ -39,7 +39,7 @@ capacity that it takes was of little use to others."""
 
 
 def base(admitted: Mask, points: Ints, ranks: Ints) -> Ints:
-    """Return the part of the keys that does not change: points and rank, or NOWHERE."""
+    """Return the part of the keys that does not change: points and rank, or INFEASIBLE."""
     return np.where(admitted, points * POINT + ranks, INFEASIBLE)
 
 

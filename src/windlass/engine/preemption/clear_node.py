@@ -1,7 +1,7 @@
 """Clearing: take away what may leave the cheapest node until a task fits there.
 
-The placer calls this wherever it finds no room (`place.Maker`). Everything happens on the draft, in
-an attempt of the caller, who undoes it if the search fails.
+The placer calls this wherever it finds no room (`place.RoomMaker`). Everything happens on the
+draft, in an attempt of the caller, who undoes it if the search fails.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class NodeClearing:
         """Clear the cheapest node on which the task then fits; return its slot, or None.
 
         `scope` are the slots that may be used, all if it is None; `over` is the overlay of scores
-        by pod affinity, which excludes nodes at `NOWHERE`.
+        by pod affinity, which excludes nodes at `INFEASIBLE`.
         """
         offer = self._offer(kind)
         costs = offer.costs

@@ -99,7 +99,7 @@ def describe_node_trouble(cluster: Cluster, gang: GangId) -> str:
 
 
 def _given_up(cluster: Cluster) -> Mapping[str, NodeTrouble]:
-    """Return the nodes that are to be left now, with their trouble."""
+    """Return the nodes from which gangs must be evicted now, each with its trouble."""
     nodes = cluster.recall(troubled_nodes)
     if not nodes:
         return {}

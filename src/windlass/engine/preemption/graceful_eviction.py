@@ -111,7 +111,8 @@ def withdrawable_gangs(draft: Draft) -> set[GangId]:
 
 
 def is_ready(pending: PendingCheckpoint, left: Iterable[Task], now: int) -> bool:
-    """Return whether a gang with these tasks left may be evicted now."""
+    """Return whether the gang may be evicted now: all its remaining tasks (`left`) are saved, it
+    refused to save, or the deadline has passed."""
     is_saved = all(task.id in pending.saved for task in left)
     return is_saved or pending.refused or now >= pending.deadline
 

@@ -9,7 +9,9 @@ A search asks about the same queues hundreds of times. Three things are remember
     for a claim (`QueueClaim`)      whether the claimant's own side stays within its lines; a claim
                                     is therefore made anew for every search
 
-No rule is written here. `tests/laws/test_reclaim_rules_memo.py` holds both modules equal.
+The conditions of the rules are not written here, but `QueueClaim.rule_for` and `widest_rule` repeat
+the order in which `reclaim_rules.py` tries them, and `protected_until` adds the protection by time.
+`tests/laws/test_reclaim_rules_memo.py` holds both modules equal.
 """
 
 from __future__ import annotations

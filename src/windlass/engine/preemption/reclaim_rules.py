@@ -4,8 +4,9 @@ Two queues are compared just below their lowest common ancestor: the chain of qu
 down to the claimant's queue is the claimant's *side*, the chain down to the victim's queue is the
 victim's side. A gang may be evicted
 
-    by guarantee   if the claimant's side stays within its guarantee, and every queue of the
-                   victim's side is above its own guarantee
+    by guarantee   if the top queue of the claimant's side stays within its guarantee and the
+                   queues below it within their entitlement, and every queue of the victim's side
+                   is above its own guarantee
     by share       if every queue of the claimant's side stays within its share, rounded up to a
                    whole GPU, every queue of the victim's side is above its entitlement, and the
                    claimant's side will have less of its entitlement than the victim's side had
@@ -25,8 +26,10 @@ borrowed whole. It cannot be taken straight back: its return would lift its queu
 again, and the claimant stays below its own line. Under "by share" the fuller of the two sides
 always ends less full, so exchanges come to an end. Ratios are compared as products of integers.
 
-The engine calls these functions through `reclaim_memo.py`, which only remembers their answers.
-`tests/laws/test_reclaim_rules_memo.py` holds both equal: change a rule here first.
+The engine calls the conditions below through `reclaim_memo.py`. `QueueClaim` there repeats the
+order of the rules of `reclaim_rule` and `widest_rule`, around remembered conditions: to change a
+condition, change it here; to add or reorder a rule, change both modules.
+`tests/laws/test_reclaim_rules_memo.py` holds them equal.
 """
 
 from __future__ import annotations
@@ -125,7 +128,8 @@ def preemption_rule(
 ) -> EvictionRule | None:
     """Return the rule by which a gang may evict another of its own queue, or None.
 
-    `reach` returns the first level that the claimant may stop (`OrderLevels.reach`).
+    `reach` returns the first level that the claimant may stop; see
+    `OrderLevels.best_preemptible_level`.
     """
     if claimant.queue != victim.queue:
         return None

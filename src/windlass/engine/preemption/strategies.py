@@ -136,7 +136,8 @@ class Preemptor:
     def _try_scopes(
         self, progress: Progress, request: RoomRequest, scopes: Sequence[SearchScope]
     ) -> SearchResult:
-        """Try one scope after the other; the draft keeps the first outcome."""
+        """Try the scopes (only moves, only evictions, both) in turn; stop at the first that gives
+        an outcome, and keep it on the draft."""
         with self._draft.holds.lifted(progress.gang):
             too_many = self._too_many_stops(progress) if self.levels.policy.weighs else NEVER
         result = NO_WAY

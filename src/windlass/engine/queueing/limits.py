@@ -186,10 +186,9 @@ class Limits:
                     yield unit.model, amount * unit.milli
 
     def _least(self, request: Request) -> dict[str, int]:
-        """Return the least that one such request can add, per dimension.
-
-        A dimension of one model is included only if no other model can serve the request.
-        """
+        """Return the smallest amounts that a task with this request can add to its queue, per
+        dimension. The dimension of a GPU model is included only if no other model can serve the
+        request."""
         needs = {CPU: request.cpu_milli, MEMORY: request.memory_mib}
         parts = [self._models(request.gpu)] if request.gpu is not None else []
         if request.extra:

@@ -45,7 +45,7 @@ class PodRecord:
         return made
 
     def state(self, leaving_since: int | None) -> TaskState:
-        """Return the state of that task without making the task."""
+        """Return the state that the task of this pod would have, without building the task."""
         state = state_of(self.pod)
         if state == TaskState.WAITING and self.node:
             state = TaskState.BOUND

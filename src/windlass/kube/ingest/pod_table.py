@@ -39,7 +39,8 @@ from windlass.workloads.pods import end_of, refusal_of, task_id
 
 
 class PodTable:
-    """The pods and placeholders that count, with everything that is kept for each."""
+    """The records of all pods and placeholders in the scope of this scheduler, and the registries
+    that are updated with them (gangs, owners, devices, suspended gangs)."""
 
     def __init__(self, scope: Scope, nodes: Collection[str], storage: Storage) -> None:
         self._scope, self._nodes = scope, nodes

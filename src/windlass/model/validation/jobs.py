@@ -101,7 +101,7 @@ def check_complete(gangs: Sequence[Gang], tasks: Sequence[Task]) -> Iterator[Inp
 def check_slices(
     path: Path, owner: str, slices: Sequence[Slice], node: Node
 ) -> Iterator[InputProblem]:
-    """Yield the slices that the devices of a node cannot have."""
+    """Yield a problem for each slice that the devices of the node cannot have."""
     for index, part in enumerate(slices):
         at = (*path, index)
         if not 0 <= part.device < len(node.gpus):

@@ -84,7 +84,7 @@ class Built:
     jobs: Jobs = field(default_factory=Jobs)
     changes: list[NodeChange] = field(default_factory=list[NodeChange])
     problems: list[InputProblem] = field(default_factory=list[InputProblem])
-    """The problems, with paths of the file."""
+    """The problems, each with its position in the scenario file."""
     workload: Workload | None = None
 
 

@@ -37,7 +37,7 @@ class ScenarioView:
         return self._decisions.get(GangId(copy))
 
     def state(self, copy: str) -> str:
-        """Return the state of one copy, as a word of scenario files."""
+        """Return the state of one copy of a job, as scenario files write it."""
         record = self.record(copy)
         if record is None:
             return "absent"

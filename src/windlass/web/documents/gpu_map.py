@@ -337,7 +337,8 @@ def _numbered(names: Iterable[str], of: Sequence[str]) -> list[int]:
 
 
 def _utilisation(view: ClusterView, layout: MapNodes) -> list[int]:
-    """Return the thousandths per GPU, -1 where unknown; empty if nothing is measured at all."""
+    """Return the measured utilisation of each GPU in thousandths, -1 where it is unknown; an empty
+    list if no GPU is measured."""
     measured = view.beside.utilisation
     if not measured:
         return []

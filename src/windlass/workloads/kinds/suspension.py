@@ -90,7 +90,7 @@ def is_suspended(spec: Spec, field: str) -> bool:
 
 
 ENDED = frozenset({"Complete", "Completed", "Failed", "FailureTarget", "Succeeded"})
-"""The types of conditions of owners that create no more pods."""
+"""The condition types which say that an owner has ended and creates no more pods."""
 
 
 def has_ended(status: Spec) -> bool:

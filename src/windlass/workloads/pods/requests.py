@@ -28,7 +28,7 @@ Sums = dict[str, int]
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 """Prefixes of resources that Kubernetes counts in bytes, and we in MiB."""
 _OF_POD = ("cpu", "memory", "hugepages-")
-"""Prefixes of resources that a pod can request as a whole."""
+"""The prefixes of the resources that can be requested at pod level, not only per container."""
 
 
 def request_of(pod: Pod) -> Request:

@@ -246,4 +246,4 @@ def test_all_our_kinds_are_listed_together_and_explained(kubectl: Kubectl, name:
     created(kubectl, "Queue", name, {})
     assert f"queue.{GROUP}/{name}" in kubectl("get", "windlass", "-A", "-o", "name")
     told = kubectl("explain", f"queues.{GROUP}.spec.lend")
-    assert "How much of its idle guarantee others may use" in told
+    assert "The part of its idle guarantee that other queues may use" in told

@@ -7,6 +7,7 @@ plain loops over everything that could be different (`tests/support/what_if_orac
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -20,7 +21,6 @@ from tests.support.strategies import PRESSING, Recipe, crowd_of
 from tests.support.what_if_oracle import Altered, Rungs, afresh, starts
 from windlass.engine.cycle import plan
 from windlass.engine.plan import Verdict
-from windlass.engine.suggestions import suggest as engine
 from windlass.engine.suggestions.catalog import ChangeKind, SuggestedChange
 from windlass.engine.suggestions.suggest import Suggestion, Suggestions, suggest
 from windlass.model.constraints import Constraints, Taint
@@ -261,7 +261,7 @@ def test_a_suggestion_starts_the_job_and_one_unit_less_does_not():
 
 
 def test_binary_search_finds_a_smallest_change(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(engine, "SCANNED", 1)
+    monkeypatch.setattr(sys.modules[suggest.__module__], "SCANNED", 1)
     for here, gang in waiting_jobs(JOBS // 10, seed=7000):
         ladders = all_ladders(here, gang)
         for each in suggest(here, gang, most_plans=10_000).suggestions:

@@ -5,13 +5,15 @@
 
 The rules: a top-level class name occurs once in the product; a package has at most `MOST_MODULES`
 modules behind its door (`__init__.py`), which says what belongs there; a docstring does not begin
-with a headless "What ...", "Who ..." or "How ...". `EXCEPTIONS` lists the docstrings that may.
+with a headless "What ...", "Who ..." or "How ..." (`EXCEPTIONS` lists those that may), and a file
+or a class that it quotes exists.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -31,6 +33,9 @@ HEADLESS = {
 EXCEPTIONS: frozenset[str] = frozenset()
 """Docstrings that may begin so, as `path:qualified.name`; there should be next to none."""
 
+QUOTED_FILE = re.compile(r"`((?:\w+/)*\w+\.py)`")
+QUOTED_CLASS = re.compile(r"`(?:\w+\.)*([A-Z][a-z]\w*[A-Z]\w*|[A-Z][a-z]+)(?:\.\w+)*`")
+
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -42,6 +47,7 @@ class Figures:
     crowded: dict[Path, int]
     without_charter: list[Path]
     headless: list[str]
+    dangling: list[str]
     product_lines: int
 
 
@@ -66,10 +72,13 @@ def measure() -> Figures:
     """Read all source files and return the measurements."""
     classes: defaultdict[str, list[Path]] = defaultdict(list)
     headless: list[str] = []
+    dangling: list[str] = []
     lines = 0
-    for path in sorted([*PRODUCT.rglob("*.py"), *INSTRUMENTS.rglob("*.py")]):
+    paths = sorted([*PRODUCT.rglob("*.py"), *INSTRUMENTS.rglob("*.py")])
+    trees = {path: ast.parse(path.read_text()) for path in paths}
+    words = frozenset(word for path in paths for word in code_words(path.read_text()))
+    for path, tree in trees.items():
         text = path.read_text()
-        tree = ast.parse(text)
         if path.is_relative_to(PRODUCT):
             lines += text.count("\n")
             for node in tree.body:
@@ -79,6 +88,11 @@ def measure() -> Figures:
             f"{path.relative_to(ROOT)}:{name}"
             for name, docstring in docstrings(tree)
             if docstring.split(maxsplit=1)[0].strip(",;:?.") in HEADLESS
+        ]
+        dangling += [
+            f"{path.relative_to(ROOT)}:{name} quotes `{quoted}`"
+            for name, docstring in docstrings(tree)
+            for quoted in missing_references(docstring, path, words)
         ]
     sizes = {package: len(modules_of(package)) for package in packages()}
     return Figures(
@@ -90,6 +104,7 @@ def measure() -> Figures:
         },
         without_charter=[package for package in packages() if not has_charter(package)],
         headless=headless,
+        dangling=dangling,
         product_lines=lines,
     )
 
@@ -105,8 +120,29 @@ def broken_rules(figures: Figures) -> Iterator[str]:
         yield f"{package.relative_to(ROOT)}/__init__.py must say what belongs there"
     for place in sorted(set(figures.headless) - EXCEPTIONS):
         yield f"{place}: the docstring must begin with a verb, or with an article and a noun"
+    for place in sorted(figures.dangling):
+        yield f"{place}, which does not exist: name what it is called now"
     for place in sorted(EXCEPTIONS - set(figures.headless)):
         yield f"{place} needs no exception any more: remove it from tools/house.py"
+
+
+def code_words(text: str) -> set[str]:
+    """Return the identifiers of a module outside its docstrings, with the words of its strings."""
+    without = re.sub(r'"""(?:.|\n)*?"""', "", text)
+    return set(re.findall(r"[A-Za-z_]\w*", without))
+
+
+def missing_references(docstring: str, path: Path, words: frozenset[str]) -> Iterator[str]:
+    """Yield the files and classes that a docstring quotes and that do not exist.
+
+    A file may be named relative to any folder above the module; a class counts as existing if its
+    name occurs in any code, so classes of other libraries do as well.
+    """
+    folders = [*path.parents, PRODUCT, INSTRUMENTS.parent]
+    for name in QUOTED_FILE.findall(docstring):
+        if not any((folder / name).exists() for folder in folders if folder.is_relative_to(ROOT)):
+            yield name
+    yield from (name for name in QUOTED_CLASS.findall(docstring) if name not in words)
 
 
 def packages() -> list[Path]:

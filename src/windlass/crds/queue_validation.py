@@ -2,8 +2,8 @@
 
 A rule of the API server sees one object; unknown parents, cycles, and guarantees above the parent's
 are found only by looking at all queues. `judge` returns a verdict per queue, which becomes its
-condition `Ready`. `mended` returns a valid tree for the engine to work with meanwhile, so that a
-wrong parent stops neither the scheduler nor running gangs.
+condition `Ready`. `with_usable_parents` returns a valid tree for the engine to work with meanwhile,
+so that a wrong parent stops neither the scheduler nor running gangs.
 """
 
 from __future__ import annotations

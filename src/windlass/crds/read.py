@@ -125,7 +125,7 @@ def read_settings(name: str, spec: Object) -> ReadResult[Settings]:
 
 
 def read_gang(name: str, spec: Object) -> ReadResult[GangSpec]:
-    """Return the spec of a Gang object; `shaped` applies it to a gang of the model."""
+    """Return the spec of a Gang object; `apply_gang_spec` applies it to a gang of the model."""
     return _parse(GangSpec, f'gang "{name}"', spec)
 
 

@@ -2,7 +2,7 @@
 
 A device is shared in one of two ways. Without MIG it is 1000 thousandths (*milli*), handed out to
 whole-GPU tasks, to fractions, or by memory (converted to thousandths of that device). With MIG it
-is cut into instances at legal places, see `mig.py`.
+is cut into instances at legal places, see `gpu/mig.py`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class DrawableCluster(Protocol):
     """A cluster at one time, with all that the map, the queues and the waiting gangs need.
 
-    `windlass.sim.run.SimulationMoment` and `windlass.daemon.loop.read_cluster.Sight` implement it.
+    `windlass.sim.run.SimulationMoment` and `windlass.daemon.loop.ClusterReading` implement it.
     """
 
     @property

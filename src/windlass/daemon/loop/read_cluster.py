@@ -85,7 +85,7 @@ More: TypeAlias = Callable[[Sequence[StepInput], Config, int], list[StepInput]]
 
 @asynccontextmanager
 async def open_api(config: Config) -> AsyncGenerator[Api, None]:
-    """Open a session with the configured cluster; API errors become `CannotLook`."""
+    """Open a session with the configured cluster; API errors become `ClusterUnreadable`."""
     access = load(config.kubeconfig or None, config.context or None)
     try:
         async with connect(access, timeout_s=TIMEOUT_S) as api:

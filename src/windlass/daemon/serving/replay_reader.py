@@ -42,7 +42,7 @@ class ReplayReader:
 
     def window(self, since: int | None, until: int | None) -> RecordedDocument:
         """Return the first recorded cycles from `since` on or, if it is None, the last ones up to
-        `until`. Both are seconds. Raises `CannotTell` if the history cannot be read.
+        `until`. Both are seconds. Raises `ReplayUnavailable` if the history cannot be read.
         """
         try:
             stretches = self._store.stretches()
@@ -61,7 +61,7 @@ class ReplayReader:
     def cycle(self, key: str) -> CycleDocument | None:
         """Return one cycle in full by its key, `number~writer`; None if it is not recorded.
 
-        Raises `CannotTell` if it cannot be replayed, or not in time.
+        Raises `ReplayUnavailable` if it cannot be replayed, or not in time.
         """
         number, _, writer = key.partition("~")
         if not number.isdecimal():
@@ -103,7 +103,10 @@ class _StretchReplay:
         return writer == self._stretch.writer and first <= number < first + self._stretch.cycles
 
     def until(self, number: int) -> CycleDocument | None:
-        """Replay up to a cycle and return its document; raises `CannotTell` if not in time."""
+        """Replay up to a cycle and return its document.
+
+        Raise `ReplayUnavailable` if that does not end in time.
+        """
         deadline = time.monotonic() + PATIENCE_S
         while number not in self._documents:
             began = time.thread_time()

@@ -8,7 +8,7 @@
 A gang is requested as a whole. From the request on its places count as coming free, held for the
 preemptor; until it is evicted its tasks work on.
 
-Gangs of one owner stop together (`siblings_that_go`): suspending the owner deletes the pods of all
+Gangs of one owner stop together (`sibling_evictions`): suspending the owner deletes the pods of all
 of them. A JobSet that starts its jobs in order, or an MPIJob with a launcher, has several gangs.
 """
 

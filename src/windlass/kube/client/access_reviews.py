@@ -61,7 +61,7 @@ class AccessReviews:
     async def viewer(self, token: str) -> Viewer | None:
         """Return the user of a token; None if it is forged, expired, or for another audience.
 
-        Raises `CannotAsk` if the API server does not answer.
+        Raises `ReviewUnavailable` if the API server does not answer.
         """
         spec: dict[str, Any] = {"token": token}
         if self._audiences:
@@ -78,7 +78,7 @@ class AccessReviews:
         return Viewer(user.username, user.uid, user.groups, extra)
 
     async def may(self, viewer: Viewer, right: Right) -> bool:
-        """Return whether the viewer has the right; raises `CannotAsk` if there is no answer."""
+        """Return whether the viewer has the right; raise `ReviewUnavailable` without an answer."""
         attributes = {
             "verb": right.verb,
             "group": right.group,

@@ -45,7 +45,7 @@ class Translator:
         self._nodes: dict[str, wire.NodeObject] = {}
         """The nodes in scope."""
         self._node_trouble: dict[str, NodeTrouble | None] = {}
-        """Trouble that others than the node object report; see `node_ill`."""
+        """Trouble that others than the node object report; see `node_trouble_seen`."""
         self._storage = Storage()
         self._pods = PodTable(scope, self._nodes, self._storage)
         self.assumed, self.orphans = self._pods.assumed, self._pods.orphans

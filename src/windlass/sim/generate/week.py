@@ -9,10 +9,10 @@ notebooks ask for parts of a GPU.
     services    inference replicas with a part of a GPU, elastic, all week; by day more of them
     notebooks   one task with a part of a GPU or a MIG instance, opened and closed in office hours
 
-`mix.py` holds the numbers. Work is drawn hour by hour until the GPU time of that hour's part of the
-load is reached, so the offered load is what `Mix.load_percent` says and not a matter of luck; on
-weekends people submit less. What users say about durations is mostly too much, sometimes too
-little, often nothing. Nodes fail now and then. The scheduler plays no part in any of it: a seed
+`job_mix.py` holds the numbers. Work is drawn hour by hour until the GPU time of that hour's part of
+the load is reached, so the offered load is what `JobMix.load_percent` says and not a matter of
+luck; on weekends people submit less. What users say about durations is mostly too much, sometimes
+too little, often nothing. Nodes fail now and then. The scheduler plays no part in any of it: a seed
 gives every scheduler the same work.
 """
 

@@ -25,7 +25,7 @@ QUEUES = Right("list", "queues", group="windlass.dev")
 
 
 class AccessReviewer(Protocol):
-    """Reviews tokens and rights; raises CannotAsk if the API server cannot be asked."""
+    """Reviews tokens and rights; raises `ReviewUnavailable` if the API server cannot be asked."""
 
     async def viewer(self, token: str) -> Viewer | None:
         """Return the owner of a token; None if the token is not accepted."""

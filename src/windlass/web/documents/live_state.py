@@ -1,7 +1,7 @@
 """The newest view and a bounded past of cycles: written by one thread, read by any.
 
 Whoever runs cycles calls `note` after each one and `show` when viewers should see the result. That
-copies the moment (`view.py`) and no more: documents are made of it only on request
+copies the moment (`feed/view.py`) and no more: documents are made of it only on request
 (`documents/cache.py`), in the thread of the request. Only questions about room are answered from
 the cluster itself: whoever changes the cluster after it was shown must hold `lock` meanwhile.
 """

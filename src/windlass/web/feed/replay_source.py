@@ -16,7 +16,7 @@ class ReplayUnavailable(WindlassError):
 
 
 class ReplaySource(Protocol):
-    """A record that any thread may read; raises CannotTell if it cannot answer."""
+    """A record that any thread may read; raises `ReplayUnavailable` if it cannot answer."""
 
     def window(self, since: int | None, until: int | None) -> RecordedDocument:
         """Return the first cycles from a second on, or the last ones up to a second."""

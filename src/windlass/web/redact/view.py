@@ -9,7 +9,8 @@ come from the view, so a document that is added later cannot show a hidden name.
     reasons                                          with redacted sentences (`text.py`)
 
 Numbers that count hidden work stay visible where the scope allows it: the sums of a visible queue,
-and, for viewers who may list nodes, that a GPU is occupied (`documents/queues.py`, `gpu_map.py`).
+and, for viewers who may list nodes, that a GPU is occupied (`documents/queues.py`,
+`documents/gpu_map.py`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The trouble of a node, found by two tables of known taints and conditions.
 
 The worst trouble counts. A node without a condition Ready has not started yet. A taint that is not
-in the table has only its usual effect: the taint DeletionCandidateOfClusterAutoscaler, for example, is
-PreferNoSchedule, so that other nodes are preferred.
+in the table has only its usual effect: the taint DeletionCandidateOfClusterAutoscaler, for example,
+is PreferNoSchedule, so that other nodes are preferred.
 """
 
 from __future__ import annotations

@@ -193,8 +193,8 @@ async def test_a_job_is_explained_before_it_is_submitted(
     assert (told.status, told.err) == (0, "")
     said = " ".join(told.out.split())
     assert said.startswith(f"{made.key}/large can never start with the 3 tasks it needs")
-    assert "it would start at once with a minimum of 2 tasks instead of 3" in said
-    assert "it would start at once in queue" not in said  # no other lets its namespace in
+    assert "It would start at once with a minimum of 2 tasks instead of 3." in said
+    assert "would start at once in queue" not in said  # no other lets its namespace in
     small = await windlass("submit", *words, *queue, "--count", "2", "--", "train.py")
     file.write_text(small.out)
     told = await windlass("explain", "--before", str(file))

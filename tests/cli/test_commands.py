@@ -392,3 +392,27 @@ def test_an_interrupt_ends_a_command_without_a_traceback() -> None:
         assert process.wait(timeout=60) == 130
         assert process.stderr is not None
         assert process.stderr.read().strip() == b""
+
+
+def test_a_chart_is_not_written_where_a_file_is(run: Terminal, tmp_path: Path) -> None:
+    answer = run("install", "--chart", write(tmp_path, "x", "taken"))
+    assert answer.status == 2
+    assert "the chart cannot be written there" in answer.err
+
+
+def test_a_node_selector_without_a_value_is_refused(run: Terminal) -> None:
+    answer = run("run", "--node-selector", "gpu")
+    assert answer.status == 2
+    assert '"gpu" has no value; write KEY=VALUE' in answer.err
+
+
+def test_a_command_of_a_checkout_is_named_as_such(
+    run: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(**_query: str) -> EntryPoints:
+        return EntryPoints()
+
+    monkeypatch.setattr("windlass.cli.entry_points", nothing)
+    answer = run("cluster")
+    assert answer.status == 2
+    assert "`windlass cluster` is part of a checkout" in answer.err

@@ -367,8 +367,8 @@ def test_without_helm_the_error_says_what_was_searched_and_how_to_get_it(
         find_helm()
     assert str(raised.value) == (
         "Helm 3.17 or newer is needed and was not found in PATH or below "
-        f"{places[1].parent}; install it as helm.sh describes, or run `windlass cluster --build`, "
-        "which builds it"
+        f"{places[1].parent}; install it as helm.sh describes (in a checkout, `windlass cluster "
+        "--build` builds it)"
     )
     program(places[0] / "helm", "v3.16.9")
     program(places[1] / "helm", "nothing")

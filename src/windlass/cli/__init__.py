@@ -65,6 +65,8 @@ COMMANDS = {
 ENTRY_POINTS = "windlass.commands"
 """The entry point group in which other packages register commands, as windlass_lab does in a
 checkout. Its names appear in the help; a command of the product cannot be replaced."""
+LAB_COMMANDS = ("bench", "cluster", "conformance")
+"""The commands that only a checkout has."""
 GC_THRESHOLD = 100_000
 """The number of new objects after which Python collects garbage. It is high because a scheduling
 cycle makes many objects of which hardly any is part of a reference cycle."""
@@ -114,6 +116,11 @@ class Commands(click.Group):
             return getattr(import_module(module), name)
         for entry_point in entry_points(group=ENTRY_POINTS, name=cmd_name):
             return entry_point.load()
+        if cmd_name in LAB_COMMANDS:
+            ctx.fail(
+                f"`windlass {cmd_name}` is part of a checkout of Windlass, not of the installed "
+                "package: clone the repository, and run `make run` there once."
+            )
         return None
 
 

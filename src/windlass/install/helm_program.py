@@ -157,7 +157,7 @@ def find_helm(kubeconfig: str = "", context: str = "") -> HelmProgram:
     raise HelmMissing(
         one_line(
             f"{needed} is needed and was not found in PATH or below {program_cache()}{instead}; "
-            "install it as helm.sh describes, or run `windlass cluster --build`, which builds it"
+            "install it as helm.sh describes (in a checkout, `windlass cluster --build` builds it)"
         )
     )
 

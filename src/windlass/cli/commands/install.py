@@ -149,9 +149,14 @@ def _write_chart(folder: str) -> None:
 
     from windlass.cli.output import write_file
     from windlass.install.chart import chart_files
+    from windlass.model.errors import InputError
 
     for path, text in sorted(chart_files().items()):
         target = Path(folder) / path
-        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            why = f"the chart cannot be written there ({error.strerror}); name another folder"
+            raise InputError(folder, None, why) from None
         write_file(str(target), text.encode())
     click.echo(f"Wrote the chart into {folder}.")

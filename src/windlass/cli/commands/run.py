@@ -46,6 +46,10 @@ def _config_values(values: dict[str, Any]) -> dict[str, Any]:
             value = list(value) or None
         elif isinstance(option.default, dict):
             pairs = [part.partition("=") for part in value]
+            for key, equals, _ in pairs:
+                if not equals:
+                    what = f'"{key}" has no value; write KEY=VALUE, such as pool=gpu'
+                    raise click.BadParameter(what, param_hint=option.flag)
             value = {key: text for key, _, text in pairs} or None
         result[option.key] = value
     return result

@@ -153,7 +153,7 @@ def after_taking(devices: Devices, slices: Iterable[Slice]) -> Devices:
 
 
 def after_releasing(devices: Devices, slices: Iterable[Slice]) -> Devices:
-    """Return the devices after the slices are released; the reverse of `without`."""
+    """Return the devices after the slices are released; the reverse of `after_taking`."""
     left = list(devices)
     for part in slices:
         device = left[part.device]

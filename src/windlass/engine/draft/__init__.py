@@ -1,14 +1,13 @@
 """The draft: the working state of one cycle, on which everything is tried and undone.
 
-Here belongs what a cycle changes and takes back: the columns and accounts inside attempts, the
-places that are held for gangs, and running work as units that can be evicted. No decision is made
-here: placing gangs belongs to `placement`, choosing victims to `preemption`. All of it is pure: no
-I/O, no clock.
+Belongs here: everything that a cycle changes and undoes again (columns and accounts, in attempts),
+the places that are held for gangs, and running work as units that can be evicted. Does not belong
+here: decisions. `placement` places gangs, `preemption` chooses victims. No I/O, no clock.
 
     draft            Draft: binds, releases and evictions with their undo
-    holds            Holds: firm holds and reservations, and who may see past them
-    eviction_units   EvictionUnit: the tasks of a gang that leave together
-    restart_cost     the GPU time that is lost when work is displaced
+    holds            Holds: firm holds and reservations, and the gangs that may use their places
+    eviction_units   EvictionUnit: the tasks of a gang that are evicted together
+    restart_cost     the GPU time that victims have to spend again
 """
 
 from windlass.engine.draft.draft import Draft

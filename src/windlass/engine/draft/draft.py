@@ -1,13 +1,13 @@
-"""A draft: try on the real columns, keep what is good, undo the rest.
+"""The draft: changes that a cycle tries on the cluster's own columns, then keeps or undoes.
 
     with draft.attempt() as keep:
         ...                     # bind, release, evict
         if good:
             keep()              # otherwise everything since `with` is undone
 
-Inside an attempt every change adds its own undo to the journal. Changes that are undone in any case
-are not undone step by step: pass two (`provisional`), and in the end the whole cycle (`close`), put
-everything back as they found it. The plan is the answer of a cycle; the draft leaves no trace.
+Inside an attempt every change adds its undo function to the journal. Two kinds of changes are
+undone as a whole instead, from saved copies: those of pass two (`provisional`), and at the end
+those of the whole cycle (`close`). A cycle leaves nothing on the columns; its result is the plan.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from windlass.state.queue_accounts import Due, charges_of, charges_per_model, wi
 
 
 class Draft:
-    """One cycle's work on a cluster's columns, accounts and tallies."""
+    """The working state of one cycle: changes to a cluster's columns, accounts and affinity
+    counts."""
 
     __slots__ = (
         "_depth",
@@ -52,19 +53,21 @@ class Draft:
         self.neighbours = cluster.pod_affinity
         self.index = cluster.recall(NodeIndex)
         self.binds: list[Bind] = []
-        """All binds that stand, in order; callers remember its length as a *mark*."""
+        """The binds that were made and not undone, in order. A *mark* is a length of this list that
+        a caller remembers, to find the binds made since then."""
         self.evicted: dict[EvictionUnit, None] = {}
-        """The units that the present search has evicted, as an ordered set."""
+        """The units that the current search has evicted, as an ordered set."""
         self.steps = 0
-        """The number of tasks bound or released so far, kept or not: the measure of work."""
+        """The number of tasks bound or released so far, also in attempts that were undone. Searches
+        for victims are bounded by it."""
         self._journal: list[Callable[[], object]] = []
         """The undo of each change, to be called in reverse; shared with `holds`. It is emptied when
         the outermost attempt is kept: nothing can be undone any more."""
         self._depth = 0
         """The number of attempts that are open, one inside the other."""
         self._provisional: list[Callable[[], None]] | None = None
-        """None outside `provisional`; inside, empty until the first change, and then what puts
-        everything back."""
+        """None outside `provisional`. Inside: empty until `begin` is called, then the functions
+        that restore the saved state."""
         self._put_back = [
             part.saver() for part in (self.columns, cluster.accounts, self.neighbours)
         ]
@@ -72,7 +75,7 @@ class Draft:
 
     @contextmanager
     def provisional(self) -> Generator[None]:
-        """Undo at the end everything that was done inside, kept or not.
+        """Undo all changes of the `with` block at its end, also those of kept attempts.
 
         It must not be used inside an attempt. Call `begin` inside, before anything changes.
         """
@@ -89,7 +92,7 @@ class Draft:
     def begin(self) -> None:
         """Save the state before the first change inside `provisional`; later calls do nothing.
 
-        Saving is apart from `provisional` because it costs time, and often nothing changes.
+        `provisional` does not save by itself: saving takes time, and often nothing changes.
         """
         if self._provisional is not None and not self._provisional:
             assert not self._depth, "an attempt could not undo what was done before"
@@ -97,7 +100,8 @@ class Draft:
             self._provisional += [part.saver() for part in parts]
 
     def attempt(self) -> Attempt:
-        """Return an attempt for a `with` statement: unless the caller keeps it, it is undone."""
+        """Return an attempt for a `with` statement; its changes are undone unless the caller keeps
+        them."""
         return Attempt(self)
 
     def enter(self) -> tuple[int, int]:
@@ -136,14 +140,15 @@ class Draft:
         self.binds.append(Bind(task.id, columns.names[slot], given.slices))
 
     def bind_at(self, task: Task, gang: Gang, claim: PlaceClaim) -> bool:
-        """Place a task exactly where a place is held for it; return False if that is not free."""
+        """Place a task exactly where a place is held for it; return False if that place is not
+        free."""
         if not self._return(replace(task, node=claim.node, devices=claim.devices), gang):
             return False
         self.binds.append(Bind(task.id, claim.node, claim.devices))
         return True
 
     def claims(self, mark: int) -> tuple[PlaceClaim, ...]:
-        """Return the binds since a mark as places to be held."""
+        """Return the binds since a mark as claims, from which a hold is made."""
         tasks = self.cluster.tasks
         return tuple(
             PlaceClaim(bind.task, bind.node, bind.devices, tasks[bind.task].shape.request)
@@ -151,11 +156,11 @@ class Draft:
         )
 
     def release(self, task: Task) -> None:
-        """Release a running task, to see what would fit without it."""
+        """Remove a running task from its node, to see what would fit without it."""
         self.release_all((task,))
 
     def release_all(self, tasks: Iterable[Task]) -> None:
-        """Release running tasks, all tasks of a node at once; skip tasks on unknown nodes."""
+        """Remove running tasks from their nodes, node by node; skip tasks on unknown nodes."""
         by_slot: dict[int, list[Task]] = {}
         self.holds.loosened += 1
         for task in tasks:
@@ -167,7 +172,7 @@ class Draft:
         self._charge(dues, -1)
 
     def _release_from(self, slot: int, tasks: list[Task]) -> Iterator[Due]:
-        """Release some tasks of a node; yield what their queues are charged less for it."""
+        """Remove some tasks from one node; yield the charges to subtract from their queues."""
         columns, gangs = self.columns, self.cluster.gangs
         amounts, slices = columns.occupied_amounts(tasks[0].shape.request), tasks[0].devices
         for task in tasks[1:]:
@@ -185,10 +190,10 @@ class Draft:
             yield gang, charges_of(task.shape.request, task.devices, columns.nodes[slot])
 
     def unbind(self, mark: int) -> None:
-        """Release everything that was bound since a mark; an undo binds it again."""
+        """Take back all binds since a mark; if the attempt is undone, they are made again."""
         taken = self.binds[mark:]
         del self.binds[mark:]
-        # an undo replaces everything that was bound since then by what is taken away here
+        # the undo puts the removed binds back, in place of any that were made after this
         self._journal.append(partial(self.binds.__setitem__, slice(mark, None), taken))
         tasks = self.cluster.tasks
         self.release_all(
@@ -196,14 +201,16 @@ class Draft:
         )
 
     def evict(self, unit: EvictionUnit) -> None:
-        """Release the tasks of a unit and mark it as gone, for the sake of a preemptor."""
+        """Remove the tasks of a unit from their nodes, for a preemptor, and mark the unit as
+        gone."""
         self.release_all(unit.tasks)
         unit.gone = True
         self.evicted[unit] = None
         self._journal.append(partial(self._unevict, unit))
 
     def put_back(self, unit: EvictionUnit) -> bool:
-        """Return an evicted unit to its own place; return False if that is not free."""
+        """Put an evicted unit back on its own nodes and devices; return False if they are not
+        free."""
         with self.attempt() as keep:
             if not all(self._return(task, unit.gang) for task in unit.tasks):
                 return False
@@ -214,7 +221,7 @@ class Draft:
         return True
 
     def close(self) -> None:
-        """Put everything back as the cycle found it."""
+        """Restore the columns, the accounts and the affinity counts as the cycle found them."""
         for put_back in self._put_back:
             put_back()
         self.index.shorten_log()
@@ -261,7 +268,8 @@ class Draft:
             self._journal.append(partial(neighbours.count, who, constraints, slot, -sign))
 
     def _save(self, slot: int) -> None:
-        """Add the undo of all changes to a node that carries no claim (`Holds` has its own)."""
+        """Save a node without claims in the journal, before it changes; `Holds` does so for claimed
+        nodes."""
         columns = self.columns
         number, devices = int(columns.device_number[slot]), columns.devices[slot]
         free = columns.free[:, slot].copy()
@@ -269,7 +277,7 @@ class Draft:
 
 
 class Attempt:
-    """A `with` statement around changes; a class, because a search makes very many of them."""
+    """The context manager of one attempt; a class, because a search makes very many attempts."""
 
     __slots__ = ("_began", "_draft", "_kept")
 

@@ -1,8 +1,8 @@
 """Running work as units that can be evicted: whole gangs, and elastic members one by one.
 
-The units of a gang leave in order: elastic members above the minimum first, the last one that
-joined first; then the rest, all together. Evicting a unit therefore evicts all earlier units of its
-gang as well (`EvictionUnit.closure`).
+The units of a gang are evicted in a fixed order: first the elastic members above the minimum, one
+by one, the last by name first; then the rest, all together. Evicting a unit therefore evicts all
+earlier units of its gang as well (`EvictionUnit.closure`).
 """
 
 from __future__ import annotations
@@ -27,63 +27,70 @@ Freed: TypeAlias = tuple[int, list[int]]
 
 @dataclass(slots=True, eq=False)
 class EvictionUnit:
-    """The tasks of a gang that leave together."""
+    """The tasks of a gang that are evicted together."""
 
     gang: Gang
     tasks: tuple[Task, ...]
     is_core: bool
-    """True if it is the last unit to leave, without which the gang does not run."""
+    """True for the last unit of a gang: without it the gang does not run. False for an elastic
+    member."""
     is_torn: bool
-    """True if its gang lacks part of its minimum: it could only move as a whole gang."""
+    """True if the gang lacks part of its minimum; such a unit may be evicted, but not moved."""
     started_at: int | None
-    """The instant at which its last task started; None if one has not started."""
+    """The instant at which the last of the tasks started; None if one of them has not started."""
     frees: Mapping[int, Freed]
-    """The amounts that come free, by the slot of the node."""
+    """The amounts that come free if the unit is evicted, by the slot of the node."""
     nodes: Mapping[str, Node]
-    """All nodes by name."""
+    """All nodes of the cluster, by name."""
     now: int = 0
     """The instant of the cycle; set by `refresh`."""
     earlier: tuple[EvictionUnit, ...] = ()
-    """The units of the gang that leave before this one, in their order."""
+    """The units of the gang that are evicted before this one, in their order."""
     later: tuple[EvictionUnit, ...] = ()
-    """The units of the gang that leave after this one."""
+    """The units of the gang that are evicted after this one, in their order."""
     gone: bool = False
-    """True if it is evicted on the draft; only `Draft.evict` and `Draft.put_back` change this."""
+    """True if the unit is evicted on the draft; only `Draft.evict` and `Draft.put_back` change
+    this."""
     age: tuple[int, str, int] = (0, "", 0)
-    """A sort key: the youngest gang first, and its units as they leave."""
+    """A sort key: the youngest gang first; units of one gang in the order of their eviction."""
     _charges: Mapping[str, int] | None = None
-    """The answer of `charges`; it holds as long as the unit does."""
+    """The cached value of `charges`, valid as long as the unit exists; None: not computed yet."""
     _harm: int | None = None
-    """The answer of `harm`; it holds until the next `refresh`."""
+    """The cached value of `harm`, valid until the next `refresh`; None: not computed yet."""
 
     @property
     def harm(self) -> int:
-        """The cost of losing it now (`restart_cost.harm`); worked out on demand."""
+        """The cost of evicting the unit now (`restart_cost.harm`); computed on demand."""
         if self._harm is None:
             self._harm = harm(self.gang, self.tasks, self.now, self.is_core)
         return self._harm
 
     def refresh(self, now: int) -> None:
-        """Prepare the unit for a cycle at this instant: it runs."""
+        """Reset the unit for a cycle at the instant `now`: it is not evicted, and its harm not
+        computed."""
         self.now, self.gone, self._harm = now, False, None
 
     @property
     def charges(self) -> Mapping[str, int]:
-        """The amounts that its queue is charged for it, per dimension; worked out on demand."""
+        """The amounts that the queue is charged for the unit, per dimension; computed on demand."""
         if self._charges is None:
             self._charges = _charges(self.nodes, self.tasks)
         return self._charges
 
     def closure(self) -> Iterator[EvictionUnit]:
-        """Return the units that leave if this one does, itself last, without those gone already."""
+        """Return the units to evict in order to evict this one: earlier units, then itself.
+
+        Units that are gone already are left out.
+        """
         return (unit for unit in (*self.earlier, self) if not unit.gone)
 
     def nodes_of_rest(self) -> tuple[str, ...]:
-        """Return the nodes on which the later units of its gang run."""
+        """Return the nodes on which the later units of the gang run, by name."""
         return tuple(sorted({task.node for unit in self.later for task in unit.tasks}))
 
     def parts(self) -> tuple[TaskBatch, ...]:
-        """Return its tasks as batches to place elsewhere, beside the rest of their groups."""
+        """Return the tasks as batches to place elsewhere, beside the members of their groups that
+        stay."""
         stays = [task for unit in self.later for task in unit.tasks]
         return tuple(
             replace(
@@ -94,17 +101,20 @@ class EvictionUnit:
 
 
 class RunningUnits:
-    """The units of all running gangs, over many cycles; only changed gangs are worked out again."""
+    """The eviction units of all running gangs, cached over cycles and rebuilt for changed gangs
+    only."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._by_gang: dict[GangId, tuple[int, list[EvictionUnit]]] = {}
-        """The units of each gang with the stamp of the gang for which they hold."""
+        """By gang: its stamp (`Cluster.stamps`) at the time when the units were made, and the
+        units."""
         self._sorted: list[EvictionUnit] = []
-        """All units in the order of their age."""
+        """All units, sorted by `EvictionUnit.age`."""
 
     def current(self) -> list[EvictionUnit]:
-        """Return all units that can be displaced, refreshed, the youngest first; do not modify."""
+        """Return the units of all preemptible gangs, refreshed, the youngest gang first; do not
+        modify."""
         self._catch_up()
         for unit in self._sorted:
             unit.refresh(self._cluster.now)
@@ -135,7 +145,10 @@ _AGE = attrgetter("age")
 
 
 def _units(cluster: Cluster, gang: Gang) -> list[EvictionUnit]:
-    """Return the units of one gang, first to leave first; none if it is not preemptible."""
+    """Return the units of one gang in the order of their eviction.
+
+    Empty if the gang is not preemptible, or if one of its tasks runs on an unknown node.
+    """
     if not gang.preemptible:
         return []
     members = cluster.members(gang.id)
@@ -162,7 +175,8 @@ def _units(cluster: Cluster, gang: Gang) -> list[EvictionUnit]:
 def _split(
     gang: Gang, active: list[Task], members: Collection[Task]
 ) -> tuple[list[Task], list[Task]]:
-    """Return the elastic members above the minimum, the last one first, and all other members."""
+    """Return the elastic members above the minimum, last by name first, and all other active
+    members."""
     if len(members) <= gang.needed():
         return [], active
     counts: dict[str, int] = {}
@@ -192,7 +206,7 @@ def is_torn(gang: Gang, members: Collection[Task]) -> bool:
 
 
 def _frees(columns: NodeTable, tasks: Collection[Task]) -> dict[int, Freed]:
-    """Return the amounts that tasks occupy, by the slot of their node."""
+    """Return the amounts that come free without these tasks, by the slot of their node."""
     frees: dict[int, Freed] = {}
     for task in tasks:
         slot = columns.slot[task.node]
@@ -217,6 +231,6 @@ def _charges(nodes: Mapping[str, Node], tasks: Collection[Task]) -> dict[str, in
 
 
 def _started(tasks: Collection[Task]) -> int | None:
-    """Return when the last of the tasks started; None if one has not started."""
+    """Return the instant at which the last of the tasks started; None if one has not started."""
     instants = [task.started_at for task in tasks if task.started_at is not None]
     return max(instants) if len(instants) == len(tasks) else None

@@ -1,16 +1,18 @@
 """Holds and reservations: places that other gangs must leave free.
 
-A hold is a list of claims: amounts and devices on nodes that are kept for one gang. A *firm* hold
-was paid for, mostly by evictions, and nobody else may use it. A *reservation* (a hold that is not
-firm) is only promised. A gang may use its places if
+A hold is a list of claims: amounts and devices on nodes that are kept for one gang.
+
+A *firm* hold begins at once. Its places are free, come free, or are freed by displacing others; no
+other gang may use them, and the queue of the gang is charged for them. A *reservation* is a hold
+that is not firm: it begins in the future. Another gang may use reserved places if
 
     it ends before the reservation starts (backfill),
-    it is within its guarantee and the owner of the reservation borrows,
+    it is within its queue's guarantee and the owner of the reservation borrows,
     it has a higher priority than the owner, in the same queue,
-    it has a firm hold itself, or displaces others by a rule
+    it has a firm hold itself, or it displaces others by a rule
 
-The columns show a claimed node without what is claimed on it. `lifted` shows it for a while as one
-gang may see it, `give_up` shows it to every gang.
+In the columns, claimed places look occupied. `lifted` shows those places as free, for a while, that
+one gang may use; `give_up` shows the places of one hold as free to every gang.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ _AS_IT_IS = nullcontext()
 
 
 class Holds:
-    """The claims of all holds, and the claimed nodes as they are without them."""
+    """All holds of a draft: their claims, and the claimed nodes as they are without any claim."""
 
     __slots__ = (
         "_base",
@@ -66,27 +68,29 @@ class Holds:
         self, holds: Iterable[Hold], cluster: Cluster, journal: list[Callable[[], object]]
     ) -> None:
         self.standing: dict[GangId, Hold] = {}
-        """All holds and reservations, one at most for each gang; also those that are given up."""
+        """All firm holds and reservations, at most one per gang. A hold that is given up stays in
+        here until `drop` ends it."""
         self._cluster, self._columns, self._journal = cluster, cluster.columns, journal
         self._estimates = Estimates(cluster)
         self._claims: dict[int, list[tuple[GangId, Ints, tuple[Slice, ...]]]] = {}
         """The claims on each node, by slot: their gang, amounts and devices."""
         self._lifted: frozenset[GangId] = frozenset()
-        """The gangs whose claims are not subtracted now, because `_viewer` may see past them."""
+        """The gangs whose claims are not subtracted now, because the gang `_viewer` may use their
+        places."""
         self._viewer: GangId | None = None
         """The gang for which claims are lifted now; None: the columns show all claims."""
         self._soft: dict[GangId, Hold] = {}
-        """The reservations among `standing`."""
+        """The reservations (holds that are not firm) among `standing`."""
         self._given_up: frozenset[GangId] = frozenset()
         """The gangs whose claims were given up in this draft; replaced, never modified."""
         self._slots: dict[GangId, set[int]] = {}
         """The nodes on which the claims of each gang lie; the same keys as `standing`."""
         self._base: dict[int, Free] = {}
-        """The claimed nodes without any claim subtracted. For these nodes the columns are derived
-        from it (`_show`): change them through `take` and `give` only."""
+        """By slot: each claimed node with no claim subtracted. `_show` derives the columns of these
+        nodes from it, so change them only through `take` and `give`."""
         self.loosened = 0
-        """A counter that moves whenever something may fit that did not: a hold has ended, a task
-        was released."""
+        """A counter that rises when a gang may fit that did not fit before: a hold ended or was
+        given up, or a task was released."""
         self.add_all(sorted(holds, key=lambda hold: hold.gang))
 
     def add(self, hold: Hold) -> None:
@@ -112,12 +116,12 @@ class Holds:
             self._show(slot)
 
     def is_firm(self, gang: GangId) -> bool:
-        """Return whether places are firmly held for the gang."""
+        """Return whether the gang has a firm hold."""
         hold = self.standing.get(gang)
         return hold is not None and hold.firm
 
     def saver(self) -> Callable[[], None]:
-        """Remember the claimed nodes as they are; the returned function puts them back."""
+        """Save the claimed nodes as they are; return a function that restores them."""
         base, given_up = self._base.copy(), self._given_up
 
         def put_back() -> None:
@@ -140,9 +144,10 @@ class Holds:
         self._set_base(slot, free + amounts, after_releasing(devices, slices))
 
     def lifted(self, gang: Gang, displaces: bool = False) -> AbstractContextManager[None]:
-        """Show the claimed nodes as this gang may see them, and its queue without its claims.
+        """Show the claimed places that this gang may use as free, inside a `with` block.
 
-        A gang that `displaces` others by a rule looks past all reservations.
+        Meanwhile the gang's queue is not charged for the gang's own hold. With `displaces`, the
+        gang evicts others by a rule and may use the places of all reservations.
         """
         if self._viewer == gang.id or not self._sees_differently(gang):
             return _AS_IT_IS
@@ -173,9 +178,10 @@ class Holds:
             self._expect(own, 1)
 
     def free_beneath_claims(self, gang: Gang) -> Iterator[tuple[Ints, int]]:
-        """Yield the free amounts and device numbers of nodes whose claims are lifted for the gang.
+        """Yield free amounts and device number of each node on which the gang may use claimed
+        places.
 
-        All claims are left out: the gang itself may see less there, never more.
+        No claim is subtracted, so this is an upper bound: the gang may see less there, never more.
         """
         for owner in self._lifted_for(gang):
             for slot in self._slots[owner]:
@@ -183,11 +189,14 @@ class Holds:
                 yield free, number
 
     def _sees_differently(self, gang: Gang) -> bool:
-        """Return whether the gang may see claimed nodes in another way than most gangs do."""
+        """Return whether there may be claimed places that the gang may use."""
         return bool(self._soft) or gang.id in self.standing
 
     def view(self, gang: Gang) -> Hashable:
-        """Return a key: gangs with equal keys see claimed nodes alike; None: no other gang does."""
+        """Return a key that is equal for gangs that may use the same claimed places.
+
+        None if the gang has a hold of its own: then no other gang sees the nodes as this gang does.
+        """
         if gang.id in self.standing:
             return None
         return (self.loosened, *sorted(self._lifted_for(gang))) if self._soft else ()
@@ -212,9 +221,10 @@ class Holds:
             self._show(slot)
 
     def give_up(self, gang: GangId) -> None:
-        """Show the places of a firm hold to every gang, and its queue without them.
+        """Show the places of a firm hold as free to every gang, and stop charging its queue for
+        them.
 
-        An undo takes it back; `drop` ends the hold for good.
+        Undoing the attempt restores the hold; `drop` ends it for good.
         """
         hold = self.standing[gang]
         self.loosened += 1
@@ -231,19 +241,20 @@ class Holds:
         return gang in self._given_up
 
     def drop_reservations_at(self, taken: Iterable[PlaceClaim]) -> None:
-        """Drop the reservations whose places are taken by other gangs. Cannot be undone."""
+        """Drop the reservations that overlap places `taken` by other gangs. Cannot be undone."""
         places = list(taken)
         for gang, hold in sorted(self._soft.items()):
             if any(own.meets(at.node, at.devices) for own in hold.claims for at in places):
                 self.drop(gang)
 
     def _lifted_for(self, gang: Gang) -> Iterator[GangId]:
-        """Yield the owners of the claims that a gang may see past: itself, and of reservations."""
+        """Yield the gangs whose claimed places this gang may use: itself, and owners of
+        reservations."""
         own = self.standing.get(gang.id)
         if own is not None:
             yield gang.id
         if not self._soft or (own is not None and own.firm):
-            # a firm hold was paid for: it does not wait for what is only promised
+            # a gang with a firm hold goes before all reservations
             yield from (owner for owner in self._soft if owner != gang.id)
             return
         duration = self._estimates.of(gang)
@@ -258,7 +269,11 @@ class Holds:
         self._cluster.accounts.charge_all(list(self._dues(hold)), sign)
 
     def _dues(self, hold: Hold) -> Iterator[Due]:
-        """Yield the charges of a firm hold: other gangs of the queue cannot use up its limits."""
+        """Yield the charges of a firm hold, so that other gangs cannot use up the limits of its
+        queue.
+
+        A reservation is not charged.
+        """
         gang, nodes = self._cluster.gangs.get(hold.gang), self._cluster.nodes
         if gang is not None and hold.firm:
             for claim in hold.claims:
@@ -277,7 +292,8 @@ class Holds:
                 cluster.pod_affinity.expect(who, task.shape.constraints, slot, sign)
 
     def _outranks(self, gang: Gang, owner: GangId) -> bool:
-        """Return whether the owner is gone, or of the same queue with a lower priority."""
+        """Return whether the owner of a hold is gone, or is in the gang's queue with a lower
+        priority."""
         other = self._cluster.gangs.get(owner)
         return other is None or (other.queue == gang.queue and other.priority < gang.priority)
 
@@ -286,7 +302,8 @@ class Holds:
         return gang is None or not self._is_guaranteed(gang)
 
     def _is_guaranteed(self, gang: Gang) -> bool:
-        """Return whether its queue stays within its guarantee with its waiting tasks placed."""
+        """Return whether the gang's queue, with all waiting tasks of the gang placed, is within its
+        GPU guarantee."""
         queue = self._cluster.queues.get(gang.queue)
         waiting = (
             task.shape.request
@@ -319,7 +336,8 @@ class Holds:
         self._show(slot)
 
     def _show(self, slot: int) -> None:
-        """Write a claimed node to the columns: its base less all claims that are not hidden."""
+        """Write a claimed node to the columns: its base, less the claims that are not lifted or
+        given up."""
         columns = self._columns
         free, devices, number = self._shown(slot)
         self._journal.append(partial(columns.restore, slot, free, number, devices))
@@ -343,7 +361,10 @@ class Holds:
 
 
 def _task_for(claim: PlaceClaim, hold: Hold, cluster: Cluster) -> Task | None:
-    """Return the task that will take a place: the named one, or a successor with its request."""
+    """Return the task that will take a claimed place; None if there is none yet.
+
+    It is the task that the claim names or, if that is gone, a waiting member with the same request.
+    """
     task = cluster.tasks.get(claim.task)
     if task is not None:
         return task
@@ -354,7 +375,8 @@ def _task_for(claim: PlaceClaim, hold: Hold, cluster: Cluster) -> Task | None:
 
 
 def _without_clipped(devices: Devices, slices: Iterable[Slice], states: DeviceStates) -> Devices:
-    """Return devices as `without` does, but clip claims to what is not occupied yet."""
+    """Return the devices less the claimed slices; a claim that is partly occupied takes only the
+    rest."""
     left = list(devices)
     for claimed in slices:
         device = left[claimed.device]

@@ -1,8 +1,9 @@
 """The cost of displacing work: the GPU time that has to be spent again, called its harm.
 
-Everything since the last checkpoint is lost, or since the start where there is none, and starting
-again takes a while. A gang that can be requested to checkpoint before it is evicted, or that
-checkpoints by itself, loses little more than that. All of this is priced here and nowhere else.
+A task that is stopped loses its work since the last checkpoint, or since its start if there is
+none, and starting again takes `RESTART_S`. A gang that can save on request loses at most the time
+that a save takes (`Gang.saves_within_s`); for a gang that saves by itself the user may state a
+bound (`Gang.unsaved_at_most_s`). No other module computes this cost.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ def harm(
 ) -> int:
     """Return the harm of displacing these tasks now, in thousandths of GPUs times seconds.
 
-    A gang that only shrinks (`stops` is False) loses no work. If the preemptor is in a hurry
-    (`hurry_s`), victims may have less time to checkpoint than they need.
+    A gang that only shrinks (`stops` is False) loses no work. `hurry_s` is the longest time, in
+    seconds, that the preemptor gives its victims to save; None: as long as they need.
     """
     lost = 0
     for task in tasks:
@@ -34,10 +35,10 @@ def harm(
 
 
 def unsaved(gang: Gang, task: Task, now: int, hurry_s: int | None = None) -> int:
-    """Return the seconds of work that a task would lose.
+    """Return the seconds of work that a task would lose; 0 if it has not started.
 
-    A gang that checkpoints on request loses at most the time that a checkpoint takes, unless the
-    preemptor is in too much of a hurry to wait for it.
+    A gang that saves on request loses at most the time that a save takes, unless that is longer
+    than the preemptor waits (`hurry_s`).
     """
     if task.started_at is None:
         return 0
@@ -50,5 +51,6 @@ def unsaved(gang: Gang, task: Task, now: int, hurry_s: int | None = None) -> int
 
 
 def frees_in(gang: Gang, hurry_s: int) -> int:
-    """Return the seconds until a gang has left its places, for a preemptor in a hurry."""
+    """Return the seconds until an evicted gang has left its places, if it gets at most `hurry_s` to
+    save."""
     return min(gang.saves_within_s or 0, hurry_s) + gang.terminates_s

@@ -92,11 +92,11 @@ def placement_traits(task: Task) -> object:
 def can_bind_in_any_order(
     neighbours: PodAffinityIndex, index: NodeIndex, placed: Iterable[PlacedTask]
 ) -> bool:
-    """Return whether the tasks can be bound at these nodes in any order.
+    """Return whether an order exists in which the tasks can be bound at these nodes.
 
-    Each must be admitted beside all others. And since none of them runs yet, there must be an order
-    in which each finds its required affinity when it is bound: two tasks that require each other on
-    an empty node are refused. The tallies are left as they were.
+    Each task must be admitted beside all others. And since none of them runs yet, each must find
+    its required affinity at the moment when it is bound: two tasks that require each other on an
+    empty node are refused. The tallies are left as they were.
     """
     tasks = list(placed)
     for task in tasks:
@@ -111,9 +111,10 @@ def can_bind_in_any_order(
 def _can_come_in_turn(
     neighbours: PodAffinityIndex, index: NodeIndex, tasks: list[PlacedTask]
 ) -> bool:
-    """Return whether the gangs can be bound one after the other, each of them whole.
+    """Return whether an order exists in which the gangs can be bound one by one, each of them
+    whole.
 
-    A gang or task that is not admitted yet comes after others.
+    A gang or task that is not admitted yet is tried again after others.
     """
     gangs: dict[GangId, list[PlacedTask]] = {}
     came: list[PlacedTask] = []
@@ -225,7 +226,10 @@ def _too_far(
 
 
 def _awaits_founder(tally: DomainCounts, awaited: HeldPlaceCounts) -> bool:
-    """Return whether a nominated task may go anywhere only while no task matches elsewhere."""
+    """Return whether a nominated task relies on being the first match of its own affinity.
+
+    It may go anywhere only as long as no other task matches.
+    """
     return bool(awaited.founders.any()) and not tally.has_any()
 
 

@@ -1,4 +1,4 @@
-"""Clearing: take away what may leave the cheapest node until a task fits there.
+"""Clearing a node: evict units from the cheapest node until a task fits there.
 
 The placer calls this wherever it finds no room (`place.RoomMaker`). Everything happens on the
 draft, in an attempt of the caller, who undoes it if the search fails.
@@ -22,11 +22,14 @@ from windlass.model.reasons import ReasonCode
 from windlass.state.node_columns import Ints
 
 MOST_NODES = 16
-"""Nodes tried for one task before giving up."""
+"""The number of nodes that are tried for one task, before the search gives up."""
 
 
 class NodeClearing:
-    """Clears nodes for one gang, with the filter of one attempt."""
+    """Clears nodes for one gang.
+
+    `permits` is the filter of the attempt: it says which units may be evicted or moved.
+    """
 
     def __init__(self, draft: Draft, victims: CycleVictims, permits: VictimFilter) -> None:
         self._draft, self._victims, self._permits = draft, victims, permits
@@ -43,10 +46,11 @@ class NodeClearing:
     def clear(
         self, task: Task, kind: ShapeIndex, scope: Ints | None, over: Ints | None
     ) -> int | None:
-        """Clear the cheapest node on which the task then fits; return its slot, or None.
+        """Clear the cheapest node on which the task then fits; return its slot, or None if there is
+        none.
 
-        `scope` are the slots that may be used, all if it is None; `over` is the overlay of scores
-        by pod affinity, which excludes nodes at `INFEASIBLE`.
+        `scope` are the slots of the nodes that may be used, None for all; `over` is the overlay of
+        scores by pod affinity, which excludes nodes at `INFEASIBLE`.
         """
         offer = self._offer(kind)
         costs = offer.costs
@@ -60,13 +64,15 @@ class NodeClearing:
         return None
 
     def room(self, shape: Shape) -> Ints:
-        """Return how many tasks would fit each node without anything that can be displaced."""
+        """Return, per node, how many tasks of a shape would fit without the units that can be
+        displaced."""
         return self._victims.room_when_emptied(shape, self._permits.request.gang.hurry_s)
 
     def cheapest(
         self, domains: list[int], level: TopologyLevel, parts: Sequence[TaskBatch]
     ) -> list[int]:
-        """Return the domains sorted by what room for the tasks costs in them.
+        """Return the domains sorted by the cost of making room for the tasks in them, cheapest
+        first.
 
         The cost of a domain is the sum over its cheapest nodes, one for each task.
         """
@@ -84,10 +90,11 @@ class NodeClearing:
         return sorted(domains, key=lambda domain: (cost(domain), domain))
 
     def evict_below_limits(self, limits: Limits) -> bool:
-        """Evict until the queues of the gang may have what it needs; return whether they may.
+        """Evict units until limits and lending allow what the gang needs; return whether they do.
 
-        Where a limit is reached, victims come from the branch of that queue; where too little is
-        lent, from any queue: what one borrower gives back another may have.
+        If a limit is reached, the victims come from the queue with that limit and the queues below
+        it. If too little is lent, they come from any queue: what one borrower gives back, another
+        may borrow.
         """
         request, need = self._permits.request, dict(self._permits.request.need)
         while (reason := limits.why_not_now(request.gang, need)) is not None:
@@ -108,11 +115,11 @@ class NodeClearing:
         return True
 
     def cost(self, unit: EvictionUnit) -> VictimCost:
-        """Return the cost of evicting a unit, with all units that leave before it."""
+        """Return the cost of evicting a unit and all units that must be evicted before it."""
         return self.index.costs.with_earlier(unit, VictimFate.EVICT)
 
     def _clear(self, slot: int, offer: VictimOffer, kind: ShapeIndex) -> bool:
-        """Evict units of a node, one after the other, until the shape fits; else return False."""
+        """Evict units of a node one by one until the shape fits; return False if it never does."""
         fate_of, keep = self._permits.fate, VictimFate.KEEP
         for victim in offer.victims(slot):
             if victim.gone or fate_of(victim) is keep:
@@ -127,11 +134,12 @@ class NodeClearing:
         return False
 
     def _offer(self, kind: ShapeIndex) -> VictimOffer:
-        """Return the offer for a shape; its key stands for what decides the fates of units.
+        """Return the offer for a shape; its key contains everything that decides the fates of
+        units.
 
-        Gangs that agree in the key and in the widest rules share the offer: a new condition in
+        Gangs with the same key and the same widest rules share the offer: a new condition in
         `VictimFilter.fate_for_equals` has to become part of the key. Where queues are measured in
-        several dimensions, equal gangs may still differ about single units; `_clear` therefore asks
+        several dimensions, such gangs may still differ about single units; `_clear` therefore asks
         the filter again before it evicts.
         """
         permits, index, request = self._permits, self.index, self._permits.request

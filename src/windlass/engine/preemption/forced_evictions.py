@@ -1,16 +1,17 @@
 """Forced evictions: tasks that have to go without a preemptor.
 
-nodes in trouble   A node that leaves is left at once, one that does not answer after a grace. A
-                   gang that would fall below its minimum goes whole, since half of it can do
-                   nothing; otherwise only the members on that node go. The same holds for a
-                   deleted node, whose tasks are lost already: the rest of a gang that needs
-                   them goes at once. A gang that would be lost for good stays until the node is
-                   gone, and so does a task that tolerates the node's taint by name.
-overrun gangs      They have run for as long as they may (`Gang.max_run_s`). The time counts
-                   from when the minimum of a gang last came up: growth does not restart it, a
-                   member that was lost and replaced does.
-stale gangs        They lost members and did not get them back in time. Half a gang holds GPUs
-                   and does no work; after a grace the rest of it is evicted.
+nodes in trouble   Tasks are evicted from a node that leaves at once, and from a node that does not
+                   answer after a grace period. If the gang would fall below its minimum, all its
+                   tasks are evicted, since part of a gang can do no work; otherwise only its
+                   members on that node. The tasks of a deleted node are lost already; the rest
+                   of a gang that needs them is evicted at once. Two exceptions: gangs with a
+                   negative `Gang.stale_after_s` are not evicted, and tasks that tolerate the
+                   node's taint by name stay as long as the node exists.
+overrun gangs      Their maximum run time (`Gang.max_run_s`) is over. The time counts from the
+                   instant at which the gang last reached its minimum: growth does not restart
+                   it, the replacement of a lost member does.
+stale gangs        They lost members and did not get them back in time. A gang below its minimum
+                   holds GPUs and does no work; after a grace period the rest of it is evicted.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ _NODE_RULES = {NodeStanding.LEAVES: EvictionRule.LEAVING, NodeStanding.LOST: Evi
 def forced_evictions(
     cluster: Cluster, repaired: Set[GangId], held: Set[GangId], decided: Set[GangId]
 ) -> Iterator[ForcedEvictions]:
-    """Yield the tasks that have to go, one list for each cause, in the order in which they apply.
+    """Yield the tasks to evict, one list for each cause, in the order in which the causes apply.
 
-    `repaired` gangs got their members back in this cycle, `held` gangs have places held. The caller
-    adds the gangs of each list to `decided` before it asks for the next: no gang goes twice.
+    `repaired` gangs got tasks in this cycle, `held` gangs have places held. The caller adds the
+    gangs of each list to `decided` before it asks for the next list, so that no gang is evicted
+    twice.
     """
     yield list(evicted_from_nodes(cluster, repaired))
     yield [(task, EvictionRule.OVERRUN) for task in overrun(cluster, repaired | decided)]
@@ -55,7 +57,8 @@ def forced_evictions(
 def evicted_from_nodes(
     cluster: Cluster, repaired: Collection[GangId]
 ) -> Iterator[tuple[Task, EvictionRule]]:
-    """Yield the tasks that go because of the nodes they or their gangs run on, and the rule."""
+    """Yield the tasks to evict because of the nodes on which they or their gangs run, with the
+    rule."""
     nodes, orphaned = _given_up(cluster), _orphaned(cluster)
     gangs = {task.gang for name in nodes for task in cluster.on(name) if task.state in ACTIVE}
     for name in sorted((gangs | orphaned) - set(repaired)):
@@ -73,7 +76,7 @@ def evicted_from_nodes(
 
 
 def node_changes_at(cluster: Cluster) -> Iterator[int]:
-    """Yield the instants at which silent nodes are given up, and quarantines are over."""
+    """Yield the instants at which nodes that do not answer are given up, and quarantines end."""
     grace = cluster.settings.lost_after_s
     for node in cluster.recall(troubled_nodes):
         if node.trouble is not None and node.trouble.stand is NodeStanding.LOST and grace >= 0:
@@ -89,7 +92,7 @@ def troubled_nodes(cluster: Cluster) -> tuple[Node, ...]:
 
 
 def describe_node_trouble(cluster: Cluster, gang: GangId) -> str:
-    """Return a text for people: the trouble of the nodes that a gang has to leave."""
+    """Return a text for people about the trouble of the nodes that a gang has to leave."""
     nodes = _given_up(cluster)
     names = {task.node for task in cluster.members(gang) if task.node in nodes}
     words = [f"node {name} is {nodes[name].what}" for name in sorted(names)]
@@ -112,7 +115,7 @@ def _given_up(cluster: Cluster) -> Mapping[str, NodeTrouble]:
 
 
 def _orphaned(cluster: Cluster) -> set[GangId]:
-    """Return the gangs that need members which were lost with a deleted node."""
+    """Return the gangs that lack members of their minimum because a node was deleted."""
     if cluster.settings.lost_after_s < 0:
         return set()
     # a gang that may run below its minimum for ever waits for its members instead
@@ -132,7 +135,7 @@ def _is_given_up(cluster: Cluster, trouble: NodeTrouble, is_believed: bool) -> b
 
 
 def _is_the_network(cluster: Cluster, nodes: Collection[Node]) -> bool:
-    """Return whether so many nodes are silent at the same time that they cannot all be down."""
+    """Return whether so many nodes do not answer that the network is at fault, not the nodes."""
     silent = sum(
         node.trouble is not None
         and node.trouble.stand is NodeStanding.LOST
@@ -153,7 +156,7 @@ def _must_go(task: Task, nodes: Mapping[str, NodeTrouble]) -> bool:
 
 
 def _going(gang: Gang, members: Collection[Task], affected: Collection[Task]) -> list[Task]:
-    """Return the affected tasks, or all that run if the gang cannot do without them."""
+    """Return the tasks to evict: `affected`, or all active members if the rest would be too few."""
     if not affected:
         return []
     gone = {task.id for task in affected}
@@ -166,7 +169,7 @@ def _going(gang: Gang, members: Collection[Task], affected: Collection[Task]) ->
 
 
 def overrun(cluster: Cluster, others: Collection[GangId]) -> Iterator[Task]:
-    """Yield the tasks of gangs that have run for as long as they may, except `others`."""
+    """Yield the active tasks of gangs whose maximum run time is over, except gangs in `others`."""
     for name in sorted(cluster.timed - set(others)):
         at = stops_at(cluster, cluster.gangs[name])
         if at is not None and at <= cluster.now:
@@ -174,7 +177,7 @@ def overrun(cluster: Cluster, others: Collection[GangId]) -> Iterator[Task]:
 
 
 def overrun_at(cluster: Cluster) -> Iterator[int]:
-    """Yield the instants at which gangs will have run for as long as they may."""
+    """Yield the future instants at which the maximum run time of a gang is over."""
     for name in cluster.timed:
         at = stops_at(cluster, cluster.gangs[name])
         if at is not None and at > cluster.now:
@@ -182,7 +185,10 @@ def overrun_at(cluster: Cluster) -> Iterator[int]:
 
 
 def stops_at(cluster: Cluster, gang: Gang) -> int | None:
-    """Return when a gang has run for as long as it may; None if it does not run or may for ever."""
+    """Return the instant at which the maximum run time of a gang is over.
+
+    None if the gang has no maximum run time, or does not run with its minimum.
+    """
     counted = [task for task in cluster.members(gang.id) if task.state in COUNTED]
     starts = sorted(task.started_at for task in counted if task.started_at is not None)
     if gang.max_run_s is None or not starts or len(starts) < gang.needed():
@@ -194,7 +200,7 @@ def stops_at(cluster: Cluster, gang: Gang) -> int | None:
 
 
 def stale(cluster: Cluster, others: Collection[GangId]) -> Iterator[Task]:
-    """Yield the tasks of gangs that have been below their minimum for too long, except `others`."""
+    """Yield the active tasks of gangs that are stale, except gangs in `others`."""
     for gang, since in sorted(cluster.broken.items()):
         grace = grace_of(cluster, cluster.gangs[gang])
         if gang not in others and grace is not None and cluster.now - since >= grace:
@@ -212,7 +218,7 @@ def stale_at(cluster: Cluster) -> Iterator[int]:
 def grace_of(cluster: Cluster, gang: Gang) -> int | None:
     """Return how long, in seconds, a gang may run below its minimum; None: for ever.
 
-    Its owner gets the time to make the lost member again.
+    It is at least the time that the owner takes to replace a lost member.
     """
     own = gang.stale_after_s
     grace = cluster.settings.stale_after_s if own is None else own

@@ -1,12 +1,12 @@
-"""Graceful eviction: a gang that can checkpoint is requested to, and is evicted once it has.
+"""Graceful eviction: a gang that can checkpoint gets a request first, and is evicted afterwards.
 
     decided --it cannot checkpoint, or only shrinks--> evicted now
        |
        +--requested--> all tasks have answered, one refuses, or the deadline has come: evicted
                 \\----> its places are no longer needed: the request is withdrawn
 
-A gang is requested as a whole. From the request on its places count as coming free, held for the
-preemptor; until it is evicted its tasks work on.
+The request goes to the whole gang. From then on its places count as coming free and are held for
+the preemptor; its tasks go on working until they are evicted.
 
 Gangs of one owner stop together (`sibling_evictions`): suspending the owner deletes the pods of all
 of them. A JobSet that starts its jobs in order, or an MPIJob with a launcher, has several gangs.
@@ -32,7 +32,8 @@ from windlass.model.jobs import ACTIVE, Gang, GangId, Task, TaskState
 from windlass.state.cluster import Cluster
 
 IN_VAIN = (EvictionRule.STALE, EvictionRule.LOST)
-"""Rules without a request: half a gang, or one on a silent node, cannot checkpoint completely."""
+"""Rules by which a gang is evicted without a request: part of a gang, or a gang on a node that does
+not answer, cannot checkpoint completely."""
 
 
 @dataclass(slots=True)
@@ -43,18 +44,19 @@ class GracefulEvictions:
         default_factory=list[Evict | RequestCheckpoint | WithdrawCheckpoint]
     )
     wake_at: int | None = None
-    """The first deadline of a pending request, if there is one."""
+    """The first deadline of a pending request; None if no request is pending."""
 
     def wait(self, until: int) -> None:
-        """Plan again at this instant, at the latest."""
+        """Ask for the next plan at this instant, or earlier."""
         self.wake_at = until if self.wake_at is None else min(self.wake_at, until)
 
 
 def evict_gracefully(draft: Draft, decided: Iterable[Evict]) -> GracefulEvictions:
-    """Evict gangs that are ready, request checkpoints from others, withdraw needless requests.
+    """Return the evictions of gangs that are ready, new checkpoint requests, and withdrawn
+    requests.
 
-    `decided` are the evictions of this cycle. Renews the holds of preemptors whose victims are
-    evicted now.
+    `decided` are the evictions of this cycle. The holds of preemptors whose victims are evicted now
+    are renewed on the draft.
     """
     cluster, result = draft.cluster, GracefulEvictions()
     for pending in cluster.partings.now():
@@ -70,9 +72,10 @@ def evict_gracefully(draft: Draft, decided: Iterable[Evict]) -> GracefulEviction
 
 
 def sibling_evictions(cluster: Cluster, actions: Iterable[Action]) -> list[Evict]:
-    """Return the evictions of running gangs whose owner is stopped by the actions of a plan.
+    """Return further evictions: running gangs whose owner stops because a plan evicts a sibling
+    whole.
 
-    They go by the same rule and for the same preemptor. A gang that the same plan starts is left
+    They have the rule and the preemptor of that sibling. A gang that the same plan starts is left
     out; its owner is then stopped by a later plan.
     """
     planned = list(actions)
@@ -92,7 +95,7 @@ def sibling_evictions(cluster: Cluster, actions: Iterable[Action]) -> list[Evict
 
 
 def awaited(cluster: Cluster) -> set[GangId]:
-    """Return the gangs with a pending checkpoint, and the preemptors that wait for one."""
+    """Return the gangs with a pending checkpoint request, and the preemptors that wait for them."""
     gangs: set[GangId] = set()
     for gang, pending in cluster.partings.standing.items():
         gangs.add(gang)
@@ -101,7 +104,7 @@ def awaited(cluster: Cluster) -> set[GangId]:
 
 
 def withdrawable_gangs(draft: Draft) -> set[GangId]:
-    """Return the gangs with a pending checkpoint whose places are no longer needed."""
+    """Return the gangs with a pending checkpoint request whose places are no longer needed."""
     cluster = draft.cluster
     return {
         pending.gang
@@ -111,14 +114,17 @@ def withdrawable_gangs(draft: Draft) -> set[GangId]:
 
 
 def is_ready(pending: PendingCheckpoint, left: Iterable[Task], now: int) -> bool:
-    """Return whether the gang may be evicted now: all its remaining tasks (`left`) are saved, it
-    refused to save, or the deadline has passed."""
+    """Return whether a gang may be evicted now.
+
+    That is so if all its remaining tasks (`left`) are saved, one refused, or the deadline has
+    passed.
+    """
     is_saved = all(task.id in pending.saved for task in left)
     return is_saved or pending.refused or now >= pending.deadline
 
 
 def _continue(draft: Draft, pending: PendingCheckpoint, result: GracefulEvictions) -> None:
-    """Evict the gang of a pending checkpoint, withdraw the request, or wait on."""
+    """Add the next action for a pending request: evict, withdraw, or only wait for the deadline."""
     cluster = draft.cluster
     tasks = [cluster.tasks[e.task] for e in pending.evictions if e.task in cluster.tasks]
     left = [task for task in tasks if task.state == TaskState.RELEASING]
@@ -133,10 +139,13 @@ def _continue(draft: Draft, pending: PendingCheckpoint, result: GracefulEviction
 
 
 def _is_needed(draft: Draft, pending: PendingCheckpoint, left: Iterable[Task]) -> bool:
-    """Return whether a preemptor, or another gang with firm holds there, waits for the places."""
+    """Return whether a preemptor, or another gang with a firm hold there, waits for the places.
+
+    True for a forced eviction, which has no preemptor.
+    """
     holds = [hold for hold in draft.holds.standing.values() if hold.firm]
     preemptors = {eviction.gainer for eviction in pending.evictions}
-    # an empty preemptor: the gang goes for its own sake, see `actions.FOR_NOBODY`
+    # an empty preemptor is that of a forced eviction, see `actions.WITHOUT_PREEMPTOR`
     if GangId("") in preemptors or any(hold.gang in preemptors for hold in holds):
         return True
     others = (claim for hold in holds if hold.gang != pending.gang for claim in hold.claims)
@@ -144,7 +153,11 @@ def _is_needed(draft: Draft, pending: PendingCheckpoint, left: Iterable[Task]) -
 
 
 def _renew_holds(draft: Draft, pending: PendingCheckpoint) -> None:
-    """Restart the patience of the holds that wait for a gang: its tasks terminate from now on."""
+    """Set the start of the holds that wait for a gang to now: only from now on do its tasks
+    terminate.
+
+    A hold is dropped if it does not help in time, counted from its start.
+    """
     standing, now = draft.holds.standing, draft.cluster.now
     for gang in (pending.gang, *(eviction.gainer for eviction in pending.evictions)):
         hold = standing.get(gang)
@@ -153,7 +166,10 @@ def _renew_holds(draft: Draft, pending: PendingCheckpoint) -> None:
 
 
 def _request(cluster: Cluster, gang: Gang, evictions: list[Evict]) -> PendingCheckpoint | None:
-    """Return the request, if the gang would lose work by its eviction and can checkpoint it."""
+    """Return the checkpoint request for a gang; None if it is to be evicted without one.
+
+    There is a request if the gang can checkpoint, would lose work, and has time for it.
+    """
     budget = gang.saves_within_s
     if not budget or any(eviction.rule in IN_VAIN for eviction in evictions):
         return None
@@ -162,7 +178,7 @@ def _request(cluster: Cluster, gang: Gang, evictions: list[Evict]) -> PendingChe
     if any(task.state != TaskState.RUNNING for task in tasks if task.id in going):
         return None
     if is_torn(gang, tasks) or not is_torn(gang, [t for t in tasks if t.id not in going]):
-        return None  # it does not work any more, or works on without them
+        return None  # the gang does no work any more, or goes on working without these tasks
     preemptor = cluster.gangs.get(evictions[0].gainer)
     if preemptor is not None and preemptor.hurry_s is not None:
         budget = min(budget, preemptor.hurry_s)
@@ -174,7 +190,8 @@ def _request(cluster: Cluster, gang: Gang, evictions: list[Evict]) -> PendingChe
 
 
 def _notices(cluster: Cluster, evictions: Iterable[Evict]) -> Iterator[int]:
-    """Yield when tasks have to begin to terminate, so that they end before their nodes leave."""
+    """Yield the instants at which tasks must begin to terminate, to end before their nodes
+    leave."""
     for eviction in evictions:
         task = cluster.tasks[eviction.task]
         node = cluster.nodes.get(task.node) if eviction.rule is EvictionRule.LEAVING else None

@@ -1,9 +1,10 @@
 """Pass two: room for gangs that found none, on places that come free or by displacing others.
 
-It works on the cluster as it will be once everything on its way out is gone. There a gang may fit
-as it is; else others may be displaced for it. Either way it is not bound yet: its places are held
-until they are free, and pass one of a later cycle binds it. The work per cycle is bounded in steps;
-the next cycle goes on where this one stopped (`retry_schedule.py`).
+Pass two works on the cluster as it will be when all terminating and evicted tasks are gone. A gang
+may fit there without victims; if not, other gangs may be displaced for it. In both cases the gang
+is not bound yet: its places are held until they are free, and pass one (`placement/allocate.py`) of
+a later cycle binds it. The work per cycle is bounded (`Draft.steps` counts it); the next cycle
+continues where this one stopped (`retry_schedule.py`).
 """
 
 from __future__ import annotations
@@ -28,27 +29,30 @@ from windlass.state.snapshot import FailedSearch
 
 @dataclass(slots=True)
 class PreemptionResult:
-    """The decisions of pass two; also what one pass has to know of the one before."""
+    """The decisions of one pass. The result of a pass is also an input of the pass after it."""
 
     repaired: frozenset[GangId] = frozenset()
-    """Gangs that got back the members they lacked; none of them is stale."""
+    """An input of the next pass: the gangs that got tasks earlier in this cycle. The next pass
+    neither evicts them by force nor searches for them."""
     grows: bool = False
-    """True if the next pass is about growth."""
+    """An input of the next pass: True if it makes room for growth, that is for tasks above the
+    minimum; False if it makes room for minimums."""
     evictions: list[Evict] = field(default_factory=list[Evict])
     outcomes: list[SearchOutcome] = field(default_factory=list[SearchOutcome])
     searched: dict[GangId, FailedSearch] = field(default_factory=dict[GangId, FailedSearch])
-    """The gangs for which no others could be displaced, and when that was found out."""
+    """By gang: its last failed search for victims."""
     wake_at: int | None = None
-    """The first instant at which time alone may change a decision, if there is one."""
+    """The first instant at which a decision may change by time alone; None if there is none."""
     decided: set[GangId] = field(default_factory=set[GangId])
-    """The gangs that lose members, or for which places are held."""
+    """The gangs that lose members, and the gangs for which places are held, by this pass."""
 
     def may_grow(self, growing: Iterable[Progress]) -> Iterable[Progress]:
-        """Return the gangs about which nothing was decided that growth would contradict."""
+        """Return those of the gangs about which this pass has not decided."""
         return (progress for progress in growing if progress.gang.id not in self.decided)
 
     def for_growth(self, joined: frozenset[GangId]) -> PreemptionResult:
-        """Return this as the result before the pass for growth; `joined` gangs are repaired."""
+        """Return this result as the input of the pass for growth; `joined` gangs got tasks before
+        it."""
         return replace(self, grows=True, repaired=joined)
 
     def then(self, later: PreemptionResult) -> PreemptionResult:
@@ -63,7 +67,7 @@ class PreemptionResult:
         )
 
     def yielded_holds(self) -> tuple[HoldYielded, ...]:
-        """Return the holds of borrowers that end for other gangs."""
+        """Return the holds of borrowers that end because other gangs take their places."""
         return tuple(
             HoldYielded(gang, outcome.progress.gang.id)
             for outcome in self.outcomes
@@ -71,18 +75,19 @@ class PreemptionResult:
         )
 
     def failed_searches(self) -> tuple[FailedSearch, ...]:
-        """Return the failed searches, as the next cycles remember them."""
+        """Return the failed searches by gang, to be remembered for the next cycles."""
         return tuple(search for _, search in sorted(self.searched.items()))
 
 
 def make_room(
     draft: Draft, limits: Limits, standing: QueueShares, order: GangOrder, earlier: PreemptionResult
 ) -> PreemptionResult:
-    """Make room for the gangs of an order; `earlier` is the result of the pass before.
+    """Make room for the gangs of `order`; return the evictions and the outcome of each search.
 
-    It runs twice: for gangs that lack their minimum, and, after all that can have grown, for gangs
-    that would grow and could not. Evictions and binds on the draft are undone at the end: the
-    result and the holds that it leaves on the draft are the answer.
+    `standing` are the shares, entitlements and guarantees of all queues; `earlier` is the result of
+    the pass before. A cycle calls this once for gangs that lack their minimum, and again, after
+    gangs grew on free room, for gangs that found no room to grow. Evictions and binds on the draft
+    are undone at the end; the new holds stay on the draft.
     """
     held = {hold.gang for hold in draft.holds.standing.values() if hold.firm}
     preemptor = Preemptor(draft, limits, ReclaimRules(draft.cluster, standing))
@@ -111,7 +116,7 @@ def make_room(
 
 
 def _coming_free(draft: Draft, earlier: PreemptionResult) -> list[Task]:
-    """Return the tasks whose places come free: evicted in the pass before, or terminating.
+    """Return the tasks whose places come free: evicted by the pass before, or terminating.
 
     Gangs whose checkpoint request is about to be withdrawn stay where they are.
     """
@@ -122,10 +127,11 @@ def _coming_free(draft: Draft, earlier: PreemptionResult) -> list[Task]:
 
 
 def _update_holds(draft: Draft, result: PreemptionResult) -> None:
-    """Replace the holds of the gangs that were decided about.
+    """Replace the holds of the gangs about which this pass has decided.
 
-    First the holds end that the new ones replace or that gave way, then the reservations that lie
-    where gangs evicted others, and only then the new holds are added: they would meet themselves.
+    The order matters. First end the holds that are replaced or gave way; then the reservations on
+    places for which others were evicted or moved; then add the new holds, which the first step
+    would end.
     """
     now = draft.cluster.now
     holds: list[Hold] = []
@@ -141,7 +147,7 @@ def _update_holds(draft: Draft, result: PreemptionResult) -> None:
 
 @dataclass(slots=True, eq=False)
 class _PassTwo:
-    """The tools and the decisions of one pass."""
+    """One pass: its tools, and the decisions that it has made so far."""
 
     draft: Draft
     limits: Limits
@@ -149,15 +155,18 @@ class _PassTwo:
     preemptor: Preemptor
     schedule: RetrySchedule
     grows: bool
+    """True if the pass makes room for growth (tasks above the minimum), False if for minimums."""
     evictions: list[Evict] = field(default_factory=list[Evict])
     outcomes: list[SearchOutcome] = field(default_factory=list[SearchOutcome])
     has_freed: bool = False
-    """True if any place comes free; otherwise no gang can fit that did not fit in pass one."""
+    """True if some place comes free; if False, a gang that did not fit in pass one cannot fit
+    here."""
     _never_fits: dict[Hashable, bool] = field(default_factory=dict[Hashable, bool])
-    """By the signature of a gang: True if it would not even fit the empty cluster."""
+    """By `Progress.signature`: True if such a gang would not fit even the empty cluster."""
 
     def evict_by_force(self, repaired: frozenset[GangId], held: set[GangId]) -> None:
-        """Evict the gangs that have to go without a preemptor, and release their places."""
+        """Evict the gangs that have to go without a preemptor, and remove their tasks from the
+        draft."""
         leaving = self.preemptor.decided
         for evictions in forced_evictions(self.draft.cluster, repaired, held, leaving):
             for task, rule in evictions:
@@ -166,7 +175,7 @@ class _PassTwo:
             self.release([task for task, _ in evictions])
 
     def due_gangs(self, order: GangOrder, repaired: Container[GangId]) -> set[GangId]:
-        """Return the gangs of an order for which it is time to search."""
+        """Return the gangs of the order for which a search for victims is due."""
         due: set[GangId] = set()
         for progress in order.gangs:
             gang = progress.gang
@@ -174,19 +183,20 @@ class _PassTwo:
                 if self.schedule.is_due(gang):
                     due.add(gang.id)
             elif self.grows and gang.id in repaired:
-                # it has just grown, and would grow further
+                # the gang has just grown and has more tasks: plan again soon
                 self.schedule.wake(self.draft.cluster.now + 1)
         return due
 
     def serve(self, order: GangOrder, due: Container[GangId]) -> None:
-        """Find places for the gangs of an order, on what comes free or by a search if it is due."""
+        """Find places for the gangs of the order: where room comes free, else by a search if one is
+        due."""
         while (progress := order.next()) is not None:
             gang = progress.gang.id
             if gang in self.preemptor.decided:
                 continue
             outcome = self._place_on_freed(progress)
             if outcome is not None and self.grows:
-                # nothing is held: it grows by itself as soon as there is room
+                # no hold is needed: the gang grows by itself as soon as there is room
                 self.draft.unbind(len(self.draft.binds) - len(outcome.claims))
                 continue
             if outcome is None and gang in due and self.schedule.has_budget():
@@ -196,20 +206,22 @@ class _PassTwo:
                 order.placed(progress)
 
     def release(self, tasks: Sequence[Task]) -> None:
-        """Release tasks on the draft."""
+        """Remove tasks from their nodes on the draft."""
         if tasks:
             self.draft.begin()
             self.draft.release_all(tasks)
 
     def _place_on_freed(self, progress: Progress) -> SearchOutcome | None:
-        """Place a gang as if everything on its way out were gone; None if it does not fit."""
+        """Place a gang as if all terminating and evicted tasks were gone; None if it does not
+        fit."""
         mark = len(self.draft.binds)
         if not self.has_freed or not self.placer.start(progress):
             return None
         return SearchOutcome(progress, self.draft.claims(mark))
 
     def _search(self, progress: Progress) -> SearchOutcome | None:
-        """Search for victims, unless the search would fail for a known reason."""
+        """Search for victims, unless the search would fail for a known reason; None without an
+        outcome."""
         gang, draft, schedule = progress.gang, self.draft, self.schedule
         began, levels = draft.steps, self.preemptor.levels
         schedule.wake(levels.improves_at(gang))
@@ -233,7 +245,8 @@ class _PassTwo:
         return outcome
 
     def _is_hopeless(self, progress: Progress) -> bool:
-        """Return whether a limit or the size of the cluster rules the gang out, victims or not."""
+        """Return whether a limit, or the size of the cluster, rules the gang out even with
+        victims."""
         need = self.limits.need(progress.counts)
         if self.limits.why_never(progress.gang, need) is not None:
             return True
@@ -245,7 +258,8 @@ class _PassTwo:
         return hopeless
 
     def _keep(self, outcome: SearchOutcome) -> None:
-        """Take over an outcome that the draft has kept: its evictions, and who is decided now."""
+        """Record an outcome that the draft has kept: its evictions, and the gangs that it decides
+        about."""
         draft, preemptor, gang = self.draft, self.preemptor, outcome.progress.gang.id
         # the binds become holds: they leave the list of binds, but stay on the columns
         count = len(outcome.claims) + sum(len(claims) for _, claims in outcome.moved)

@@ -1,17 +1,17 @@
-"""The reclaim rules with a memory: the same answers as `reclaim_rules.py`, worked out once.
+"""The reclaim rules with caches: the same answers as `reclaim_rules.py`, computed once.
 
 A search asks about the same queues hundreds of times. Three things are remembered here:
 
     for a cycle (`ReclaimRules`)    the minimum run time of each queue, and both sides of each pair
                                     of queues below their lowest common ancestor (`LcaCache`)
     for a victim's side             whether it is above its lines; forgotten whenever the stamp of
-    (`_VictimSide`)                 its top queue moves, which every charge to a queue below does
+    (`_VictimSide`)                 its top queue changes, as with every charge to a queue below
     for a claim (`QueueClaim`)      whether the claimant's own side stays within its lines; a claim
                                     is therefore made anew for every search
 
 The conditions of the rules are not written here, but `QueueClaim.rule_for` and `widest_rule` repeat
 the order in which `reclaim_rules.py` tries them, and `protected_until` adds the protection by time.
-`tests/laws/test_reclaim_rules_memo.py` holds both modules equal.
+`tests/laws/test_reclaim_rules_memo.py` checks that both modules give equal answers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ _GUARANTEE, _SHARE = EvictionRule.GUARANTEE, EvictionRule.SHARE
 
 
 class ReclaimRules:
-    """The rules in one cluster, for one cycle: shares and settings do not change meanwhile."""
+    """The rules in one cluster, for one cycle: shares and settings do not change meanwhile.
+
+    `standing` are the shares, entitlements and guarantees of all queues in this cycle.
+    """
 
     def __init__(self, cluster: Cluster, standing: QueueShares) -> None:
         self._cluster, self.standing = cluster, standing
@@ -60,17 +63,18 @@ class ReclaimRules:
             HYSTERESIS if cluster.settings.usage_effect and cluster.epoch_usage else (1, 1)
         )
         self.levels = cluster.recall(OrderLevels)
-        """The places of gangs in the order of their queue."""
+        """The order levels of all gangs, by which a gang may preempt others of its queue."""
         self._last_reach: tuple[Gang | None, int] = (None, 0)
-        """The last claimant, and the first level that it may stop."""
+        """The last claimant, and the best level of the gangs that it may preempt by order."""
         self._min_run: dict[str, int] = {}
         self._lca_caches: dict[tuple[str, Dimensions], LcaCache] = {}
         self._victim_sides: dict[tuple[QueueNames, Dimensions], _VictimSide] = {}
-        """By the queues of the side and the dimensions that count; all claimants share them."""
+        """By the queues of a side and the dimensions that the claimant needs; all claimants share
+        them."""
         self.has: Amounts = cluster.allocated
         """The amounts that queues have now."""
         self.stamps = cluster.accounts.stamps
-        """A number per queue that moves whenever the queue, or one below it, is charged."""
+        """A number per queue that changes whenever the queue, or one below it, is charged."""
 
     def preempts(self, claimant: Gang, victim: Gang) -> EvictionRule | None:
         """Return the rule by which the claimant may evict a gang of its own queue, or None."""
@@ -79,7 +83,7 @@ class ReclaimRules:
         return preemption_rule(claimant, victim, self.levels, self._reach)
 
     def has_siblings(self, gang: Gang) -> bool:
-        """Return whether other gangs run that would stop through the same owner."""
+        """Return whether other running gangs would stop with this gang, through the same owner."""
         return bool(self._cluster.siblings(gang))
 
     def keeps_entitlements(self, claimant: str, need: Mapping[str, int], lost: Amounts) -> bool:
@@ -89,7 +93,11 @@ class ReclaimRules:
     def claim_of(
         self, claimant: str, need: Mapping[str, int], after: Amounts, lacking: Collection[str]
     ) -> QueueClaim:
-        """Return the claim of a queue that will have the amounts `after` with its gang placed."""
+        """Return the claim of the queue `claimant`, which needs the amounts `need` for a gang.
+
+        `after` returns the amounts of its queues with the gang placed; `lacking` are the dimensions
+        of which all nodes together have too little free.
+        """
         entitled = self.standing.entitled[claimant]
         dimensions = tuple([dimension for dimension in need if dimension in entitled])
         terms = ClaimTerms(self.standing, dimensions, after, lacking, self.margin)
@@ -97,7 +105,10 @@ class ReclaimRules:
         return QueueClaim(self, terms, self._lca_cache(claimant, dimensions), is_single)
 
     def protected_until(self, queue: str, started_at: int | None, rule: EvictionRule) -> int:
-        """Return the instant before which work that started then is protected from a rule."""
+        """Return the instant until which work of a queue is protected from a rule.
+
+        Work that has not started (`started_at` is None) counts as started now.
+        """
         since = self._cluster.now if started_at is None else started_at
         least = self.min_run(queue)
         if rule is EvictionRule.SHARE or rule is EvictionRule.CONSOLIDATE:
@@ -128,15 +139,17 @@ class ReclaimRules:
 
 @dataclass(slots=True, eq=False)
 class _VictimSide:
-    """The side of a victim's queue, top first, and what is known about it."""
+    """The side of a victim (its queues, the top first), with cached comparisons to its lines."""
 
     queues: QueueNames
     stamp: int = -1
     """The stamp of the top queue for which the two fields below hold."""
     over_guarantee: bool = False
-    """True if it is above its guarantee in a dimension that counts."""
+    """True if all its queues are above their guarantees in one dimension that the claimant
+    needs."""
     over_share: Dimensions | None = None
-    """The dimensions in which it is above its entitlement; None: not worked out yet."""
+    """The dimensions in which all its queues are above their entitlements; None: not computed
+    yet."""
 
 
 _Branch: TypeAlias = tuple[QueueNames, str, list[tuple[int, _VictimSide]]]
@@ -184,7 +197,10 @@ class LcaCache(dict[str, tuple[QueueNames, _VictimSide]]):
 
 
 class QueueClaim:
-    """The claim of one queue against any other; the claimant's own side is judged once."""
+    """The claim of one queue against any other; the claimant's own side is judged only once.
+
+    As in `reclaim_rules.py`, `gains` is the claimant's side and `loses` the victim's side.
+    """
 
     __slots__ = ("_is_single", "_lca", "_rules", "_terms", "_within_guarantee", "_within_share")
 
@@ -201,7 +217,8 @@ class QueueClaim:
     def rule_for(
         self, queue: str, charges: Collection[str], before: Amounts
     ) -> EvictionRule | None:
-        """Return `reclaim_rule` for a victim of a queue that has the amounts `before`."""
+        """Return the result of `reclaim_rule` for a victim of a queue, with the amounts `before` it
+        leaves."""
         gains, side = self._lca[queue]
         terms, loses = self._terms, side.queues
         if self._may_claim_guarantee(gains) and loses_by_guarantee(terms, loses, charges, before):
@@ -211,14 +228,14 @@ class QueueClaim:
         return None
 
     def rule_now(self, queue: str, charges: Collection[str]) -> EvictionRule | None:
-        """Return `reclaim_rule` for a victim of a queue as it stands now."""
+        """Return the result of `reclaim_rule` for a victim of a queue, with the amounts of now."""
         rule = self.widest_rule(queue)
         if rule is None or (self._is_single and self._terms.dimensions[0] in charges):
             return rule
         return self.rule_for(queue, charges, self._rules.has)
 
     def widest_rule(self, queue: str) -> EvictionRule | None:
-        """Return `reclaim_rules.widest_rule` for a queue as it stands now."""
+        """Return the result of `reclaim_rules.widest_rule` for a queue, with the amounts of now."""
         gains, side = self._lca[queue]
         if not gains:
             return None
@@ -238,10 +255,11 @@ class QueueClaim:
         return _SHARE if fuller else None
 
     def widest_rules(self, queues: QueueNames) -> tuple[EvictionRule | None, ...]:
-        """Return `widest_rule` of each of the queues; a queue without a claim has None.
+        """Return `widest_rule` of each of the queues, in their order; None if nothing can be
+        claimed.
 
-        Every clearing of a node asks this: a branch whose stamp has not moved is answered without
-        a look at its queues.
+        Every clearing of a node calls this. A branch whose stamp has not changed is answered
+        without a look at its queues.
         """
         rules: list[EvictionRule | None] = [None] * len(queues)
         for gains, top, indexed in self._lca.branches(queues):

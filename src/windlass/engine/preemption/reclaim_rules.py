@@ -2,7 +2,9 @@
 
 Two queues are compared just below their lowest common ancestor: the chain of queues from there
 down to the claimant's queue is the claimant's *side*, the chain down to the victim's queue is the
-victim's side. A gang may be evicted
+victim's side. In the code, `gains` is the claimant's side, whose queues would gain capacity, and
+`loses` is the victim's side, whose queues would lose it; the top queue comes first in both. The
+*lines* of a queue are its guarantee, share and entitlement. A gang may be evicted
 
     by guarantee   if the top queue of the claimant's side stays within its guarantee and the
                    queues below it within their entitlement, and every queue of the victim's side
@@ -10,8 +12,8 @@ victim's side. A gang may be evicted
     by share       if every queue of the claimant's side stays within its share, rounded up to a
                    whole GPU, every queue of the victim's side is above its entitlement, and the
                    claimant's side will have less of its entitlement than the victim's side had
-    by priority    if both are in the same queue, and the claimant's priority is higher; no queue
-                   grows beyond its entitlement by it
+    by priority    if both are in the same queue, and the claimant's priority is higher, as long as
+                   no queue gets more than its entitlement by it
     by order       the same with equal priorities, if the claimant's level is better
                    (`queueing/ordering_policies.py`)
 
@@ -21,15 +23,16 @@ if all nodes together lack a dimension for GPU work within a guarantee, what is 
 that dimension may be taken, even from a gang whose other dimensions are guaranteed. Otherwise GPUs
 of one queue would stay idle because another queue borrows the memory beside them.
 
-The victim is judged as its queues stand *before* it leaves: a gang that straddles a line counts as
-borrowed whole. It cannot be taken straight back: its return would lift its queue above the line
-again, and the claimant stays below its own line. Under "by share" the fuller of the two sides
-always ends less full, so exchanges come to an end. Ratios are compared as products of integers.
+The victim's queues are judged by their amounts *before* the victim leaves: a gang that is partly
+above a line counts as wholly above it. The victim cannot take the capacity straight back: its
+return would lift its queue above the line again, and the claimant stays below its own line. By
+share, the fuller of the two sides always ends less full, so exchanges come to an end. Ratios are
+compared as products of integers.
 
 The engine calls the conditions below through `reclaim_memo.py`. `QueueClaim` there repeats the
 order of the rules of `reclaim_rule` and `widest_rule`, around remembered conditions: to change a
 condition, change it here; to add or reorder a rule, change both modules.
-`tests/laws/test_reclaim_rules_memo.py` holds them equal.
+`tests/laws/test_reclaim_rules_memo.py` checks that both give equal answers.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ HYSTERESIS = (5, 4)
 """Usage-weighted shares fluctuate, so while they apply reclaim by share needs a 5:4 difference."""
 
 QueueNames: TypeAlias = tuple[str, ...]
-"""The names of some queues; of a side: from the lowest common ancestor down, without it."""
+"""The names of some queues. As a side: from just below the lowest common ancestor down."""
 Dimensions: TypeAlias = tuple[str, ...]
 """The names of dimensions, see `model/queues.py`."""
 Amounts: TypeAlias = Callable[[str, str], int]
@@ -62,6 +65,7 @@ class ClaimTerms:
     """The facts about a claimant that the rules need; nothing in it depends on the victim."""
 
     standing: QueueShares
+    """The shares, entitlements and guarantees of all queues: the lines to compare amounts with."""
     dimensions: Dimensions
     """The dimensions that the claimant needs and in which queues are measured."""
     after: Amounts
@@ -73,9 +77,11 @@ class ClaimTerms:
 
 
 def sides(claimant_path: QueueNames, victim_path: QueueNames) -> tuple[QueueNames, QueueNames]:
-    """Return the claimant's and the victim's side; paths run from a queue up to the root.
+    """Return the claimant's side (gains) and the victim's side (loses), each with its top queue
+    first.
 
-    The claimant's side is empty if it can claim nothing: the same queue, or one above the other.
+    Paths run from a queue up to the root. The claimant's side is empty if it can claim nothing:
+    both queues are the same, or one is above the other.
     """
     gains, loses = claimant_path[::-1], victim_path[::-1]
     depth = 0
@@ -141,7 +147,11 @@ def preemption_rule(
 
 
 def stays_within_guarantee(terms: ClaimTerms, gains: QueueNames) -> bool:
-    """Return whether the top queue stays within its guarantee, and none exceeds its entitlement."""
+    """Return whether the claimant's side, with the claimant placed, may reclaim by guarantee.
+
+    Its top queue must be within its guarantee, and each queue below within its entitlement, rounded
+    up to whole GPUs.
+    """
     lines, after = terms.standing, terms.after
     for dimension in terms.dimensions:
         if after(gains[0], dimension) > lines.guarantees[gains[0]][dimension]:
@@ -153,7 +163,11 @@ def stays_within_guarantee(terms: ClaimTerms, gains: QueueNames) -> bool:
 
 
 def stays_within_share(terms: ClaimTerms, gains: QueueNames) -> bool:
-    """Return whether every queue of the claimant's side stays within its rounded share."""
+    """Return whether every queue of the claimant's side, with the claimant placed, is within its
+    share.
+
+    Shares are rounded up to whole GPUs.
+    """
     shares, after = terms.standing.shares, terms.after
     return all(
         after(queue, dimension) <= _rounded(shares[queue][dimension], dimension)
@@ -165,7 +179,12 @@ def stays_within_share(terms: ClaimTerms, gains: QueueNames) -> bool:
 def loses_by_guarantee(
     terms: ClaimTerms, loses: QueueNames, charges: Collection[str], before: Amounts
 ) -> bool:
-    """Return whether the victim holds something needed of which its side is above its guarantee."""
+    """Return whether a victim may be evicted by guarantee, as far as its own side decides.
+
+    It must hold a dimension that the claimant needs and of which every queue of its side has more
+    than its guarantee. Either this is so in all dimensions that the victim holds, or all nodes
+    together lack that dimension.
+    """
     guarantees = terms.standing.guarantees
     borrowed = above(guarantees, loses, before, _needed(terms, charges))
     if not borrowed:
@@ -182,7 +201,11 @@ def loses_by_share(
     charges: Collection[str],
     before: Amounts,
 ) -> bool:
-    """Return whether the victim's side is above its entitlement, and fuller than the claimant's."""
+    """Return whether a victim may be evicted by share, as far as the two sides are compared.
+
+    The victim's side must be above its guarantee in all dimensions of the victim, above its
+    entitlement in one that the claimant needs, and fuller there than the claimant's side will be.
+    """
     lines = terms.standing
     if not is_all_borrowed(lines.guarantees, loses, charges, before):
         return False
@@ -196,7 +219,8 @@ def is_all_borrowed(
     charges: Collection[str],
     before: Amounts,
 ) -> bool:
-    """Return whether the whole side is above its guarantee in all dimensions of the victim."""
+    """Return whether every queue of a side is above its guarantee in all dimensions of the
+    victim."""
     for queue in loses:
         lines = guarantees[queue]
         for dimension in charges:
@@ -248,9 +272,10 @@ def keeps_entitlements(
 ) -> bool:
     """Return whether a preemption inside a queue lets no queue borrow more than before.
 
-    Each queue above the claimant either does not grow, because its victims free as much as is
-    needed, or stays within its entitlement. No gang is preempted so that a queue may borrow, not
-    even part of a GPU: others would take it back at once.
+    `lost` returns the amounts that the victims free in a queue. Each queue on the claimant's path
+    must either not grow, because its victims free as much as is needed, or stay within its
+    entitlement. No gang is preempted so that a queue may borrow, not even part of a GPU: others
+    would take it back at once.
     """
     allocated, entitled = cluster.allocated, standing.entitled
     return all(
@@ -275,7 +300,10 @@ def min_run_s(cluster: Cluster, queue: str) -> int:
 
 
 def lacking(columns: NodeTable, need: Mapping[str, int]) -> frozenset[str]:
-    """Return the dimensions of which all nodes together have less free than GPU work needs."""
+    """Return the dimensions of which all nodes together have less free than is needed.
+
+    Empty if no GPU is needed.
+    """
     if not need.get(GPU):
         return frozenset()
     left = {GPU: columns.free_gpu(), CPU: columns.free_cpu(), MEMORY: columns.free_memory()}

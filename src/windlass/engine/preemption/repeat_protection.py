@@ -19,7 +19,7 @@ from windlass.model.settings import Victims
 from windlass.state.cluster import Cluster
 
 MOST = 10_000
-"""Stopped gangs that are remembered; above it the first one is forgotten."""
+"""The number of stopped gangs that are remembered; of more, the first one is forgotten."""
 
 
 class DisplacedGangs:
@@ -45,7 +45,8 @@ class DisplacedGangs:
         self._homes.pop(gang, None)
 
     def standing(self, gang: Gang) -> Gang:
-        """Return the gang with its stops, the nodes of the last one, and whether it is spared."""
+        """Return the gang as remembered: with its number of stops, its last nodes, and whether
+        spared."""
         stops, spared = self._gangs.get(gang.id, (0, False))
         home = self._homes.get(gang.id, ())
         return replace(gang, spared=spared, stops=stops, home=home) if stops else gang
@@ -73,7 +74,8 @@ class DisplacedGangs:
 
 
 def is_protection_outdated(limits: Limits, waiting: Iterable[Progress]) -> bool:
-    """Return whether a waiting gang is still spared though the guarantee has no room for it now."""
+    """Return whether some waiting gang is spared although its queue's guarantee has no room for it
+    now."""
     return any(
         limits.exceeded_rule(progress.gang, limits.need(progress.counts)) is not None
         for progress in waiting

@@ -1,13 +1,13 @@
 """The schedule of searches: for which gangs a cycle searches, and when to try again.
 
-A search is dear and mostly fails for the same reason as the last one. It is therefore made
+A search takes much time and mostly fails for the same reason as the last one. It is therefore made
 
     not before     the gang has waited for `displaces_after_s`
     not again      until a backoff has passed that grows with the gang's wait (`_next_search_at`)
-    not again      in the same situation for an equal gang (`FailedSearches`)
-    not at all     once a cycle has done `search_steps` steps; the next cycle goes on
+    not again      for an equal gang, while nothing has changed (`FailedSearches`)
+    not at all     when a cycle has done `search_steps` steps; the next cycle continues
 
-Every answer that time alone can change is noted in `wake_at`.
+`wake_at` is the first instant at which time alone can change one of these answers.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from windlass.state.cluster import Cluster
 from windlass.state.snapshot import FailedSearch
 
 FIRST_RETRY_S = 60
-"""Seconds of waiting after which a way that was too costly is considered again."""
+"""The wait of a gang, in seconds, after which a way that was too costly is first considered
+again."""
 
 
 class FailedSearches:
-    """The searches that failed; an equal one is made again only after something changed.
+    """The searches that failed; an equal search is made again only after something has changed.
 
     It lives as long as the cluster (`Cluster.recall`), over many cycles.
     """
@@ -35,12 +36,13 @@ class FailedSearches:
         self._cluster = cluster
         self._failed_until: dict[Hashable, int | None] = {}
         self._rests_on: object = None
-        """The situation in which the searches failed: running work, shares and holds."""
+        """The state in which the searches failed: running work, shares, entitlements and holds."""
 
     def current(self, standing: QueueShares) -> dict[Hashable, int | None]:
-        """Return the searches that would fail again, and until when; None: until a change.
+        """Return the searches that would fail again, each with the instant until which it does.
 
-        The caller adds to the returned mapping.
+        None instead of an instant: until something changes. The caller adds to the returned
+        mapping.
         """
         cluster = self._cluster
         rests_on = (cluster.running_version, standing.shares, standing.entitled, cluster.holds)
@@ -53,27 +55,30 @@ class FailedSearches:
 
 
 class RetrySchedule:
-    """The searches of one pass."""
+    """The schedule of one pass: the searches that are due, and the steps that are left for them."""
 
     def __init__(self, cluster: Cluster, limits: Limits, standing: QueueShares) -> None:
         self._cluster, self._limits, self._standing = cluster, limits, standing
         self._failed_before = {search.gang: search for search in cluster.searched}
         """The last failed search of each gang, from earlier cycles."""
         self._failed_alike = cluster.recall(FailedSearches).current(standing)
-        """The searches that would fail again, by what makes two of them equal."""
+        """The searches that would fail again, by a key: searches with equal keys have equal
+        results."""
         self._steps_left = cluster.settings.search_steps
         self.searched: dict[GangId, FailedSearch] = {}
-        """The failed searches to remember: made in this pass, or earlier and not yet due again."""
+        """The failed searches to remember: those of this pass, and earlier ones that are not due
+        again."""
         self.wake_at: int | None = None
         """The first instant at which time alone may change an answer of this pass."""
 
     def wake(self, at: int | None) -> None:
-        """Plan again at an instant, at the latest; None changes nothing."""
+        """Ask for the next plan at this instant or earlier; None changes nothing."""
         if at is not None:
             self.wake_at = at if self.wake_at is None else min(self.wake_at, at)
 
     def is_due(self, gang: Gang) -> bool:
-        """Return whether it is time to search for a gang; note when it will be otherwise."""
+        """Return whether a search for the gang is due; if it is due later, note in `wake_at`
+        when."""
         cluster, now = self._cluster, self._cluster.now
         if gang.displaces_after_s is None or not cluster.settings.displacing:
             return False
@@ -93,7 +98,8 @@ class RetrySchedule:
         return next_at <= now
 
     def has_budget(self) -> bool:
-        """Return whether this cycle may search on; if not, the next one goes on in a second."""
+        """Return whether this cycle has steps left; if not, ask for the next cycle in one
+        second."""
         if self._steps_left <= 0:
             self.wake(self._cluster.now + 1)
         return self._steps_left > 0
@@ -112,20 +118,22 @@ class RetrySchedule:
     def note_failure(
         self, gang: Gang, alike: Hashable, result: SearchResult, protected_until: int | None
     ) -> None:
-        """Remember a search without an outcome, and when its answer may change.
+        """Remember a search without an outcome, and when its result may change.
 
-        `protected_until` is when the first protected unit is protected no longer.
+        `protected_until` is the next instant at which a unit loses its protection; None: no unit
+        does.
         """
         self.wake(protected_until)
         self.wake(result.wait_until)
         if result.too_costly:
             self.wake(_next_doubling(gang.created_at, self._cluster.now))
         elif result.wait_until is None:
-            # only answers that do not depend on how long this very gang has waited
+            # remember only results that do not depend on how long this gang has waited
             self._failed_alike[alike] = protected_until
 
     def postpone(self, progress: Progress, ready_at: int | None) -> None:
-        """Start the backoff of a gang; `ready_at` is when the first protection ends, if one does.
+        """Start the backoff of a gang; `ready_at` is the next end of a protection, None if there is
+        none.
 
         A gang within its queue's guarantee is searched for at `ready_at` if that is earlier.
         """
@@ -137,7 +145,8 @@ class RetrySchedule:
         )
 
     def ready_at(self, alike: Hashable) -> int | None:
-        """Return when the first protection ends that blocked an equal search, if one did."""
+        """Return the end of the protection that made an equal search fail; None if there is
+        none."""
         return self._failed_alike.get(alike)
 
     def _next_search_at(self, gang: Gang, failed: FailedSearch) -> int:
@@ -152,7 +161,8 @@ class RetrySchedule:
 
 
 def _next_doubling(created_at: int, now: int) -> int:
-    """Return when the wait will have doubled: only a longer wait justifies a higher cost."""
+    """Return the next doubling of the wait (60 s, 120 s, ...): a longer wait justifies a higher
+    cost."""
     waited = FIRST_RETRY_S
     while created_at + waited <= now:
         waited *= 2

@@ -1,13 +1,14 @@
-"""One search: take away, place, put back what was not needed, validate.
+"""One search for victims: evict, place the gang, put back units that were not needed, validate.
 
-    1   where the gang finds no room, the cheapest node is cleared of units that may leave
-        (`clear_node.py`, `victim_filter.py`)
-    2   units that turn out not to be needed return to their own places, the dearest first
-    3   units that are still away are placed elsewhere if possible: they move. Once others have
-        moved, units may be able to return that could not before
-    4   units that are then lost must be lost by a rule (`validate_victims`), or nothing happens
+    1   where the gang finds no room, evict units from the cheapest node, as far as they may be
+        displaced (`clear_node.py`, `victim_filter.py`)
+    2   put units that turn out not to be needed back on their own places, the dearest first
+    3   place the other evicted units elsewhere if possible: they move. After that, more units may
+        be able to return to their own places
+    4   find the rule by which each remaining unit is lost (`validate_victims`); if one unit has
+        no rule, the search fails
 
-The outcome is judged, not the way to it. The caller keeps the draft or undoes it.
+Only the outcome must obey the rules, not the steps before it. The caller keeps or undoes the draft.
 """
 
 from __future__ import annotations
@@ -47,35 +48,38 @@ class SearchOutcome:
     progress: Progress
     claims: tuple[PlaceClaim, ...]
     lost: tuple[tuple[EvictionUnit, EvictionRule], ...] = ()
+    """The units that are evicted and do not move, each with the rule that allows it."""
     moved: tuple[tuple[EvictionUnit, tuple[PlaceClaim, ...]], ...] = ()
+    """The units that move, each with its new places."""
     gave_way: tuple[GangId, ...] = ()
-    """The borrowers for which some of these places had been held."""
+    """The borrowers whose holds are given up for these places."""
 
     def harm(self) -> int:
-        """Return the work that others lose or repeat, in thousandths of GPUs times seconds."""
+        """Return the work that the victims lose or repeat, in thousandths of GPUs times seconds."""
         return sum(unit.harm for unit, _ in (*self.lost, *self.moved))
 
     def by_order(self) -> int:
-        """Return how many gangs are stopped because of the order of their queue alone."""
+        """Return the number of gangs that are evicted by the rule `order`."""
         return len({unit.gang.id for unit, rule in self.lost if rule is EvictionRule.ORDER})
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The end of one or several attempts: an outcome, or what blocked the ways that were found.
+    """The result of one or several attempts: an outcome, or the reason why it was refused.
 
-    Without an outcome and without a blocker, no way was found at all.
+    Without an outcome and without such a reason, no way to make room was found.
     """
 
     outcome: SearchOutcome | None = None
     too_costly: bool = False
-    """True if a way was refused because it costs others more than the wait has cost so far."""
+    """True if an outcome was refused because it costs the victims more than the gang's wait has
+    cost so far."""
     wait_until: int | None = None
-    """The instant until which the gang waits for a gentler way, because others would lose far more
-    than it needs; None if no way was refused for that."""
+    """The instant until which the gang waits for a gentler way, because the victims would lose far
+    more than the gang needs; None if no outcome was refused for that."""
 
     def then(self, later: SearchResult) -> SearchResult:
-        """Return the later result, with what blocked this one as well."""
+        """Return the outcome of the later result, with the reasons for refusal of both."""
         return SearchResult(
             later.outcome,
             self.too_costly or later.too_costly,
@@ -84,10 +88,14 @@ class SearchResult:
 
 
 NO_WAY = SearchResult()
+"""The result of a search that found no way to make room."""
 
 
 class Search:
-    """One attempt for one gang, on a draft that shows the gang its own held places."""
+    """One attempt for one gang, on a draft that shows the gang its own held places.
+
+    `permits` is the filter that says which units the attempt may evict or move.
+    """
 
     def __init__(
         self,
@@ -104,9 +112,11 @@ class Search:
         self._topologies = draft.cluster.recall(Topologies)
 
     def attempt(self, seeking: Iterable[tuple[Task, str]]) -> SearchResult:
-        """Make room as the filter permits; without an outcome the caller undoes the draft.
+        """Make room with the units that the filter permits; without an outcome the caller undoes
+        the draft.
 
-        `seeking` are tasks with the nodes that this cycle promised them, near other tasks.
+        `seeking` are tasks with pod affinity or spread that were promised a node earlier in this
+        cycle, each with its node.
         """
         draft, permits = self._draft, self._permits
         mark = len(draft.binds)
@@ -130,7 +140,10 @@ class Search:
         return self._blocked(lost, moved.keys()) or SearchResult(outcome)
 
     def _clear_and_place(self) -> bool:
-        """Place the gang, and clear nodes where it finds no room; False if nothing is evicted."""
+        """Place the gang, clearing nodes where it finds no room; return whether it was placed.
+
+        False also if no unit had to be evicted for it.
+        """
         if not self._draft.evicted and not self._clearing.could_touch():
             return False
         self._placer.room_maker = self._clearing
@@ -144,7 +157,8 @@ class Search:
         return self._placer.place(progress.gang, progress.parts, progress.nodes, need)
 
     def _blocked(self, lost: EvictionRules, moved: Set[EvictionUnit]) -> SearchResult | None:
-        """Return what blocks the outcome: a price out of proportion to the gain; else None."""
+        """Return why the outcome is refused, if it costs the victims too much; None if it is not
+        refused."""
         cluster, request = self._draft.cluster, self._permits.request
         if lost:
             until = waits_until(cluster, request, lost)
@@ -156,7 +170,10 @@ class Search:
     def _keeps_affinity(
         self, mark: int, seeking: Iterable[tuple[Task, str]], violated: int
     ) -> bool:
-        """Return whether pod affinity holds without the victims, for placed and promised tasks."""
+        """Return whether pod affinity holds without the victims, for placed and promised tasks.
+
+        `violated` is the number of violations before the search.
+        """
         draft = self._draft
         neighbours, tasks, gangs = draft.neighbours, draft.cluster.tasks, draft.cluster.gangs
         if not neighbours.tallies:
@@ -172,12 +189,13 @@ class Search:
     # -- units that return to their own places
 
     def _return_unneeded(self, mark: int) -> bool:
-        """Return evicted units beside which the gang still fits, then place the gang again."""
+        """Put back evicted units beside which the gang still fits; return whether it is placed
+        again."""
         draft = self._draft
         draft.unbind(mark)
         spare = draft.columns.free_gpu() - self._least_gpu()
         away = sorted(draft.evicted, key=self._dearest_first)
-        # twice: a unit that may not return before others of its gang gets a second chance
+        # twice: a unit returns only after the later units of its gang, so it may need a second try
         for unit in (*away, *away):
             if not unit.gone or any(other.gone for other in unit.later):
                 continue
@@ -195,9 +213,9 @@ class Search:
         claims: tuple[PlaceClaim, ...],
         moved: dict[EvictionUnit, tuple[PlaceClaim, ...]],
     ) -> tuple[PlaceClaim, ...]:
-        """Return units beside which the gang fits now that others have moved.
+        """Put back units beside which the gang fits now that other units have moved.
 
-        Removes from `moved` the units that return. Returns the places of the gang.
+        Units that are put back are removed from `moved`. Return the places of the gang.
         """
         draft = self._draft
         away = sorted(draft.evicted, key=self._dearest_first)
@@ -218,13 +236,14 @@ class Search:
         return claims
 
     def _move_to(self, unit: EvictionUnit, places: tuple[PlaceClaim, ...]) -> bool:
-        """Bind a unit where it had moved before; return whether it still fits there."""
+        """Bind a unit again at the places to which it had moved; return False if it does not
+        fit."""
         tasks = {task.id: task for task in unit.tasks}
         with self._draft.holds.lifted(unit.gang):
             return all(self._draft.bind_at(tasks[at.task], unit.gang, at) for at in places)
 
     def _least_gpu(self) -> int:
-        """Return the thousandths of GPUs that the gang surely takes.
+        """Return the thousandths of GPUs that the gang takes at least.
 
         0 if that depends on the device, as for MIG instances and GPU memory.
         """
@@ -248,7 +267,8 @@ class Search:
     # -- units that move
 
     def _move_all(self) -> Iterator[tuple[EvictionUnit, tuple[PlaceClaim, ...]]]:
-        """Place evicted units elsewhere, the dearest first; yield those that find other places."""
+        """Place evicted units elsewhere, the dearest first; yield the units that fit, with their
+        places."""
         if not self._permits.rules.consolidates:
             return
         free = self._draft.columns.free_gpu()
@@ -267,10 +287,10 @@ class Search:
                 yield unit, claims
 
     def _move(self, unit: EvictionUnit) -> tuple[PlaceClaim, ...] | None:
-        """Place an evicted unit elsewhere; return its places, or None."""
+        """Place an evicted unit elsewhere; return its new places, or None if it cannot move."""
         draft, need = self._draft, dict(unit.charges)
         if unit.is_torn or unit.gang.spared or any(other.gone for other in unit.later):
-            return None  # an elastic member does not return before those that joined earlier
+            return None  # a unit is not placed before the later units of its gang are
         if self._limits.why_not_now(unit.gang, need) is not None:
             return None
         mark = len(draft.binds)
@@ -279,6 +299,6 @@ class Search:
         return draft.claims(mark)
 
     def _dearest_first(self, unit: EvictionUnit) -> tuple[bool, int, str]:
-        """Return a sort key: units that may only move before units that may be evicted."""
+        """Return a sort key: units that may only move come first, then the highest cost."""
         may_be_evicted = self._permits.fate_for_equals(unit) is VictimFate.EVICT
         return may_be_evicted, -self._clearing.cost(unit), unit.gang.id

@@ -1,8 +1,9 @@
-"""Making room for one gang, in the gentlest way: only moves; only evictions; both.
+"""Making room for one gang in the gentlest way: only moves, then only evictions, then both.
 
-Sums rule scopes out before anything is tried. Each of the others is one attempt (`search.py`), kept
+Each of these three is a *scope* (`SearchScope`): it says what may happen to victims. Sums of GPUs
+rule out some scopes before anything is tried; each of the others is one attempt (`search.py`), kept
 or undone as a whole. A gang within its guarantee may also take places that are held for borrowers
-(`yield_holds.py`): before all else where nothing is lost by it, and after all else where it helps.
+(`yield_holds.py`): first those that are easily given up, and all others if no scope succeeds.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from windlass.model.jobs import ACTIVE, GangId, Task
 from windlass.model.queues import GPU
 
 MOST_HOLDS = 8
-"""Holds of borrowers that are considered for one gang: each costs a search."""
+"""The number of borrowers' holds that are considered for one gang: each costs a search."""
 NEVER = 1 << 60
 _NOTHING: dict[str, int] = {}
 
@@ -32,31 +33,35 @@ _NOTHING: dict[str, int] = {}
 class Preemptor:
     """Makes room for gangs on one draft, one after the other.
 
-    Between two gangs it keeps only what can be displaced, what was decided and what was promised;
-    everything about one gang is in the `SearchResult`.
+    From one gang to the next it keeps only the index of possible victims, the decided gangs and the
+    promised places; everything about one gang is in the `SearchResult`.
     """
 
     def __init__(self, draft: Draft, limits: Limits, rules: ReclaimRules) -> None:
         self._draft, self._limits, self._rules = draft, limits, rules
         self.decided: set[GangId] = set()
-        """Gangs about which this cycle has decided: evicted, moved, or with places held. They are
-        no victims any more. Callers add to it between searches."""
+        """Gangs about which this cycle has decided: they are evicted or moved, or have places held.
+        They cannot become victims any more. Callers add to the set between searches."""
         self._victims = CycleVictims(draft, rules, self.decided)
         self._borrowers = BorrowedHolds(draft)
         self._seeking: list[tuple[Task, str]] = []
-        """Tasks that were promised a node in this cycle and must be near others, with the node."""
+        """Tasks with pod affinity or required spread that were promised a node in this cycle, with
+        the node."""
 
     @property
     def levels(self) -> OrderLevels:
-        """The places of gangs in the order of their queue; equal gangs may displace the same."""
+        """The order levels of all gangs; gangs of equal level may preempt the same gangs by
+        order."""
         return self._rules.levels
 
     def protected_until(self) -> int | None:
-        """Return when the first unit that is protected now is so no longer; None: none is."""
+        """Return the next instant at which a unit loses its protection; None if no unit is
+        protected."""
         return self._victims.protected_until()
 
     def promise(self, binds: Iterable[Bind]) -> None:
-        """Note places that are held from now on: tasks that these must be near may not leave."""
+        """Note binds that become holds; later searches must not evict tasks that these must be
+        near."""
         for bind in binds:
             task = self._draft.cluster.tasks[bind.task]
             constraints = task.shape.constraints
@@ -64,10 +69,11 @@ class Preemptor:
                 self._seeking.append((task, bind.node))
 
     def find_room(self, progress: Progress, grows: bool) -> SearchResult:
-        """Make room for the tasks that a gang lacks, in the gentlest way; keep it on the draft.
+        """Make room for the tasks that a gang lacks, in the gentlest way; keep the result on the
+        draft.
 
-        A gang that only `grows` takes nothing from others but what they have grown by: all minimums
-        come before any growth. Without an outcome the draft is as it was.
+        A gang that only `grows` has its minimum already: it may take only elastic tasks of others,
+        because all minimums come before any growth. Without an outcome the draft is as it was.
         """
         with self._draft.holds.lifted(progress.gang, displaces=True):
             request = self._request(progress, grows)
@@ -107,10 +113,10 @@ class Preemptor:
                 yield SearchScope.BOTH
 
     def _could_evict(self, request: RoomRequest, enough: int) -> bool:
-        """Return whether queues that may lose something hold enough that can be preempted.
+        """Return whether all possible victims together hold `enough` thousandths of GPUs.
 
-        An upper bound, in thousandths of GPUs. It judges the claimant as if its own branch gave up
-        all that it can.
+        This is an upper bound. The claimant's queues are judged as if they held only their firm
+        part, which other queues cannot reclaim, and the new gang.
         """
         cluster, gang, need = self._draft.cluster, request.gang, request.need
         firm, levels = cluster.accounts.firm, self._rules.levels
@@ -136,8 +142,8 @@ class Preemptor:
     def _try_scopes(
         self, progress: Progress, request: RoomRequest, scopes: Sequence[SearchScope]
     ) -> SearchResult:
-        """Try the scopes (only moves, only evictions, both) in turn; stop at the first that gives
-        an outcome, and keep it on the draft."""
+        """Try the scopes in turn; stop at the first that gives an outcome, and keep it on the
+        draft."""
         with self._draft.holds.lifted(progress.gang):
             too_many = self._too_many_stops(progress) if self.levels.policy.weighs else NEVER
         result = NO_WAY
@@ -162,7 +168,8 @@ class Preemptor:
         return replace(result, too_costly=modest.too_costly)
 
     def _attempt(self, progress: Progress, permits: VictimFilter, too_many: int) -> SearchResult:
-        """Make one search, and keep its outcome on the draft unless it takes too much."""
+        """Make one search; keep its outcome on the draft, unless it stops too many gangs by
+        order."""
         draft, scope = self._draft, permits.scope
         looks_past = draft.holds.lifted(progress.gang, displaces=scope is not SearchScope.MOVE)
         with looks_past, draft.attempt() as keep:
@@ -179,20 +186,21 @@ class Preemptor:
             return result
 
     def _only_moves_into_reservations(self, outcome: SearchOutcome) -> bool:
-        """Return whether the outcome only moves gangs but may use places reserved for others.
+        """Return whether the outcome only moves gangs, while places are reserved against the
+        preemptor.
 
-        Only a gang that evicts others by a rule looks past reservations.
+        Only a gang that evicts others by a rule may use such places.
         """
         return not outcome.lost and bool(
             self._draft.holds.reservations_against(outcome.progress.gang)
         )
 
     def _too_many_stops(self, progress: Progress) -> int:
-        """Return the number of gangs that is too many to stop by the order of a queue.
+        """Return the number of gangs from which on it is too costly to stop gangs by order.
 
-        Each stop has its price in time. Below that price it is cheaper to wait for work that ends
-        anyhow; and no longer than that, if others take the room: so the gang never pays more than
-        twice.
+        Each stopped gang has a price in seconds. The gang may stop as many gangs as cost less than
+        the wait for work that ends anyhow, or as its wait so far has paid for: so it never pays
+        more than twice. `NEVER` if no end of work would make room.
         """
         gang, now = progress.gang, self._draft.cluster.now
         at = room_at(self._draft, Placer(self._draft, self._limits), progress, self.decided)
@@ -207,9 +215,10 @@ class Preemptor:
     def _past_holds(
         self, progress: Progress, request: RoomRequest, scopes: Sequence[SearchScope]
     ) -> SearchResult:
-        """Make room where places are held for borrowers; as few of these as possible lose theirs.
+        """Make room by giving up holds of borrowers, as few as possible.
 
-        Without `scopes` to displace others besides, only holds count that are easily given up.
+        `scopes` say how gangs may be displaced besides. If it is empty, no gang is displaced, and
+        only holds that are easily given up are considered.
         """
         if request.grows:
             return NO_WAY
@@ -241,7 +250,8 @@ class Preemptor:
         *,
         keeps: bool = False,
     ) -> SearchResult:
-        """Search with these holds given up; the draft keeps the outcome only if told to."""
+        """Search with these holds given up; keep the outcome on the draft only if `keeps` is
+        True."""
         draft = self._draft
         with draft.attempt() as keep:
             gave_way = self._borrowers.give_up(held, request.claim)
@@ -258,9 +268,9 @@ class Preemptor:
 
 
 def room_at(draft: Draft, placer: Placer, progress: Progress, decided: Collection[GangId]) -> int:
-    """Return the instant by which enough running work has ended for the gang; else `NEVER`.
+    """Return the instant at which enough running work will have ended for the gang; else `NEVER`.
 
-    The ends are estimates. Others may be quicker to take the room: that is not considered. Work of
+    The ends are estimates. Other gangs may take the room first; this is not considered. Work of
     `decided` gangs does not count, since its room is free already or promised.
     """
     ends = [
@@ -283,7 +293,8 @@ def room_at(draft: Draft, placer: Placer, progress: Progress, decided: Collectio
 def _fits_without(
     draft: Draft, placer: Placer, progress: Progress, ended: Sequence[tuple[int, GangId]]
 ) -> bool:
-    """Return whether the gang fits once these gangs have ended; the draft is left as it was."""
+    """Return whether the gang fits when the gangs in `ended` have ended; the draft is left as it
+    was."""
     members = draft.cluster.members
     with draft.attempt():
         draft.release_all(

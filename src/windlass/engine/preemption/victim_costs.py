@@ -2,9 +2,9 @@
 
 Victims are compared by priority, then by the GPU time that is lost with them, by their number, and
 by age, the youngest first (for a preemptor in a hurry by the time until their places are free).
-Units that may only be moved come after everything else. Where the order of a queue decides who is
-stopped first (`OrderingPolicy.worst_first`), the turn of a unit times its GPUs takes the place of
-the GPU time lost.
+Units that may only be moved come after all units that may be evicted. Where the ordering policy
+decides which gang is stopped first (`OrderingPolicy.worst_first`), the turn of a unit (its position
+in that order) times its GPUs takes the place of the lost GPU time.
 """
 
 from __future__ import annotations
@@ -59,11 +59,12 @@ def pack_cost(
 IMPOSSIBLE = VictimCost(1 << 62)
 """The cost of a node on which evicting everything that may go would not make enough room."""
 MOVE_SURCHARGE = pack_cost(moves=1)
-"""The addition for a unit that may only be moved, not evicted."""
+"""The amount that is added to the cost of a unit that may be moved, but not evicted."""
 
 
 class VictimCosts(dict[EvictionUnit, VictimCost]):
-    """The cost of each unit by itself, compared with all units of a cycle; filled on demand."""
+    """The cost of each unit alone, without the units evicted before it; computed on first
+    access."""
 
     def __init__(self, cluster: Cluster, units: list[EvictionUnit], hurry_s: int | None) -> None:
         super().__init__()
@@ -85,7 +86,7 @@ class VictimCosts(dict[EvictionUnit, VictimCost]):
         return cost
 
     def with_earlier(self, unit: EvictionUnit, fate: VictimFate) -> VictimCost:
-        """Return the cost of a unit together with the units of its gang that leave before it."""
+        """Return the cost of a unit and of all units of its gang that must be evicted before it."""
         total: int = self[unit]
         for earlier in unit.earlier:
             if not earlier.gone:
@@ -93,13 +94,14 @@ class VictimCosts(dict[EvictionUnit, VictimCost]):
         return VictimCost(total if fate is _EVICT else total + MOVE_SURCHARGE)
 
     def order(self, unit: EvictionUnit) -> tuple[int, int, int, bool, str, int]:
-        """Return a sort key, the cheapest unit of a node first; by turn, where there are turns."""
+        """Return a sort key, the cheapest unit of a node first; where units have turns, by turn."""
         turn = self._turns.get(unit, 0)
         priority = unit.gang.priority if self._turns else 0
         return priority, turn, self[unit], unit.is_core, unit.gang.id, len(unit.earlier)
 
     def _lost(self, unit: EvictionUnit) -> int:
-        """Return the GPU seconds lost with a unit, or its turn times its thousandths of GPUs."""
+        """Return the GPU seconds that a unit loses; where units have turns, turn times thousandths
+        of GPUs."""
         if self._turns:
             return (1 + self._turns[unit]) * unit.charges.get(GPU, 0)
         if not self._by_harm:
@@ -110,7 +112,7 @@ class VictimCosts(dict[EvictionUnit, VictimCost]):
 
 
 def _eviction_turns(cluster: Cluster, units: list[EvictionUnit]) -> Mapping[EvictionUnit, int]:
-    """Return the turn of each unit, 0 first, where the order of a queue decides; else nothing."""
+    """Return the turn of each unit, from 0; empty if the ordering policy sets no eviction order."""
     levels = cluster.recall(OrderLevels)
     if not levels.policy.worst_first:
         return {}

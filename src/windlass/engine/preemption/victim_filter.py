@@ -22,11 +22,11 @@ from windlass.model.settings import Victims
 from windlass.state.cluster import Cluster
 
 MOST_MOVES = 32
-"""Units that may be moved for one gang; more disturb too many."""
+"""The most units that may be moved for one gang."""
 FAR_MORE = 2
-"""A loss of this many times the need of a gang makes the gang wait for a gentler way."""
+"""If victims hold this many times the GPUs that a gang needs, the gang waits for a gentler way."""
 MOST_PATIENCE = 10
-"""A gang that reclaims by share waits at most this many times the patience."""
+"""A gang that reclaims by share waits at most this many times `Settings.patience_s`."""
 
 WITHIN_QUEUE = (EvictionRule.PRIORITY, EvictionRule.ORDER)
 
@@ -35,21 +35,22 @@ class VictimFate(Enum):
     """The worst that may happen to a unit for the sake of one gang."""
 
     EVICT = "evict"
-    """It may be lost; it is moved instead where a place for it is found."""
+    """The unit may be evicted; if another place for it is found, it is moved instead."""
     MOVE = "move"
-    """It may leave its place only if another place is kept for it."""
+    """The unit may leave its place only if another place is held for it."""
     KEEP = "keep"
-    """It stays untouched."""
+    """The unit stays untouched."""
 
 
 class SearchScope(Enum):
-    """The fates that one attempt allows."""
+    """The scope of an attempt: what may happen to its victims."""
 
     MOVE = "move"
-    """Every victim moves."""
+    """All victims must move to other places; none is lost."""
     TAKE = "take"
-    """Only units that may be evicted are touched."""
+    """Victims are only units that may be evicted by a rule."""
     BOTH = "both"
+    """Victims are units that may be evicted by a rule, and units that may only move."""
 
 
 # Bound once: the filter is asked for every unit, and access to the member of an enum is slow.
@@ -63,18 +64,22 @@ class RoomRequest:
 
     gang: Gang
     need: Mapping[str, int]
-    """The amounts that its tasks need, per dimension."""
+    """The amounts that the tasks of the gang need, per dimension."""
     lacking: Set[str]
     """The dimensions of which all nodes together had too little free when the search began."""
     grows: bool
-    """True if the gang only grows: it takes nothing from others but what they have grown by."""
+    """True if the gang has its minimum and needs room only for elastic tasks; it may then take only
+    elastic tasks of others."""
     claim: QueueClaim
-    """The claim of its queue, with the gang placed and nothing taken from anybody."""
+    """The claim of the gang's queue, with the gang placed and before any eviction."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VictimFilter:
-    """The units that one attempt may touch; made anew for every attempt."""
+    """The filter of one attempt: it says which units may be evicted or moved for the gang.
+
+    Variables that hold it are called `permits`. It is made anew for every attempt.
+    """
 
     rules: ReclaimRules
     decided: Set[GangId]
@@ -83,7 +88,7 @@ class VictimFilter:
     now: int
     scope: SearchScope
     modest: bool = False
-    """True if no unit may be evicted that is larger than the need."""
+    """True if no unit may be evicted that has more GPUs than the gang needs."""
 
     def fate(self, unit: EvictionUnit) -> VictimFate:
         """Return the fate of a unit; a gang never displaces members of its own."""
@@ -94,8 +99,8 @@ class VictimFilter:
     def fate_for_equals(self, unit: EvictionUnit) -> VictimFate:
         """Return the fate of a unit for any gang that equals this one in queue, rank and need.
 
-        Offers (`VictimOffer`) are shared by such gangs. It is therefore the same as `fate`, but
-        does not look at which gang asks.
+        Such gangs share offers (`VictimOffer`). The result is that of `fate`, except that it does
+        not check whether the unit belongs to the gang that asks.
         """
         gang, scope = unit.gang, self.scope
         if gang.id in self.decided:
@@ -126,11 +131,15 @@ class VictimFilter:
         return until <= self.now
 
     def is_unprotected(self, unit: EvictionUnit, rule: EvictionRule) -> bool:
-        """Return whether a unit has run long enough to leave by a rule."""
+        """Return whether a unit has run for so long that the rule may displace it."""
         return self.rules.protected_until(unit.gang.queue, unit.started_at, rule) <= self.now
 
     def _is_too_much(self, unit: EvictionUnit) -> bool:
-        """Return whether growth would stop a gang, or a modest attempt take more than is needed."""
+        """Return whether evicting the unit is more than this attempt may do.
+
+        That is so if growth would stop a gang, or if the attempt is modest and the unit has more
+        GPUs than are needed.
+        """
         request = self.request
         if request.grows and unit.is_core:
             return True
@@ -153,7 +162,7 @@ class VictimFilter:
 
 
 EvictionRules = Sequence[tuple[EvictionUnit, EvictionRule]]
-"""The units that are lost, each with the rule by which it is."""
+"""The units that are evicted and do not move, each with the rule that allows it."""
 
 
 def validate_victims(
@@ -162,10 +171,11 @@ def validate_victims(
     evicted: Sequence[EvictionUnit],
     moved: Set[EvictionUnit],
 ) -> EvictionRules | None:
-    """Return the rule by which each lost unit goes; None if one goes by no rule.
+    """Return the evicted units that do not move, each with its rule; None if one has no rule.
 
-    The preemptor is placed and all `evicted` units are gone, in this order. Each one is judged as
-    its queues stood just before it left, so the units are put back in thought, the last one first.
+    On the draft the preemptor is placed, and all `evicted` units have left in this order. Each unit
+    is judged by the amounts of its queues just before it left. These are computed backwards: the
+    charges of the units are added again one by one, the last unit first.
     """
     rules, request = permits.rules, permits.request
     gang = request.gang
@@ -199,10 +209,10 @@ def validate_victims(
 
 
 def is_too_costly(cluster: Cluster, request: RoomRequest, moved: Iterable[EvictionUnit]) -> bool:
-    """Return whether moves alone cost more GPU time than the gang has lost by waiting.
+    """Return whether the moves cost more GPU time than the gang has lost by waiting.
 
-    Nothing tells how long the gang would still wait. A gang that moves others as soon as both costs
-    are equal never pays more than twice of what it would have paid with that knowledge.
+    Nobody knows how long the gang would still wait. If it moves others when both costs are equal,
+    it pays at most twice the cost of the best choice.
     """
     if cluster.settings.victims is not Victims.LEAST_HARM:
         return False
@@ -212,11 +222,12 @@ def is_too_costly(cluster: Cluster, request: RoomRequest, moved: Iterable[Evicti
 
 
 def waits_until(cluster: Cluster, request: RoomRequest, lost: EvictionRules) -> int | None:
-    """Return until when a gang waits for a gentler way, where others lose far more than it needs.
+    """Return the instant until which a gang waits for a gentler way; None if it need not wait.
 
-    None: it need not wait, or no longer. Most often something ends meanwhile. The gang waits only
-    if that cannot cost more than the loss. When it reclaims by share, which breaks no guarantee, it
-    waits until its wait has cost as much, but at most `MOST_PATIENCE` times the patience.
+    It waits if all victims are in other queues, hold at least `FAR_MORE` times what it needs, and
+    would lose more GPU time than its wait costs: often some work ends meanwhile. A gang that
+    reclaims by share, which breaks no guarantee, waits until its wait has cost as much as the loss,
+    but at most `MOST_PATIENCE` times the patience.
     """
     settings = cluster.settings
     reclaimed = [unit for unit, rule in lost if rule not in WITHIN_QUEUE]

@@ -1,13 +1,13 @@
-"""The running work that a cycle could displace, by node, and what room costs on each node.
+"""The running work that a cycle could displace, by node, and the cost of making room on each node.
 
-    CycleVictims   all units of a cycle; laid out only when sums do not settle a search
+    CycleVictims   all units of a cycle; indexed when a search first needs them
     VictimIndex    the same units by node and by queue, with their costs (`victim_costs.py`)
     VictimOffer    for one shape and one filter: the cost of each node and its victims in order,
                    kept up to date from the log of changed nodes
     EmptiedNodes   all nodes without anything that could be displaced: an upper bound of room
 
-The costs rest on sums of free amounts, which are a guide: whoever takes an offer finds out on the
-columns themselves whether a task fits.
+The costs rest on sums of free amounts, so they are estimates: the caller of an offer evicts on the
+draft and checks on the columns whether a task really fits.
 """
 
 from __future__ import annotations
@@ -37,19 +37,21 @@ _NEVER = 1 << 62
 
 
 class CycleVictims:
-    """All units that one cycle could displace."""
+    """All units that one cycle could displace; `decided` gangs are left out."""
 
     def __init__(self, draft: Draft, rules: ReclaimRules, decided: Set[GangId]) -> None:
         self._draft, self._rules, self._decided = draft, rules, decided
         self._units: list[EvictionUnit] = []
         self._indexes: dict[int | None, VictimIndex] = {}
-        """By the `hurry_s` of the preemptor, which changes the costs."""
+        """The index for each `hurry_s` of a preemptor: it changes the costs."""
         self._emptied: EmptiedNodes | None = None
         self._protected_until: int | None = None
-        """The answer of `protected_until`; `_NEVER`: nothing is protected; None: not asked yet."""
+        """The cached value of `protected_until`; `_NEVER`: nothing is protected; None: not computed
+        yet."""
 
     def index(self, hurry_s: int | None) -> VictimIndex:
-        """Return the index for preemptors in this hurry; made when it is first needed."""
+        """Return the index for preemptors with this `hurry_s`; it is made when it is first
+        needed."""
         if not self._indexes:
             self._units = self._draft.cluster.recall(RunningUnits).current()
             self._protected_until = None
@@ -60,13 +62,15 @@ class CycleVictims:
         return self._indexes[hurry_s]
 
     def room_when_emptied(self, shape: Shape, hurry_s: int | None) -> Ints:
-        """Return how many tasks would fit each node without anything that can be displaced."""
+        """Return, per node, how many tasks of a shape would fit without the units that can be
+        displaced."""
         if self._emptied is None:
             self._emptied = EmptiedNodes(self.index(hurry_s))
         return self._emptied.room(shape)
 
     def protected_until(self) -> int | None:
-        """Return when the first unit that is protected now is so no longer; None: none is."""
+        """Return the next instant at which a unit loses its protection; None if no unit is
+        protected."""
         if self._protected_until is None:
             levels = self._rules.levels
             by_order = levels.next_change(self._rules.min_run) if levels.preempts_by_order else None
@@ -74,7 +78,7 @@ class CycleVictims:
         return self._protected_until if self._protected_until < _NEVER else None
 
     def _next_unprotected(self) -> int:
-        """Return when the first minimum run time or dwell time ends; `_NEVER` if none does."""
+        """Return the next end of a minimum run time or dwell time; `_NEVER` if there is none."""
         now, rules, soonest = self._draft.cluster.now, self._rules, _NEVER
         dwell_s = self._draft.cluster.settings.dwell_s
         for unit in self._units:
@@ -87,9 +91,9 @@ class CycleVictims:
 
 
 class VictimIndex:
-    """The units that can be displaced, by node; without gangs that were decided before it is made.
+    """The units that can be displaced, by node, without gangs that were decided about before.
 
-    Gangs are decided about while it is in use: `VictimOffer` leaves these out as well.
+    Gangs that are decided about while the index is in use are left out by `VictimOffer`.
     """
 
     def __init__(
@@ -114,7 +118,8 @@ class VictimIndex:
 
     @cached_property
     def at(self) -> dict[int, list[tuple[EvictionUnit, Freed]]]:
-        """The units of each node, in the order in which they are taken."""
+        """By slot: the units of a node, in the order in which they are evicted, with what each
+        frees."""
         by_node: dict[int, list[tuple[EvictionUnit, Freed]]] = {}
         for unit in sorted(self.units, key=self.costs.order):
             for slot, freed in unit.frees.items():
@@ -123,7 +128,8 @@ class VictimIndex:
 
     @cached_property
     def _unprotected(self) -> dict[str, list[EvictionUnit]]:
-        """The units of each queue past its minimum run time; no rule protects for less time."""
+        """By queue: the units that have run for the minimum run time. Every rule protects at least
+        so long."""
         by_queue: dict[str, list[EvictionUnit]] = {}
         started_by = {queue: self._now - self._min_run(queue) for queue in self.queues}
         for unit in self.units:
@@ -133,7 +139,8 @@ class VictimIndex:
 
     @cached_property
     def _queue_bounds(self) -> list[tuple[str, int, int]]:
-        """Each queue with unprotected units, their earliest start and their lowest priority."""
+        """The queues with unprotected units; the earliest start and the lowest priority of
+        these."""
         return [
             (queue, min(map(self._since, units)), min(unit.gang.priority for unit in units))
             for queue, units in self._unprotected.items()
@@ -141,7 +148,7 @@ class VictimIndex:
 
     @cached_property
     def _nodes_of(self) -> dict[str, set[int]]:
-        """The nodes on which each queue has units."""
+        """By queue: the slots of the nodes on which it has units."""
         nodes: dict[str, set[int]] = {queue: set() for queue in self.queues}
         for slot, entries in self.at.items():
             for unit, _ in entries:
@@ -153,7 +160,8 @@ class VictimIndex:
         return any(permits.could_touch(*bounds) for bounds in self._queue_bounds)
 
     def permitted(self, permits: VictimFilter) -> list[tuple[EvictionUnit, VictimFate]]:
-        """Return the units that may leave with their fates; most queues are ruled out at once."""
+        """Return the units that may be displaced, with their fates; a quick test skips most
+        queues."""
         keep = VictimFate.KEEP
         fates = (
             (unit, permits.fate_for_equals(unit))
@@ -166,10 +174,10 @@ class VictimIndex:
     def offer(
         self, kind: ShapeIndex, key: Hashable, rules: QueueRules, permits: VictimFilter
     ) -> VictimOffer:
-        """Return the offer for one shape; equal keys and rules stand for equal filters.
+        """Return the offer for one shape; filters with equal `key` and `rules` share one offer.
 
-        A missing offer is derived from the last one of the same shape and key: most rules still
-        hold, and only the nodes with units of the other queues are worked out again.
+        A missing offer is copied from the last one of the same shape and key. Only the nodes with
+        units of queues whose rule has changed are computed again.
         """
         family = (kind.shape, key)
         offer = self._offers.get((family, rules))
@@ -206,13 +214,13 @@ class VictimOffer:
         """The `VictimCost` of each node; do not modify: attempts share it."""
         self._victims: dict[int, list[EvictionUnit]] = {}
         self._permitted: dict[int, list[tuple[EvictionUnit, Freed, VictimFate]]] = {}
-        """The units of each node whose fate is not KEEP, in the order in which they are taken."""
+        """By slot: the units whose fate is not KEEP, in the order in which they are evicted."""
         self._fits_empty = index.nodes.room_when_empty(kind.shape) > 0
         self._cursor = index.nodes.end_of_log()
-        """The end of the log of changed nodes up to which the costs hold."""
+        """The position in the log of changed nodes up to which the costs are valid."""
 
     def work_out_all(self, permits: VictimFilter) -> None:
-        """Work out every node on which something may leave."""
+        """Compute the costs of all nodes with units that may be displaced."""
         permitted = self._index.permitted(permits)
         permitted.sort(key=lambda entry: self._index.costs.order(entry[0]))
         for unit, fate in permitted:
@@ -221,7 +229,7 @@ class VictimOffer:
         self._refresh(self._permitted)
 
     def follow(self, other: VictimOffer, changed: Collection[int], permits: VictimFilter) -> None:
-        """Copy another offer; work out again the `changed` nodes, on which fates may differ."""
+        """Copy another offer; compute again the `changed` nodes, on which fates may differ."""
         self.costs, self._victims = other.costs.copy(), other._victims.copy()
         self._permitted, self._cursor = other._permitted.copy(), other._cursor
         fate_of, at, keep = permits.fate_for_equals, self._index.at, VictimFate.KEEP
@@ -231,14 +239,14 @@ class VictimOffer:
         self._refresh(changed)
 
     def sync(self) -> None:
-        """Work out again the nodes that changed since the last call."""
+        """Compute again the costs of the nodes that changed since the last call."""
         end = self._index.nodes.end_of_log()
         if end != self._cursor:
             self._refresh(self._index.nodes.changed_since(self._cursor))
             self._cursor = end
 
     def victims(self, slot: int) -> list[EvictionUnit]:
-        """Return the units of a node that may leave, in the order in which to take them.
+        """Return the units of a node that may be displaced, in the order in which to evict them.
 
         A single unit that suffices comes first, if that is cheaper; then units that may be evicted,
         then units that may only move.
@@ -257,7 +265,8 @@ class VictimOffer:
                 self._work_out(slot)
 
     def _work_out(self, slot: int) -> None:
-        """Work out the cheaper of two: enough units in order of cost, or one that suffices."""
+        """Compute the cost of a node: the cheaper of one unit that suffices, and several in their
+        order."""
         columns, priced = self._index.columns, self._priced(slot)
         if not priced:
             self.costs[slot], self._victims[slot] = IMPOSSIBLE, []
@@ -277,7 +286,8 @@ class VictimOffer:
             victims.insert(0, best)
 
     def _priced(self, slot: int) -> list[Priced]:
-        """Return the units of a node that may leave with their costs, those to be evicted first."""
+        """Return the units of a node that may be displaced, with their costs; evictions before
+        moves."""
         index, evicted, moved = self._index, list[Priced](), list[Priced]()
         decided, cost_of, evict = index.decided, index.costs.with_earlier, VictimFate.EVICT
         for unit, freed, fate in self._permitted.get(slot, ()):
@@ -288,7 +298,8 @@ class VictimOffer:
 
 
 def _together(priced: list[Priced], lack_gpu: int, lack: list[int]) -> int:
-    """Return the cost of taking one unit after the other until there is enough."""
+    """Return the cost of evicting units in turn until there is room; `IMPOSSIBLE` if there never
+    is."""
     total = 0
     for cost, _, (gpu, amounts) in priced:
         total += cost
@@ -300,7 +311,8 @@ def _together(priced: list[Priced], lack_gpu: int, lack: list[int]) -> int:
 
 
 class EmptiedNodes:
-    """All nodes as they would be without anything that can be displaced; a bound for searches."""
+    """All nodes as they would be without the units that can be displaced: an upper bound of
+    room."""
 
     def __init__(self, index: VictimIndex) -> None:
         columns = index.columns
@@ -322,7 +334,7 @@ class EmptiedNodes:
             self._device_numbers[slot] = columns.states.number(emptied)
 
     def room(self, shape: Shape) -> Ints:
-        """Return how many tasks of a shape would fit each node."""
+        """Return, per node, how many tasks of a shape would fit."""
         if shape not in self._rooms:
             self._rooms[shape] = self._nodes.room(shape, self._free, self._device_numbers)
         return self._rooms[shape]

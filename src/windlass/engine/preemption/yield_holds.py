@@ -1,14 +1,14 @@
-"""Holds that give way: a gang within its guarantee does not wait for places held for a borrower.
+"""Holds that give way: a gang within its guarantee takes places that are held for a borrower.
 
-A firm hold keeps places for a gang that is not there yet, while their last users leave. It counts
-as had by the gang's queue. Where that puts the queue above its guarantee, the hold may be given up
-for a gang within its own guarantee, by the same rule as running work. The tasks that leave the
-places go on leaving; the borrower waits in line again.
+A firm hold keeps places for a gang while the tasks on them terminate. It counts as used by the
+gang's queue. If the queue is then above its guarantee, the hold may be given up for a gang within
+its own guarantee, by the same rule as running work. The tasks on the places go on terminating; the
+borrower waits in its queue again.
 
-A hold is *easily* given up, before any gang is displaced, if no work is being moved to the places,
-if it is not far more than is needed, and if the places come free as soon as can be expected. A task
-that outstays its grace is perhaps kept by a disruption budget, which is not visible here: other
-borrowed places come free sooner. All other holds are given up only where nothing else helps.
+A hold is *easily* given up, before any gang is displaced, if no work is being moved to its places,
+if it holds less than `FAR_MORE` times what is needed, and if no task on its places is late. A task
+is late if it terminates for longer than its grace period: perhaps a disruption budget keeps it,
+which the engine does not see. All other holds are given up only where nothing else helps.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from windlass.state.queue_accounts import charges_of
 
 @dataclass(frozen=True, slots=True)
 class BorrowedHold:
-    """A firm hold that may be given up."""
+    """A firm hold of a borrower, which may be given up."""
 
     gang: Gang
     charges: dict[str, int]
-    """The amounts that its queue is charged for it, per dimension."""
+    """The amounts that the queue of the gang is charged for the hold, per dimension."""
     moves: bool
-    """True if work is being moved to these places; it would be lost."""
+    """True if the gang is being moved to these places: its work would be lost without them."""
     is_late: bool
-    """True if a task should have left these places by now and has not."""
+    """True if a task on these places terminates for longer than its grace period."""
 
     @property
     def gpu(self) -> int:
@@ -43,29 +43,30 @@ class BorrowedHold:
         return self.charges.get(GPU, 0)
 
     def is_easy(self, need: int) -> bool:
-        """Return whether it is given up before any gang is displaced.
+        """Return whether the hold is given up before any gang is displaced.
 
         `need` is the need of the preemptor in thousandths of GPUs.
         """
         return not self.moves and not self.is_late and self.gpu < FAR_MORE * need
 
     def cheapest(self) -> tuple[bool, bool, int, int, str]:
-        """Return a sort key, the hold to give up first: lower priority, then the younger gang."""
+        """Return a sort key, the hold to give up first: no move, not late, low priority, young
+        gang."""
         gang = self.gang
         return self.moves, self.is_late, gang.priority, -gang.created_at, gang.id
 
 
 class BorrowedHolds:
-    """The firm holds of a cycle, as candidates for gangs within their guarantees."""
+    """The firm holds of a cycle that may be given up for gangs within their guarantees."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._holds: dict[str, list[Hold]] | None = None
-        """By the queue of their gang; None until they are first needed."""
+        """The holds by the queue of their gang; None until they are first needed."""
         self._examined: dict[GangId, BorrowedHold] = {}
 
     def candidates(self, claim: QueueClaim) -> list[BorrowedHold]:
-        """Return the holds that may be given up for a claim, the cheapest first."""
+        """Return the holds that may be given up for the claim of a queue, the cheapest first."""
         candidates = [
             self._examine(hold)
             for queue, holds in self._by_queue().items()
@@ -76,9 +77,9 @@ class BorrowedHolds:
         return sorted(candidates, key=BorrowedHold.cheapest)
 
     def give_up(self, holds: Iterable[BorrowedHold], claim: QueueClaim) -> tuple[GangId, ...]:
-        """Give up holds on the draft, each if its queue is then still above its guarantee.
+        """Give up holds on the draft, one by one, as long as their queue is above its guarantee.
 
-        Returns the gangs that lose theirs. An attempt of the draft undoes it.
+        Return the gangs that lose their holds. Undoing the attempt restores the holds.
         """
         gave_way: list[GangId] = []
         for hold in holds:
@@ -97,17 +98,17 @@ class BorrowedHolds:
         return self._holds
 
     def _may_give_up(self, gang: Gang) -> bool:
-        """Return whether the gang loses nothing that could not be taken from it if it ran.
+        """Return whether the hold of a gang may be given up.
 
-        A gang that cannot be preempted is within its guarantee. One that runs in part needs the
-        rest.
+        Not if the gang is firm: such a gang is within its guarantee. Not if the gang runs below its
+        minimum: it needs the rest.
         """
         cluster = self._draft.cluster
         runs = any(task.state in ACTIVE for task in cluster.members(gang.id))
         return not gang.is_firm and (not runs or cluster.has_minimum(gang.id))
 
     def _examine(self, hold: Hold) -> BorrowedHold:
-        """Return the facts about a hold; they do not change in a cycle."""
+        """Return the facts about a hold; they do not change during a cycle."""
         borrowed = self._examined.get(hold.gang)
         if borrowed is None:
             cluster = self._draft.cluster
@@ -124,7 +125,7 @@ class BorrowedHolds:
         return borrowed
 
     def _is_late(self, hold: Hold) -> bool:
-        """Return whether a task has outstayed its termination grace on the held places."""
+        """Return whether a task on the held places terminates for longer than its grace period."""
         cluster = self._draft.cluster
         return any(
             cluster.now - task.releasing_since > cluster.gangs[task.gang].terminates_s

@@ -142,7 +142,7 @@ class Limits:
             return shape
         models = self._models(gpu)
         # Where devices of one model are charged differently, the least charge decides here;
-        # `kept` is checked after the placement and has the last word.
+        # `rules_hold` is checked after the placement and has the last word.
         has_room = {model for model, milli in models if self._has_room(gang, model, milli)}
         allowed = sorted(has_room)
         if len(allowed) == len({model for model, _ in models}):

@@ -159,7 +159,8 @@ class OrderLevels:
         self._cluster = cluster
         self._cached: dict[GangId, GangLevel] = {}
         self._last_stoppable: tuple[object, int] = (None, 0)
-        """The last question of `stoppable` and its answer: equal gangs ask in a row."""
+        """The key and the result of the last call of `preemptible_milli`: equal gangs ask in a
+        row."""
         self._running_levels: tuple[tuple[int, int], list[GangLevel]] = ((-1, -1), [])
         """(now, running_version) and the levels of `cluster.active`, in its order."""
         self.policy = POLICIES[cluster.settings.order]

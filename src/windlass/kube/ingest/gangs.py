@@ -66,7 +66,7 @@ class GangRegistry:
         return self._queues.open_to(namespace)
 
     def is_named(self, namespace: str) -> bool:
-        """Return whether a queue other than the default is open to this namespace."""
+        """Return whether a queue names this namespace, or selects it by its labels."""
         return self._queues.is_named(namespace)
 
     # -- changes of pods

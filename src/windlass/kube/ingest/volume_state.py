@@ -122,7 +122,10 @@ class Storage:
         return frozenset(self._limited)
 
     def limits(self, node: str) -> dict[str, int]:
-        """Return the volumes that drivers attach to a node, as resources; MOST without a limit."""
+        """Return the volumes that drivers can attach to a node, as resources.
+
+        `LARGEST_AMOUNT` for a driver that has a limit only on other nodes.
+        """
         there = self._limits.get(node, {})
         return {resource_of(each): there.get(each, LARGEST_AMOUNT) for each in self._limited}
 

@@ -57,7 +57,7 @@ class Evict:
     task: TaskId
     rule: EvictionRule
     gainer: GangId = GangId("")
-    """The preemptor; empty for the rules of `FOR_NOBODY`."""
+    """The preemptor; empty for the rules of `WITHOUT_PREEMPTOR`."""
     moves_to: str = ""
     """The node on which a place is held for its successor; empty if it does not move."""
 

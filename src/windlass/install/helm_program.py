@@ -120,23 +120,28 @@ class HelmProgram:
 
         Raises `HelmRefusal` if Helm fails.
         """
-        process = await asyncio.create_subprocess_exec(
-            *(str(self.path), *words),
-            *([f"--kube-context={self.context}"] if self.context else []),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            env=_environment(self.kubeconfig),
+        # A task of its own: asyncio kills a process whose start is cancelled.
+        starting = asyncio.create_task(
+            asyncio.create_subprocess_exec(
+                *(str(self.path), *words),
+                *([f"--kube-context={self.context}"] if self.context else []),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                env=_environment(self.kubeconfig),
+            )
         )
         try:
+            process = await asyncio.shield(starting)
             # JSON, because another YAML parser could read some plain strings as numbers or booleans
             text = json.dumps(values, default=str) if values is not None else ""
             output, complaint = await process.communicate(text.encode())
         except asyncio.CancelledError:
             # SIGTERM and not SIGKILL: Helm then records that it was interrupted. A killed one would
             # leave the release pending.
-            process.terminate()
-            with suppress(TimeoutError):
+            process = await starting
+            with suppress(TimeoutError, ProcessLookupError):
+                process.terminate()
                 await asyncio.wait_for(process.wait(), ENDING_S)
             raise
         if process.returncode != 0:

@@ -12,6 +12,7 @@ import pytest
 from tests.live.support.bound_pods import wait_until
 from tests.live.support.scene import Scene, scene
 from windlass.daemon.decide.quarantine import CONDITION
+from windlass.kube.client import Patch
 from windlass.workloads.nodes.health import OUT_OF_SERVICE
 from windlass.workloads.objects.annotations import QUARANTINE, TRUSTED
 from windlass_lab.control_plane.plane import Plane
@@ -114,3 +115,37 @@ async def wait_annotated(made: Scene, node: str, key: str) -> None:
         return key in ((await made.get(f"{NODES}/{node}"))["metadata"].get("annotations") or {})
 
     await wait_until(is_annotated, f"{node} has the annotation {key}")
+
+
+async def test_a_node_that_was_ill_takes_pods_again_after_a_check_job(made: Scene) -> None:
+    ill, well = (f"{made.key}-{at}" for at in (0, 1))
+    template = {"spec": made.template(0, "team", {RUNS_FOR: "1s"})["spec"]}
+    template["metadata"] = {"annotations": {RUNS_FOR: "1s"}}
+    spec = {
+        "schedule": "0 0 1 1 *",
+        "suspend": True,
+        "jobTemplate": {"spec": {"template": template}},
+    }
+    body = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "check"}}
+    await made.api.post(f"/apis/batch/v1/namespaces/{made.key}/cronjobs", body | {"spec": spec})
+    await made.leading(node_check_template=f"{made.key}/check")
+    await made.pod("a", 8, "team")
+    await made.pod("b", 8, "team")
+    await made.wait_running(("a", 1), ("b", 1))
+    await _say(made, ill, "GPUMissing", "True")
+    await wait_annotated(made, ill, QUARANTINE)
+    (pod,) = [each for each in await made.pods() if each["spec"]["nodeName"] == ill]
+    await made.delete(pod["metadata"]["name"])
+    await _say(made, ill, "GPUMissing", "False")
+    await wait_annotated(made, ill, TRUSTED)
+    jobs = (await made.get(f"/apis/batch/v1/namespaces/{made.key}/jobs"))["items"]
+    assert [each["status"].get("succeeded") for each in jobs] == [1]
+    await made.pod("c", 8, "team")
+    await made.wait_running(("c", 1))
+    assert await node_of(made, "c") == ill != well
+
+
+async def _say(made: Scene, node: str, kind: str, status: str) -> None:
+    """Write a condition of a node."""
+    body = {"status": {"conditions": [{"type": kind, "status": status}]}}
+    await made.api.patch(f"{NODES}/{node}/status", body, kind=Patch.STRATEGIC)

@@ -112,7 +112,12 @@ def node(name: str, gpus: int = 0, **fields: Any) -> wire.NodeObject:
     offered = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
     labels = {"kubernetes.io/hostname": name} | gfd() | fields.pop("labels", {})
     written = {
-        "metadata": {"name": name, "uid": f"uid-of-{name}", "labels": labels},
+        "metadata": {
+            "name": name,
+            "uid": f"uid-of-{name}",
+            "labels": labels,
+            "creationTimestamp": fields.pop("created", None),
+        },
         "status": {
             "allocatable": offered | fields.pop("offers", {}),
             "conditions": fields.pop("conditions", [READY]),
@@ -131,7 +136,7 @@ def job(name: str, count: int = 1, **fields: Any) -> wire.Owner:
     """Return an Indexed Job of so many parallel pods; other fields go into its spec."""
     meta = {
         "name": name,
-        "namespace": NAMESPACE,
+        "namespace": fields.pop("namespace", NAMESPACE),
         "uid": fields.pop("uid", f"{name}-uid"),
         "annotations": fields.pop("annotations", {}),
     }

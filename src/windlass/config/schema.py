@@ -87,6 +87,25 @@ class DcgmSettings(ConfigSection):
     """The namespaces whose exporters are trusted; empty: all namespaces without a queue."""
 
 
+class NodeCheckSettings(ConfigSection):
+    """The check of nodes before they take tasks."""
+
+    template: str = Field(default="", max_length=320)
+    """The CronJob (NAMESPACE/NAME) from which a check Job is made for a node; empty: no checks."""
+    occasions: list[Literal["quarantine", "repair", "new"]] = Field(
+        default=["quarantine", "repair"], max_length=3
+    )
+    """The occasions: a quarantine is over, a node in trouble is well again, a node is new."""
+    retry_s: Seconds = 3600
+    """The time after which a node whose check failed is checked again."""
+
+    @model_validator(mode="after")
+    def _names_a_template(self) -> NodeCheckSettings:
+        if self.template and not all(self.template.partition("/")):
+            raise ValueError(f'"{self.template}" names no CronJob; write NAMESPACE/NAME')
+        return self
+
+
 class LogSettings(ConfigSection):
     """The log on stderr."""
 
@@ -145,6 +164,7 @@ class Config(ConfigSection):
     cycle: CycleSettings = CycleSettings()
     dashboard: DashboardSettings = DashboardSettings()
     dcgm: DcgmSettings = DcgmSettings()
+    node_check: NodeCheckSettings = NodeCheckSettings()
     log: LogSettings = LogSettings()
     history: HistorySettings = HistorySettings()
 

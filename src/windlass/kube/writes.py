@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from windlass.checkpoint.protocol import Ack, CheckpointRequest
+from windlass.controllers.node_checks import NodeCheck
 from windlass.kube.refs import OwnerSwitch, PodLost, PodRead, PodRef
 from windlass.model.actions import EvictionRule
 from windlass.model.events import BindFailed
@@ -189,3 +190,11 @@ class GpuReadings:
     """The readings of some exporters."""
 
     readings: tuple[tuple[Exporter, Reading], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRefused:
+    """The check Job of a node could not be created, and why."""
+
+    check: NodeCheck
+    why: str

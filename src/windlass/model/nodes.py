@@ -51,7 +51,16 @@ class Quarantine:
     what: str
     """The reason, in words."""
     until: int | None = None
-    """The time at which the node is tried again; None: when a person says so."""
+    """The time at which the node is tried or checked again; None: when a person or a check says
+    so."""
+    check_since: int | None = None
+    """The time since which a check Job of the node is due; the Job is named after it. With `until`,
+    that check has failed. None: no check is due."""
+
+    @property
+    def awaits_check(self) -> bool:
+        """True until the check Job of this quarantine has succeeded or failed."""
+        return self.check_since is not None and self.until is None
 
 
 @dataclass(frozen=True, slots=True)

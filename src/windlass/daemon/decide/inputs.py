@@ -25,6 +25,7 @@ from windlass.engine.preemption import DisplacedGangs
 from windlass.kube.ingest import GANGS, Translator
 from windlass.kube.refs import Kind, ObjectLost, ObjectObserved, Observation, PodLost, PodRead
 from windlass.kube.writes import (
+    CheckRefused,
     EvictRefused,
     GpuReadings,
     Heard,
@@ -48,6 +49,7 @@ StepInput: TypeAlias = (
     | RequestUnwritable
     | OwnerWriteFailed
     | GpuReadings
+    | CheckRefused
 )
 Apply: TypeAlias = Callable[[Iterable[Event]], None]
 """Applies events to the cluster."""
@@ -138,6 +140,8 @@ class InputHandler:
                 parts.answers.cannot(given)
             case OwnerWriteFailed():
                 parts.resumer.failed(given)
+            case CheckRefused(check, why):
+                parts.quarantines.cannot_check(check, why)
             case GpuReadings(readings):
                 parts.gpu_health.hear(readings, self._cluster.now)
             case _:
@@ -216,6 +220,8 @@ class InputHandler:
                 settings = Settings() if gone else read_settings(name, owner.spec).value
                 if settings is not None:
                     self._set(settings)
+            case "Job.batch":
+                parts.quarantines.see_job(owner, gone)
             case _ if kind == str(GANGS) and gone:
                 parts.gang_statuses.lose(owner)
             case _ if kind == str(GANGS):

@@ -2,7 +2,7 @@
 
     inputs        observed objects and results of writes become events for the cluster (`inputs.py`)
     clock         waits that have ended: backoff, followers, exporters, held places, answers
-    quarantine    nodes that failed gang after gang are marked
+    quarantine    nodes that failed gang after gang are marked; check Jobs of nodes are due
     plan          the engine's plan (`engine/cycle.py`), from here on fixed
     hold back     binds of placeholders become holds until their pods exist
     record        the plan is recorded, before the cluster assumes it
@@ -30,6 +30,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from windlass.controllers.node_checks import NO_CHECKS, NodeCheck, NodeCheckRules
 from windlass.daemon.decide.checkpoint_answers import (
     CheckpointAnswers,
     CheckpointComplaints,
@@ -111,6 +112,8 @@ class StepOutput:
     statuses: list[StatusWrite] = field(default_factory=list[StatusWrite])
     node_marks: list[NodeMark] = field(default_factory=list[NodeMark])
     """Quarantine marks to write on nodes."""
+    node_checks: list[NodeCheck] = field(default_factory=list[NodeCheck])
+    """Nodes for which a check Job is to be created."""
     overdue_binds: list[PodRef] = field(default_factory=list[PodRef])
     """Pods whose bind was not confirmed for long, to be read again."""
     stuck_pods: list[StuckPod] = field(default_factory=list[StuckPod])
@@ -131,6 +134,7 @@ class SchedulerStep:
         shadow: bool = False,
         note: RecordPlan | None = None,
         exporters_in: Collection[str] = (),
+        node_checks: NodeCheckRules = NO_CHECKS,
     ) -> None:
         self.cluster = Cluster(Settings(), now)
         self.etas: Mapping[GangId, StartEta] = {}
@@ -153,7 +157,7 @@ class SchedulerStep:
         self._queue_statuses, self._gang_statuses = QueueStatuses(), GangStatuses()
         self._stuck_pods = StuckPods(self.cluster, translator)
         self._overlong = OverlongTerminations(self.cluster, translator)
-        self._quarantines = QuarantineMarks(self.cluster, translator, self._apply)
+        self._quarantines = QuarantineMarks(self.cluster, translator, self._apply, node_checks)
         self.gpu_health = GpuHealth(translator, self._apply, exporters_in)
         parts = InputParts(
             self._answers,
@@ -231,6 +235,7 @@ class SchedulerStep:
         if self._note is not None:
             self._note(self.cluster, wanted)
         output = StepOutput(held.plan, node_marks=marks)
+        output.node_checks = self._quarantines.checks_due()
         self._start(held, output)
         promises = self._evict(output)
         self._assume(wanted, held)

@@ -22,7 +22,7 @@ from windlass.daemon.loop.inbox import Inbox
 from windlass.daemon.loop.signing_key import load_signing_key
 from windlass.daemon.loop.watches import Watches, paths_of, sort_inputs
 from windlass.daemon.loop.writers import ClusterWriters
-from windlass.daemon.serving import DaemonContext, Forecaster, TermRecorder, scope_of
+from windlass.daemon.serving import DaemonContext, Forecaster, TermRecorder, check_rules, scope_of
 from windlass.daemon.shadow import Shadow, report_of, sum_up
 from windlass.kube.client import DcgmScraper
 from windlass.state.snapshot import to_json
@@ -51,6 +51,7 @@ class LeaderTerm:
             shadow=config.shadow,
             note=note,
             exporters_in=config.dcgm.namespaces,
+            node_checks=check_rules(config),
         )
         self._exporters = DcgmScraper(self._inbox.put, config.dcgm.every_s)
         self._shadow = Shadow(context.clock.now()) if config.shadow else None

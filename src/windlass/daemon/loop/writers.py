@@ -24,11 +24,13 @@ from windlass.kube.writers import (
     EvictionLimits,
     Evictor,
     ForceDeleter,
+    NodeCheckStarter,
     OwnerWriter,
     StatusWriter,
 )
 from windlass.kube.writes import (
     BindResult,
+    CheckRefused,
     EvictRefused,
     Heard,
     OwnerWriteFailed,
@@ -59,6 +61,8 @@ class ClusterWriters:
         self._turner = OwnerWriter(api, self.workers, self._binder, self._not_turned)
         self.evictor.seal = self._turner.seal = context.signing
         self._status = StatusWriter(api, self.workers, self._binder)
+        template = config.node_check.template
+        self._checks = NodeCheckStarter(api, self.workers, self._binder, template, self._unchecked)
 
     def carry_out(self, output: StepOutput) -> None:
         """Queue all writes of a step."""
@@ -82,6 +86,9 @@ class ClusterWriters:
             quarantine = mark.quarantine.what if mark.quarantine else "over"
             self._context.log.line("quarantine", node=mark.node, why=quarantine)
             self._status.patch(mark.path, mark.body())
+        for check in output.node_checks:
+            self._context.log.line("node check", node=check.node, job=check.job)
+            self._checks.start(check)
 
     def _write_checkpoints(self, output: StepOutput) -> None:
         """End, write and withdraw checkpoint requests; log and count what happened to them."""
@@ -152,6 +159,11 @@ class ClusterWriters:
             case Heard():
                 pass
         self._inbox.put(news)
+
+    def _unchecked(self, refused: CheckRefused) -> None:
+        node, why = refused.check.node, refused.why
+        self._context.log.line("node not checked", level="warning", node=node, why=why)
+        self._inbox.put(refused)
 
     def _not_turned(self, failed: OwnerWriteFailed) -> None:
         turn = failed.turn

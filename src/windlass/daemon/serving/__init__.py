@@ -16,7 +16,7 @@ This package does I/O. Nothing here may delay or stop scheduling: failures becom
 work for viewers is limited in time. Decisions about gangs do not belong here.
 """
 
-from windlass.daemon.serving.context import DaemonContext, scope_of
+from windlass.daemon.serving.context import DaemonContext, check_rules, scope_of
 from windlass.daemon.serving.dashboard import DashboardServer
 from windlass.daemon.serving.forecaster import Forecaster
 from windlass.daemon.serving.health import application, listen, server
@@ -50,6 +50,7 @@ __all__ = [
     "application",
     "as_leader",
     "check",
+    "check_rules",
     "is_paused",
     "leader_of",
     "lease_path",

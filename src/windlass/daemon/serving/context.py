@@ -8,6 +8,7 @@ from random import Random
 
 from windlass.config import Config
 from windlass.config.job_kinds import kinds_of
+from windlass.controllers.node_checks import NO_CHECKS, CheckOccasion, NodeCheckRules
 from windlass.daemon.serving.dashboard_feed import DashboardFeed
 from windlass.daemon.serving.log import StructuredLog
 from windlass.kube.client import Api, Election
@@ -49,6 +50,15 @@ class DaemonContext:
     clock: Clock = field(default_factory=Clock)
     signing: Signing = field(default_factory=Signing)
     chance: Random = field(default_factory=Random)
+
+
+def check_rules(config: Config) -> NodeCheckRules:
+    """Return the rules of node checks; none without a template."""
+    settings = config.node_check
+    if not settings.template:
+        return NO_CHECKS
+    occasions = frozenset(map(CheckOccasion, settings.occasions))
+    return NodeCheckRules(occasions, settings.retry_s, settings.template.partition("/")[0])
 
 
 def scope_of(config: Config, seal: Seal = NO_SEAL) -> Scope:

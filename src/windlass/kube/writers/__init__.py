@@ -6,6 +6,7 @@
     eviction_api         one pod and the Eviction API: the meaning of each answer
     disruption_budgets   pure: whether budgets allow that some pods go at once
     force_delete         deletes pods that do not end, and shortens their grace
+    node_check           creates the check Jobs of nodes from a template
     suspend              suspends and resumes the owners of gangs
     checkpoint           writes checkpoint requests on pods, and notes checkpoints that were saved
     checkpoint_http      sends the same requests to the endpoints of pods
@@ -36,6 +37,7 @@ from windlass.kube.writers.conditions import (
 from windlass.kube.writers.disruption_budgets import allow
 from windlass.kube.writers.evictor import EvictionLimits, Evictor
 from windlass.kube.writers.force_delete import ForceDeleter
+from windlass.kube.writers.node_check import NodeCheckStarter
 from windlass.kube.writers.placement_promises import Promise, hold_of, promise_of, read, text_of
 from windlass.kube.writers.signing import (
     PUBLIC_KEY,
@@ -59,6 +61,7 @@ __all__ = [
     "Evictor",
     "ForceDeleter",
     "GangMessages",
+    "NodeCheckStarter",
     "OwnerWriter",
     "Promise",
     "Signing",

@@ -13,6 +13,7 @@ scheduler (`pods`, `nodes`, `kinds`). Pure: no I/O.
 
 from windlass.workloads.objects import storage_wire, wire
 from windlass.workloads.objects.annotations import (
+    CHECKED_NODE,
     CREATOR,
     DURATION,
     GANG,
@@ -78,6 +79,7 @@ from windlass.workloads.objects.wire import (
 )
 
 __all__ = [
+    "CHECKED_NODE",
     "CREATOR",
     "DURATION",
     "GANG",

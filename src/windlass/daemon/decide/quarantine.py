@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -213,5 +213,4 @@ def _marked(node: wire.NodeObject, quarantine: Quarantine | None) -> wire.NodeOb
 
 
 def _conditions(job: wire.Owner) -> list[dict[str, Any]]:
-    found = job.status.get("conditions")
-    return found if isinstance(found, list) else []
+    return cast("list[dict[str, Any]]", job.status.get("conditions") or [])
